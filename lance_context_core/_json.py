@@ -1,0 +1,187 @@
+"""Values at the door: what may be stored, in plain types, and the one JSON text that it becomes.
+
+Every `check_…` takes the value and the name that an error shall call it by, and returns the value in
+plain types, so that an enum, a numpy float or a tuple compares equal to what is read back.
+"""
+
+import json
+import math
+import reprlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from lance_context_core.errors import InvalidRequestError
+
+MAX_DEPTH = 100
+"""How many dicts and lists may stand in each other. Bounds every recursion over stored JSON."""
+
+
+def check_text(value: object, where: str) -> str:
+    """`value` as a plain `str`. Refuses lone surrogates, which UTF-8 cannot hold; may be empty."""
+    if not isinstance(value, str):
+        raise InvalidRequestError(f"{where} must be a str, not {shown(value)}")
+    text = str.__str__(value)
+    if _has_lone_surrogate(text):
+        raise InvalidRequestError(f"{where} is {shown(text)}, {_SURROGATE}")
+    return text
+
+
+def check_name(value: object, where: str) -> str:
+    """`value` as a plain `str` that can name something: not empty, no NUL, no lone surrogates."""
+    text = check_text(value, where)
+    if not text:
+        raise InvalidRequestError(f"{where} is empty: give it at least one character")
+    if "\0" in text:
+        raise InvalidRequestError(f"{where} holds a NUL character: {shown(text)}; remove it")
+    return text
+
+
+def check_time(value: object, where: str) -> datetime:
+    """`value` as a plain `datetime` in UTC. Refuses a naive one: its instant is anybody's guess."""
+    if not isinstance(value, datetime):
+        raise InvalidRequestError(f"{where} must be a datetime, not {shown(value)}")
+    if value.utcoffset() is None:
+        raise InvalidRequestError(
+            f"{where} is {value.isoformat()}, without a time zone: add one, such as tzinfo=UTC"
+        )
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidRequestError(
+            f"{where} is {value.isoformat()}, which falls outside the years 1 to 9999 in UTC"
+        ) from error
+    return datetime.combine(moment.date(), moment.time(), tzinfo=UTC)
+
+
+def check_json(value: object, where: str) -> Any:
+    """A deep copy of `value` in plain dicts, lists, strings, numbers, booleans and None.
+
+    Accepts any mapping with string keys, lists and tuples. Refuses what would not read back the
+    same: NaN and infinities, integers outside 64 bits (-2**63 to 2**64 - 1), lone surrogates, keys
+    that are no strings, more than `MAX_DEPTH` levels, and every other type.
+    """
+    try:
+        return _plain(value, MAX_DEPTH)
+    except _RefusedError as refused:
+        steps = [f"[{shown(step)}]" for step in reversed(refused.path)]
+        path = "".join(steps[:5]) + ("[…]" if steps[5:] else "")
+        raise InvalidRequestError(f"{where}{path} is {refused.reason}") from None
+
+
+def check_json_object(value: object, where: str) -> dict[str, Any]:
+    """As `check_json`, for a value that must be a mapping."""
+    if not isinstance(value, Mapping):
+        raise InvalidRequestError(f"{where} must be a mapping, not {shown(value)}")
+    plain: dict[str, Any] = check_json(value, where)
+    return plain
+
+
+def dumps(value: Any) -> str:
+    """The canonical JSON text of a checked value: compact, keys in their order, not escaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def loads(text: str, where: str) -> Any:
+    """The value of a JSON text. Malformed text, `NaN` and `Infinity` raise InvalidRequestError.
+
+    What JSON allows and `check_json` refuses (an escaped lone surrogate, a huge integer) passes.
+    """
+    if not isinstance(text, str):
+        raise InvalidRequestError(f"{where} must be JSON text, not {shown(text)}")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"{where} is no JSON: {error}; got {shown(text)}") from error
+
+
+_SURROGATE = "with a lone surrogate: replace it with text.encode(errors='replace').decode()"
+
+
+class _RefusedError(Exception):
+    """Why a value cannot be stored, and the keys and indices that lead to it, innermost first."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[str | int] = []
+
+
+def _plain(value: object, depth: int) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return _plain_text(value)
+    if isinstance(value, int):
+        return _plain_int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _RefusedError(f"{float(value)}, which JSON cannot hold: use None or a string")
+        return float(value)
+    if isinstance(value, Mapping | list | tuple):
+        if depth == 0:
+            raise _RefusedError(f"nested more than {MAX_DEPTH} deep, or holds itself: flatten it")
+        return (
+            _plain_dict(value, depth) if isinstance(value, Mapping) else _plain_list(value, depth)
+        )
+    raise _RefusedError(
+        f"{shown(value)}, which JSON cannot hold: "
+        "make it a dict, list, str, int, float, bool or None first"
+    )
+
+
+def _plain_text(value: str) -> str:
+    if _has_lone_surrogate(value):
+        raise _RefusedError(f"{shown(value)}, {_SURROGATE}")
+    return str.__str__(value)
+
+
+def _plain_int(value: int) -> int:
+    # The engine's JSON keeps 64 bits, signed or not, and rounds what is larger to a float.
+    if not -(2**63) <= value < 2**64:
+        raise _RefusedError(f"an integer of {value.bit_length()} bits, over 64: use a string")
+    return int(value)
+
+
+def _plain_dict(value: Mapping[object, object], depth: int) -> dict[str, Any]:
+    plain = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise _RefusedError(f"a mapping with the key {shown(key)}: keys must be strings")
+        name = _plain_text(key)
+        try:
+            plain[name] = _plain(item, depth - 1)
+        except _RefusedError as refused:
+            refused.path.append(name)
+            raise
+    return plain
+
+
+def _plain_list(value: list[object] | tuple[object, ...], depth: int) -> list[Any]:
+    plain = []
+    for index, item in enumerate(value):
+        try:
+            plain.append(_plain(item, depth - 1))
+        except _RefusedError as refused:
+            refused.path.append(index)
+            raise
+    return plain
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def shown(value: object) -> str:
+    """What an error message shows of a value: its shortened repr, and its type where that helps."""
+    if isinstance(value, str | bool | int | float | None):
+        return reprlib.repr(value)
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,42 @@
+"""Rows as Python values to Arrow, column by column."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine.schema import VECTOR
+
+Row = Mapping[str, Any]
+"""Values by column name; a column that is missing is null. JSON columns hold their text."""
+
+
+def to_table(rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None) -> pa.Table:
+    """`rows` as Arrow, with the columns of `schema`, and `vector` where the table has vectors."""
+    fields = [_writable(field) for field in schema]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
+    if vector is not None:
+        fields.append(vector)
+        columns.append(_vectors([row.get(VECTOR) for row in rows], vector.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _writable(field: pa.Field) -> pa.Field:
+    """The engine takes JSON as text and stores it in its own binary form."""
+    if isinstance(field.type, pa.JsonType):
+        return pa.field(field.name, pa.string())
+    return field
+
+
+def _vectors(values: Sequence[Any], type_: pa.FixedSizeListType) -> pa.Array:
+    """A fixed-size list array without a Python object per number."""
+    size = type_.list_size
+    flat = np.zeros((len(values), size), dtype=np.float32)
+    for index, value in enumerate(values):
+        if value is not None:
+            flat[index] = value
+    missing = np.array([value is None for value in values], dtype=bool)
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(flat.ravel()), size, mask=pa.array(missing) if missing.any() else None
+    )

@@ -1,0 +1,158 @@
+"""A LanceDB database: connects when it is first needed, and hands out its tables by name."""
+
+import os
+import re
+import threading
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lancedb
+
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.schema import TableSpec
+from lance_context_core.engine.table import Pin, Table
+from lance_context_core.engine.text import TextIndex
+from lance_context_core.errors import InvalidRequestError, StoreClosedError
+
+_REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+
+class Database:
+    """One database, embedded or on an object store; safe to share between threads and loops.
+
+    Nothing is read or written, and no connection made, before the first call that needs it.
+    """
+
+    def __init__(
+        self,
+        uri: str | Path,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        read_consistency: timedelta | None = timedelta(0),
+        text_index: TextIndex | None = None,
+    ) -> None:
+        """Name the database; see `ContextStore.open` for what the arguments mean."""
+        self.uri = normalised(uri)
+        self.read_consistency = read_consistency
+        self.text_index = text_index or TextIndex()
+        self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
+        self._connection: Any = None
+        self._tables: dict[str, Table] = {}
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._is_closed = False
+
+    async def connection(self) -> Any:
+        """The engine's connection, made at the first call.
+
+        Raises StoreClosedError after `close`, and in a process forked after the store was opened:
+        the engine's threads do not survive a fork.
+        """
+        if self._is_closed:
+            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
+        if os.getpid() != self._pid:
+            raise StoreClosedError(
+                f"the store at {self.uri!r} was opened before this process was forked: "
+                "open it anew in the child (or start children with 'spawn')"
+            )
+        if self._connection is None:
+            with translated(f"open {self.uri!r}"):
+                connection = await lancedb.connect_async(
+                    self.uri, storage_options=self._storage_options or None
+                )
+            with self._lock:
+                # Two first calls may both have connected; every table must use the same one,
+                # or `memory://` would be two databases.
+                self._connection = self._connection or connection
+        return self._connection
+
+    def table(self, name: str, spec: TableSpec) -> Table:
+        """The table of that name, which need not exist yet."""
+        with self._lock:
+            if name not in self._tables:
+                self._tables[name] = Table(self, name, spec)
+            return self._tables[name]
+
+    async def table_names(self) -> list[str]:
+        """The names of the tables that exist, in alphabetical order."""
+        connection = await self.connection()
+        names: list[str] = []
+        with translated(f"list the tables of {self.uri!r}"):
+            while page := list(
+                await connection.table_names(start_after=names[-1] if names else None, limit=1000)
+            ):
+                names.extend(page)
+        return names
+
+    async def drop(self, name: str) -> None:
+        """Remove a table with everything in it, all versions included; absent is no error."""
+        connection = await self.connection()
+        with translated(f"drop table {name!r}"):
+            await connection.drop_table(name, ignore_missing=True)
+        with self._lock:
+            self._tables.pop(name, None)
+
+    def at(self, pin: Pin) -> "PinnedDatabase":
+        """This database as it was, for reading only."""
+        return PinnedDatabase(self, pin)
+
+    async def close(self) -> None:
+        """Let go of the connection; closing twice is no error."""
+        self._is_closed = True
+        with self._lock:
+            tables, self._tables = list(self._tables.values()), {}
+            connection, self._connection = self._connection, None
+        for table in tables:
+            table.close()
+        if connection is not None:
+            connection.close()
+
+
+class PinnedDatabase:
+    """A database as it was at an earlier moment: the same tables, each at its version of then."""
+
+    def __init__(self, database: Database, pin: Pin) -> None:
+        """Look at `database` through `pin`."""
+        self.uri = database.uri
+        self._database = database
+        self._pin = pin
+        self._tables: dict[str, Table] = {}
+
+    def table(self, name: str, spec: TableSpec) -> Table:
+        """The table as it was; reads as empty if it did not exist then."""
+        if name not in self._tables:
+            self._tables[name] = Table(self._database, name, spec, pin=self._pin)
+        return self._tables[name]
+
+    async def table_names(self) -> list[str]:
+        """The names of the tables that existed then."""
+        names = await self._database.table_names()
+        return [name for name in names if await self._existed(name)]
+
+    async def _existed(self, name: str) -> bool:
+        table = await (await self._database.connection()).open_table(name)
+        return await self._pin.version_of(name, table) is not None
+
+    def at(self, pin: Pin) -> "PinnedDatabase":
+        """The underlying database at another moment."""
+        return PinnedDatabase(self._database, pin)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the connection belongs to the store."""
+
+
+def normalised(uri: str | Path) -> str:
+    """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme."""
+    text = os.fspath(uri)
+    if not text or "\0" in text:
+        raise InvalidRequestError(f"uri={text!r}: give a directory or the URI of an object store")
+    if _REMOTE.match(text) and not text.startswith("file://"):
+        return text
+    return str(Path(text.removeprefix("file://")).expanduser().absolute())
+
+
+def is_aware(moment: datetime) -> bool:
+    """Whether `moment` names an instant: it knows its offset from UTC."""
+    return moment.utcoffset() is not None

@@ -1,0 +1,147 @@
+"""The tables of the store: their columns, their keys, and the format that they are written in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+FORMAT_VERSION = 1
+"""Raised when a release writes what an older one cannot read."""
+
+FORMAT_KEY = b"lance_context:format"
+MODEL_KEY = b"lance_context:embedding_model"
+KEY = "key"
+VECTOR = "vector"
+SEARCH_TEXT = "search_text"
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What a table of one sort looks like.
+
+    A table that lacks a column of its specification, because an older release wrote it, is given
+    that column, empty, when it is opened for writing.
+    """
+
+    schema: pa.Schema
+    """Without the vector column, whose length is known only when the first vector arrives."""
+    indexed: Mapping[str, str]
+    """The columns worth a scalar index once the table is large, and its type."""
+
+    @property
+    def is_searchable(self) -> bool:
+        """Whether rows carry a text for full-text search and may carry a vector."""
+        return SEARCH_TEXT in self.schema.names
+
+
+def vector_field(dimension: int, model: str | None) -> pa.Field:
+    """The vector column, which remembers the model that fills it (empty: the callers' own)."""
+    metadata = {MODEL_KEY: (model or "").encode()}
+    return pa.field(VECTOR, pa.list_(pa.float32(), dimension), metadata=metadata)
+
+
+def vector_model(field: pa.Field) -> str | None:
+    """The embedding model that a vector column was built with; None if callers bring vectors."""
+    return ((field.metadata or {}).get(MODEL_KEY) or b"").decode() or None
+
+
+def _schema(fields: list[pa.Field]) -> pa.Schema:
+    return pa.schema(fields, metadata={FORMAT_KEY: str(FORMAT_VERSION).encode()})
+
+
+def _text(*names: str) -> list[pa.Field]:
+    return [pa.field(name, pa.string()) for name in names]
+
+
+def _required(name: str, type_: pa.DataType | None = None) -> pa.Field:
+    return pa.field(name, type_ or pa.string(), nullable=False)
+
+
+_PRIMARY_KEY = pa.field(
+    KEY,
+    pa.string(),
+    nullable=False,
+    # Without it, concurrent merges of the same new key leave several rows.
+    metadata={b"lance-schema:unenforced-primary-key": b"true"},
+)
+
+_IDENTITY = [
+    _PRIMARY_KEY,
+    _required("id"),
+    *_text("tenant", "user_id", "agent_id"),
+    _required("created_at", TIMESTAMP),
+    _required("updated_at", TIMESTAMP),
+    _required("revision", pa.int64()),
+]
+
+_RELATIONSHIP = pa.struct(
+    [("target_id", pa.string()), ("relation", pa.string()), ("weight", pa.float64())]
+)
+
+RECORDS = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            *_text("external_id"),
+            _required("context"),
+            _required("kind"),
+            *_text("layer"),
+            pa.field("source_ids", pa.list_(pa.string())),
+            *_text("session_id", "run_id", "previous_key", "role", "name"),
+            _required("content_type"),
+            *_text("text", "parts", "native"),
+            pa.field("blob", pa.large_binary()),
+            *_text("payload_uri", "payload_checksum"),
+            pa.field("payload_size", pa.int64()),
+            *_text("source", SEARCH_TEXT),
+            pa.field("metadata", pa.json_()),
+            *_text("state_metadata"),
+            pa.field("relationships", pa.list_(_RELATIONSHIP)),
+            # Each target, alone and under its relation: what `related` looks up.
+            pa.field("edges", pa.list_(pa.string())),
+            pa.field("tags", pa.list_(pa.string())),
+            _required("lifecycle_status"),
+            pa.field("expires_at", TIMESTAMP),
+            *_text("retention_policy"),
+            pa.field("retired_at", TIMESTAMP),
+            *_text("retired_reason", "supersedes_id", "superseded_by_id"),
+        ]
+    ),
+    indexed={
+        KEY: "btree",
+        "id": "btree",
+        "external_id": "btree",
+        "session_id": "btree",
+        "tenant": "bitmap",
+        "user_id": "bitmap",
+        "agent_id": "bitmap",
+        "kind": "bitmap",
+        "created_at": "btree",
+    },
+)
+
+SESSIONS = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            *_text("title"),
+            _required("status"),
+            pa.field("ended_at", TIMESTAMP),
+            pa.field("metadata", pa.json_()),
+        ]
+    ),
+    indexed={KEY: "btree"},
+)
+
+VECTORS = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            *_text("text", SEARCH_TEXT),
+            pa.field("metadata", pa.json_()),
+        ]
+    ),
+    indexed={KEY: "btree", "id": "btree", "tenant": "bitmap", "user_id": "bitmap"},
+)

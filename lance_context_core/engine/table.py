@@ -1,0 +1,412 @@
+"""One table: the few verbs that the stores are written in, over the engine's handle."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core.engine import indexes
+from lance_context_core.engine.arrow import Row, to_table
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.schema import (
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    KEY,
+    SEARCH_TEXT,
+    VECTOR,
+    TableSpec,
+    vector_field,
+    vector_model,
+)
+from lance_context_core.engine.sql import all_of
+from lance_context_core.errors import (
+    DimensionMismatchError,
+    EmbeddingModelMismatchError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreFormatError,
+)
+
+if TYPE_CHECKING:
+    from lance_context_core.engine.database import Database
+
+T = TypeVar("T")
+
+STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
+"""A row's id then survives compaction and updates, and grows in the order of commits: it is the
+order in which a session reads back."""
+
+_running: set[asyncio.Task[Any]] = set()
+
+
+class Pin(Protocol):
+    """An earlier moment of the store."""
+
+    async def version_of(self, name: str, handle: Any) -> int | None:
+        """The version that the table `name` had then; None if it did not exist."""
+
+
+class Table:
+    """A table by name, which need not exist: it reads as empty, and the first write creates it."""
+
+    def __init__(
+        self, database: "Database", name: str, spec: TableSpec, *, pin: Pin | None = None
+    ) -> None:
+        """Name the table; with `pin` it is read as it was, and refuses writes."""
+        self.name = name
+        self.spec = spec
+        self._database = database
+        self._pin = pin
+        self._handle: Any = None
+        self._refreshed_at = -float("inf")
+
+    # Reading
+
+    async def reader(self) -> Any | None:
+        """The engine's handle, as fresh as the database's read consistency asks; None if absent."""
+        if self._handle is None:
+            self._handle = await self._open()
+        elif self._pin is None and self._is_due():
+            with translated(f"read {self.name!r}"):
+                await self._handle.checkout_latest()
+            self._refreshed_at = time.monotonic()
+        return self._handle
+
+    async def schema(self) -> pa.Schema:
+        """The columns of the table as they are; those of its specification if it is absent."""
+        handle = await self.reader()
+        return self.spec.schema if handle is None else await handle.schema()
+
+    async def version(self) -> int:
+        """The number of the version that is read; 0 if the table is absent."""
+        handle = await self.reader()
+        return 0 if handle is None else await handle.version()
+
+    async def count(self, where: str | None = None) -> int:
+        """How many rows match."""
+        handle = await self.reader()
+        if handle is None:
+            return 0
+        with translated(f"count {self.name!r}"):
+            count: int = await handle.count_rows(where)
+        return count
+
+    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
+        """The matching rows in the order of their commits, with their `_rowid`."""
+        handle = await self.reader()
+        if handle is None:
+            return self.nothing(columns)
+        query = handle.query().select(await _present(handle, columns)).with_row_id()
+        if where:
+            query = query.where(where)
+        with translated(f"read {self.name!r}"):
+            rows = await query.to_arrow()
+        return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+
+    async def slice(
+        self,
+        where: str | None,
+        *,
+        columns: Sequence[str],
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+    ) -> pa.Table:
+        """Part of the matching rows, in the order of their commits.
+
+        With `last` the `offset` is counted from the end: the last rows but `offset`. Rows outside
+        the part are not read, only their ids.
+        """
+        if limit is None and last is None and offset == 0:
+            return await self.select(where, columns=columns)
+        ids = (await self.select(where, columns=[]))["_rowid"].to_numpy()
+        if last is not None:
+            end = max(len(ids) - offset, 0)
+            ids = ids[max(end - last, 0) : end]
+        else:
+            ids = ids[offset:]
+        return await self.take(ids[:limit], columns=columns)
+
+    async def take(
+        self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
+    ) -> pa.Table:
+        """The rows with these ids, in their order; those that are gone are left out."""
+        handle = await self.reader()
+        if handle is None or len(row_ids) == 0:
+            return self.nothing(columns)
+        wanted = [int(row_id) for row_id in row_ids]
+        with translated(f"read {self.name!r}"):
+            rows = await (
+                handle.take_row_ids(wanted)
+                .select(await _present(handle, columns))
+                .with_row_id()
+                .to_arrow()
+            )
+        place = {row_id: index for index, row_id in enumerate(wanted)}
+        order = np.argsort([place[row_id] for row_id in rows["_rowid"].to_pylist()], kind="stable")
+        return rows.take(pa.array(order, pa.int64()))
+
+    async def nearest(
+        self, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
+    ) -> pa.Table:
+        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
+
+        Rows without a vector never match. A zero vector has no direction: it is at distance 1
+        from everything. If as many rows match `where`, as many are returned: where the index
+        finds fewer, the rest is looked up without it.
+        """
+        handle = await self.reader()
+        if handle is None or VECTOR not in (await handle.schema()).names or limit == 0:
+            return _with_column(self.nothing(columns), "_distance", pa.float32())
+        selected = [*await _present(handle, columns), "_distance"]
+
+        def query(*, exact: bool) -> Any:
+            search = handle.vector_search(vector).distance_type("cosine").limit(limit)
+            search = indexes.tuned(search).select(selected).with_row_id()
+            search = search.bypass_vector_index() if exact else search
+            return search.where(where) if where else search
+
+        with translated(f"search {self.name!r} by vector"):
+            hits = await query(exact=False).to_arrow()
+            if hits.num_rows < limit:
+                eligible = all_of([where, f"{VECTOR} IS NOT NULL"])
+                expected = min(await self.count(eligible), limit)
+                if hits.num_rows < expected:
+                    hits = await query(exact=True).to_arrow()
+                if hits.num_rows < expected:
+                    hits = await self._with_undirected(hits, eligible, expected, selected)
+        return hits
+
+    async def match(
+        self, text: str, *, where: str | None, limit: int, columns: Sequence[str]
+    ) -> pa.Table:
+        """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`.
+
+        A text without words, such as "" or "?!", matches nothing.
+        """
+        handle = await self.reader()
+        if handle is None or limit == 0 or not await indexes.has_text_index(handle):
+            return _with_column(self.nothing(columns), "_score", pa.float32())
+        selected = [*await _present(handle, columns), "_score"]
+        query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
+        query = query.select(selected).with_row_id()
+        with translated(f"search {self.name!r} by words"):
+            return await (query.where(where) if where else query).to_arrow()
+
+    def nothing(self, columns: Sequence[str]) -> pa.Table:
+        """No rows, with these columns and a `_rowid`."""
+        fields = [field for field in self.spec.schema if field.name in columns]
+        return pa.schema([*fields, pa.field("_rowid", pa.uint64())]).empty_table()
+
+    # Writing
+
+    async def writer(self) -> Any:
+        """The engine's handle for writing; creates the table if it is absent."""
+        if self._pin is not None:
+            raise ReadOnlyError(
+                f"table {self.name!r} is open at an earlier version, for reading only: "
+                "write through the store itself, or restore that version"
+            )
+        if self._handle is None:
+            self._handle = await self._open() or await self._create()
+        return self._handle
+
+    async def append(self, rows: Sequence[Row]) -> int:
+        """Add rows whose keys are known to be new, in one commit; returns the version it made."""
+
+        async def write(handle: Any) -> int:
+            result = await handle.add(await self._arrow(handle, rows))
+            return int(result.version)
+
+        return await self._write("append to", write)
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add the rows whose keys are absent, in one commit; the others stay as they are.
+
+        Returns how many were added, and the version that is current afterwards.
+        """
+
+        async def write(handle: Any) -> tuple[int, int]:
+            data = await self._arrow(handle, rows)
+            result = await handle.merge_insert(KEY).when_not_matched_insert_all().execute(data)
+            return int(result.num_inserted_rows), int(result.version or await handle.version())
+
+        return await self._write("insert into", write)
+
+    async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add or replace rows by key, in one commit.
+
+        Returns how many were added, and the version that is current afterwards.
+        """
+
+        async def write(handle: Any) -> tuple[int, int]:
+            data = await self._arrow(handle, rows)
+            merge = handle.merge_insert(KEY).when_matched_update_all()
+            result = await merge.when_not_matched_insert_all().execute(data)
+            return int(result.num_inserted_rows), int(result.version or await handle.version())
+
+        return await self._write("upsert into", write)
+
+    async def replace(self, rows: Sequence[Row]) -> int:
+        """Replace rows by key, each if nobody changed it meanwhile; returns how many were replaced.
+
+        A row carries the revision that it was read with, plus one.
+        """
+
+        async def write(handle: Any) -> int:
+            data = await self._arrow(handle, rows)
+            merge = handle.merge_insert(KEY)
+            merge = merge.when_matched_update_all(where="target.revision + 1 = source.revision")
+            return int((await merge.execute(data)).num_updated_rows)
+
+        return await self._write("update", write)
+
+    async def delete(self, where: str) -> int:
+        """Remove the matching rows in one commit; returns how many there were."""
+        if await self.reader() is None:
+            if self._pin is not None:
+                await self.writer()
+            return 0
+
+        async def write(handle: Any) -> int:
+            return int((await handle.delete(where)).num_deleted_rows)
+
+        return await self._write("delete from", write)
+
+    async def ensure_vectors(self, dimension: int, model: str | None) -> None:
+        """Make sure that the table takes vectors of that length from that model.
+
+        Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
+        """
+        handle = await self.writer()
+        if VECTOR not in (await handle.schema()).names:
+            try:
+                with translated(f"add a vector column to {self.name!r}"):
+                    await handle.add_columns(vector_field(dimension, model))
+            except Exception:
+                # Another writer may have added it first; what counts is what is there now.
+                await handle.checkout_latest()
+                if VECTOR not in (await handle.schema()).names:
+                    raise
+        self.check_vectors(await handle.schema(), dimension, model)
+
+    def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
+        """Raise unless vectors of that length and model belong into a table of this schema."""
+        if VECTOR not in schema.names:
+            return
+        field = schema.field(VECTOR)
+        built_with = vector_model(field)
+        if model and built_with and model != built_with:
+            raise EmbeddingModelMismatchError(
+                f"embedder model={model!r}, but the vectors in {self.name!r} were made by "
+                f"{built_with!r}: open the store with that embedder, or use another store"
+            )
+        if dimension != field.type.list_size:
+            raise DimensionMismatchError(
+                f"embedding of length {dimension}, but the vectors in {self.name!r} have "
+                f"{field.type.list_size} numbers: use the same embedder for all of them"
+            )
+
+    def close(self) -> None:
+        """Let go of the engine's handle."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
+
+    # Helpers
+
+    def _is_due(self) -> bool:
+        interval = self._database.read_consistency
+        return (
+            interval is not None
+            and time.monotonic() - self._refreshed_at >= interval.total_seconds()
+        )
+
+    async def _open(self) -> Any | None:
+        connection = await self._database.connection()
+        try:
+            with translated(f"open table {self.name!r}"):
+                handle = await connection.open_table(self.name)
+        except NotFoundError:
+            return None
+        schema = await handle.schema()
+        check_format(schema, self.name)
+        if self._pin is not None:
+            version = await self._pin.version_of(self.name, handle)
+            if version is None:
+                return None
+            with translated(f"open version {version} of {self.name!r}"):
+                return await connection.open_table(self.name, version=version)
+        if missing := [field for field in self.spec.schema if field.name not in schema.names]:
+            with translated(f"bring table {self.name!r} up to date"):
+                await handle.add_columns(missing)
+        return handle
+
+    async def _create(self) -> Any:
+        connection = await self._database.connection()
+        with translated(f"create table {self.name!r}"):
+            handle = await connection.create_table(
+                self.name, schema=self.spec.schema, exist_ok=True, storage_options=STABLE_ROW_IDS
+            )
+            if self.spec.is_searchable:
+                await indexes.ensure_text_index(handle, self._database.text_index)
+        return handle
+
+    async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
+        schema = await handle.schema()
+        return to_table(
+            rows, self.spec.schema, schema.field(VECTOR) if VECTOR in schema.names else None
+        )
+
+    async def _write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        handle = await self.writer()
+        with translated(f"{action} {self.name!r}"):
+            return await _uncancelled(write(handle))
+
+    async def _with_undirected(
+        self, hits: pa.Table, eligible: str | None, expected: int, selected: list[str]
+    ) -> pa.Table:
+        """`hits` and, up to `expected`, rows whose vectors have no direction, at distance 1."""
+        rows = await self.select(eligible, columns=[c for c in selected if c != "_distance"])
+        rows = rows.filter(pc.invert(pc.is_in(rows["_rowid"], hits["_rowid"])))
+        rows = rows.slice(0, expected - hits.num_rows)
+        rows = _with_column(rows, "_distance", pa.float32(), 1.0)
+        both = pa.concat_tables([hits, rows.select(hits.column_names).cast(hits.schema)])
+        return both.sort_by("_distance")
+
+
+def check_format(schema: pa.Schema, name: str) -> None:
+    """Raise StoreFormatError unless this release reads tables of that schema."""
+    written = (schema.metadata or {}).get(FORMAT_KEY)
+    if written is None:
+        raise StoreFormatError(
+            f"table {name!r} was not written by lance_context_core: give the store a directory "
+            "of its own"
+        )
+    if int(written) > FORMAT_VERSION:
+        raise StoreFormatError(
+            f"table {name!r} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
+            "upgrade lance-context-core"
+        )
+
+
+async def _present(handle: Any, columns: Sequence[str]) -> list[str]:
+    """Those of `columns` that the table has; an earlier version may lack some."""
+    names = set((await handle.schema()).names)
+    return [column for column in columns if column in names]
+
+
+def _with_column(rows: pa.Table, name: str, type_: pa.DataType, value: Any = None) -> pa.Table:
+    return rows.append_column(name, pa.array([value] * rows.num_rows, type_))
+
+
+async def _uncancelled(write: Awaitable[T]) -> T:
+    """Await `write` so that cancelling the caller leaves it running to its end."""
+    task = asyncio.ensure_future(write)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return await asyncio.shield(task)

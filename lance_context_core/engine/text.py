@@ -1,0 +1,31 @@
+"""How texts are cut into words for full-text search."""
+
+from dataclasses import dataclass
+
+from lancedb.index import FTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextIndex:
+    """The settings of the full-text index, fixed when a table is created.
+
+    Stop words are always kept: the engine's list for the ICU tokenizer is the union of all its
+    languages and holds ordinary English words such as "cat" and "dog".
+    """
+
+    tokenizer: str = "icu"
+    """`icu` finds words in every script; `simple` splits at spaces and punctuation; `ngram`."""
+    language: str = "English"
+    """The language whose endings are stripped."""
+    stem: bool = True
+    """Whether "running" finds "runs"."""
+
+    def config(self) -> FTS:
+        """The engine's form of these settings."""
+        return FTS(
+            base_tokenizer=self.tokenizer,
+            language=self.language,
+            stem=self.stem,
+            remove_stop_words=False,
+            with_position=False,
+        )

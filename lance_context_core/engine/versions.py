@@ -1,0 +1,148 @@
+"""Earlier moments of the store: by number, by tag, by time; and the way back to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.table import Pin, Table
+from lance_context_core.errors import (
+    InvalidRequestError,
+    NotFoundError,
+)
+from lance_context_core.records import Version
+
+Ref = int | str | datetime
+"""A version of the records, a tag, or a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtTag:
+    """The store as a tag named it."""
+
+    tag: str
+
+    async def version_of(self, name: str, handle: Any) -> int | None:
+        """The version of the table `name` that the tag names; None if it did not exist."""
+        with translated(f"read the tags of {name!r}"):
+            tags = await handle.tags.list()
+        return int(tags[self.tag]["version"]) if self.tag in tags else None
+
+
+@dataclass(frozen=True, slots=True)
+class AtMoment:
+    """The store as it was at a moment, or, for some tables, at a version."""
+
+    moment: datetime
+    numbers: Mapping[str, int]
+    """The version of the tables for which it is known exactly."""
+
+    async def version_of(self, name: str, handle: Any) -> int | None:
+        """The newest version of the table `name` at that moment; None if it did not exist."""
+        if name in self.numbers:
+            return self.numbers[name]
+        past = [v.number for v in await _versions(handle, name) if v.created_at <= self.moment]
+        return max(past, default=None)
+
+
+async def pin(records: Table, ref: Ref) -> Pin:
+    """The moment that `ref` names; `records` is the table that versions are counted by.
+
+    Raises NotFoundError if there is no such version or tag, or if the store is younger than the
+    moment.
+    """
+    handle = await records.reader()
+    if isinstance(ref, str):
+        tags = {} if handle is None else await _tags(handle, records.name)
+        if ref not in tags:
+            raise NotFoundError(
+                f"tag {ref!r} does not exist: there are {sorted(tags) or 'no tags'}"
+            )
+        return AtTag(ref)
+    known = [] if handle is None else await _versions(handle, records.name)
+    if isinstance(ref, datetime):
+        if ref.utcoffset() is None:
+            raise InvalidRequestError(f"{ref!r} has no time zone: pass an aware datetime")
+        if not known or known[0].created_at > ref:
+            first = known[0].created_at.isoformat() if known else "never"
+            raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
+        return AtMoment(ref, {})
+    if isinstance(ref, bool) or not isinstance(ref, int):
+        raise InvalidRequestError(f"{ref!r} is no version: pass a number, a tag or a datetime")
+    for version in known:
+        if version.number == ref:
+            return AtMoment(version.created_at, {records.name: ref})
+    span = f"{known[0].number} to {known[-1].number}" if known else "none yet"
+    raise NotFoundError(f"version {ref} does not exist: versions are {span}")
+
+
+async def versions(table: Table) -> list[Version]:
+    """All versions of a table that are kept, oldest first, with their tags."""
+    handle = await table.reader()
+    if handle is None:
+        return []
+    names: dict[int, list[str]] = {}
+    for tag, number in (await _tags(handle, table.name)).items():
+        names.setdefault(number, []).append(tag)
+    return [
+        Version(
+            number=version.number,
+            created_at=version.created_at,
+            tags=tuple(sorted(names.get(version.number, ()))),
+        )
+        for version in await _versions(handle, table.name)
+    ]
+
+
+async def tags(table: Table) -> dict[str, int]:
+    """The version that each tag names."""
+    handle = await table.reader()
+    return {} if handle is None else await _tags(handle, table.name)
+
+
+async def move_tag(table: Table, tag: str, version: int) -> None:
+    """Name a version, whatever the tag named before."""
+    handle = await table.writer()
+    with translated(f"tag {table.name!r}"):
+        if tag in await _tags(handle, table.name):
+            await handle.tags.update(tag, version)
+        else:
+            await handle.tags.create(tag, version)
+
+
+async def delete_tag(table: Table, tag: str) -> bool:
+    """Forget a tag; the version stays. Returns whether the tag existed."""
+    handle = await table.reader()
+    if handle is None or tag not in await _tags(handle, table.name):
+        return False
+    with translated(f"delete a tag of {table.name!r}"):
+        await (await table.writer()).tags.delete(tag)
+    return True
+
+
+async def restore(table: Table, moment: Pin) -> None:
+    """Make the table what it was, as a new version; empty if it did not exist then."""
+    handle = await table.writer()
+    version = await moment.version_of(table.name, handle)
+    with translated(f"restore {table.name!r}"):
+        if version is None:
+            await handle.delete("true")
+        elif version != await handle.version():
+            await handle.restore(version)
+
+
+async def _tags(handle: Any, name: str) -> dict[str, int]:
+    with translated(f"read the tags of {name!r}"):
+        return {tag: int(about["version"]) for tag, about in (await handle.tags.list()).items()}
+
+
+async def _versions(handle: Any, name: str) -> list[Version]:
+    with translated(f"list the versions of {name!r}"):
+        listed = await handle.list_versions()
+    found = [
+        # The engine gives local time without its zone.
+        Version(number=about["version"], created_at=about["timestamp"].astimezone(UTC))
+        for about in listed
+    ]
+    return sorted(found, key=lambda version: version.number)

@@ -1,0 +1,88 @@
+"""The errors of the store, one tree; each is also the builtin that one would expect.
+
+ContextStoreError
+├── InvalidRequestError (ValueError)            the request itself is wrong; nothing was written
+│   ├── DimensionMismatchError                  a vector of another length than the table's
+│   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
+│   └── FilterError                             a filter that cannot be understood
+├── NotFoundError (LookupError)                 a version, tag or table that does not exist
+├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
+├── ReadOnlyError (PermissionError)             a write to a checked-out version
+├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
+├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
+├── ConflictError (RuntimeError)                other writers kept winning; may be retried
+│   └── CompactionInProgressError               somebody else compacts; may be retried
+├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
+├── StorageError (OSError)                      the disk or the object store refused
+│   └── StoreFormatError                        written by a newer release, or not a store of ours
+├── MissingExtraError (ImportError)             an optional dependency is not installed
+└── InternalError (RuntimeError)                a failure of the engine that we do not know
+"""
+
+
+class ContextStoreError(Exception):
+    """The root of everything that the store raises on purpose."""
+
+
+class InvalidRequestError(ContextStoreError, ValueError):
+    """The request itself is wrong: the same call can only fail again. Nothing was written."""
+
+
+class DimensionMismatchError(InvalidRequestError):
+    """A vector has another length than the vectors that the table holds."""
+
+
+class EmbeddingModelMismatchError(InvalidRequestError):
+    """The embedder is another model than the one that the table was built with."""
+
+
+class FilterError(InvalidRequestError):
+    """A filter that cannot be understood: an unknown operator, an operand of the wrong shape."""
+
+
+class NotFoundError(ContextStoreError, LookupError):
+    """A version, tag, collection or session that was asked for by name does not exist."""
+
+
+class AlreadyExistsError(ContextStoreError, ValueError):
+    """An id, tag or collection is taken already."""
+
+
+class ReadOnlyError(ContextStoreError, PermissionError):
+    """A write through a view of an earlier version."""
+
+
+class StoreClosedError(ContextStoreError, RuntimeError):
+    """The store was closed, or was opened before this process was forked."""
+
+
+class BlockingCallError(ContextStoreError, RuntimeError):
+    """A blocking call on the store's own event loop, where it would wait for itself forever."""
+
+
+class ConflictError(ContextStoreError, RuntimeError):
+    """Other writers kept winning the commit. Nothing was written; the call may be retried."""
+
+
+class CompactionInProgressError(ConflictError):
+    """A compaction of the same table is running. The call may be retried."""
+
+
+class EmbeddingError(ContextStoreError, RuntimeError):
+    """The embedder failed, or returned something that is not one finite vector per text."""
+
+
+class StorageError(ContextStoreError, OSError):
+    """The disk or the object store refused: permissions, space, network, a missing file."""
+
+
+class StoreFormatError(StorageError):
+    """The directory was written by a newer release of the store, or is not a store of ours."""
+
+
+class MissingExtraError(ContextStoreError, ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+class InternalError(ContextStoreError, RuntimeError):
+    """The engine failed in a way that the store does not know; the cause is attached."""

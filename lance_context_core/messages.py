@@ -1,0 +1,229 @@
+"""The framework-neutral message, and its lossless JSON form.
+
+What one framework writes is translated into a `Message` and stored, and every other framework reads
+the translation. What these classes have no word for is kept, never dropped: unknown keys of a part
+in its `extra`, unknown parts as `UnknownPart`, the writing framework's own form in `native`.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Self, TypedDict, Unpack
+
+from lance_context_core._json import (
+    check_json_object,
+    check_name,
+    check_time,
+    dumps,
+    loads,
+    shown,
+)
+from lance_context_core._parts import (
+    MAX_NESTING,
+    AudioPart,
+    Content,
+    DataPart,
+    FilePart,
+    ImagePart,
+    MediaPart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    VideoPart,
+    as_parts,
+    iter_parts,
+    parts_text,
+)
+from lance_context_core._parts_json import (
+    decode_parts,
+    encode_parts,
+    parts_from_json,
+    parts_to_json,
+)
+from lance_context_core.errors import InvalidRequestError
+
+__all__ = [
+    "MAX_NESTING",
+    "AudioPart",
+    "Content",
+    "DataPart",
+    "FilePart",
+    "ImagePart",
+    "MediaPart",
+    "Message",
+    "MessageFields",
+    "Part",
+    "ReasoningPart",
+    "TextPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "UnknownPart",
+    "VideoPart",
+    "iter_parts",
+    "parts_from_json",
+    "parts_text",
+    "parts_to_json",
+]
+
+
+class MessageFields(TypedDict, total=False):
+    """What every constructor of `Message` takes besides the role and the content."""
+
+    id: str | None
+    name: str | None
+    created_at: datetime | None
+    metadata: Mapping[str, Any]
+    native: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a conversation.
+
+    Whatever it is given, it holds plain types and copies: two messages that say the same are equal,
+    and remain so after the JSON form was read back. What cannot be stored raises
+    InvalidRequestError here already.
+    """
+
+    role: str
+    """Who speaks: `user`, `assistant`, `system`, `tool`, or a framework's own word."""
+    parts: tuple[Part, ...]
+    """In order; may be empty. Whatever `Content` allows is accepted and made a tuple."""
+    id: str | None = None
+    name: str | None = None
+    """The speaker, where several share a role."""
+    created_at: datetime | None = None
+    """Any aware time is accepted and kept in UTC."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key."""
+    native: Mapping[str, Any] | None = None
+    """The writing framework's own serialisation, `{"framework": "…", …}`, kept verbatim.
+
+    It lets the same framework read back exactly what it wrote.
+    """
+
+    def __post_init__(self) -> None:
+        plain: dict[str, object] = {
+            "role": check_name(self.role, "Message.role"),
+            "parts": as_parts(self.parts, "Message.parts"),
+            "metadata": check_json_object(self.metadata, "Message.metadata"),
+        }
+        if self.id is not None:
+            plain["id"] = check_name(self.id, "Message.id")
+        if self.name is not None:
+            plain["name"] = check_name(self.name, "Message.name")
+        if self.created_at is not None:
+            plain["created_at"] = check_time(self.created_at, "Message.created_at")
+        if self.native is not None:
+            native = check_json_object(self.native, "Message.native")
+            check_name(native.get("framework"), "Message.native['framework']")
+            plain["native"] = native
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, role: str, content: Content, **rest: Unpack[MessageFields]) -> Self:
+        """A message of any role."""
+        return cls(role=role, parts=as_parts(content, "content"), **rest)
+
+    @classmethod
+    def user(cls, content: Content, **rest: Unpack[MessageFields]) -> Self:
+        """What a user said."""
+        return cls.of("user", content, **rest)
+
+    @classmethod
+    def assistant(cls, content: Content, **rest: Unpack[MessageFields]) -> Self:
+        """What a model said: text, reasoning, tool calls."""
+        return cls.of("assistant", content, **rest)
+
+    @classmethod
+    def system(cls, content: Content, **rest: Unpack[MessageFields]) -> Self:
+        """An instruction to the model."""
+        return cls.of("system", content, **rest)
+
+    @classmethod
+    def tool(
+        cls,
+        content: Content,
+        *,
+        call_id: str | None,
+        tool_name: str | None = None,
+        is_error: bool = False,
+        **rest: Unpack[MessageFields],
+    ) -> Self:
+        """The result of one tool call: its only part is a `ToolResultPart` that holds `content`."""
+        result = ToolResultPart(
+            call_id=call_id,
+            name=tool_name,
+            content=as_parts(content, "content"),
+            is_error=is_error,
+        )
+        return cls.of("tool", result, **rest)
+
+    @property
+    def text(self) -> str:
+        """What a person would read: the text parts, those in tool results too, joined by newlines.
+
+        Empty if there are none; reasoning, tool calls and captions are not among them.
+        """
+        return parts_text(self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as a copy: what is absent and empty metadata are left out."""
+        return copy.deepcopy(self._encode())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The message that `to_dict` wrote, equal to it.
+
+        Raises InvalidRequestError for what is no message. A key that a message does not have is an
+        error as well, because there is no place to keep it.
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidRequestError(f"message must be an object, not {shown(data)}")
+        known = {f.name for f in fields(cls)}
+        if unknown := [key for key in data if key not in known]:
+            raise InvalidRequestError(
+                f"message has the unknown keys {shown(unknown)}: put them into its metadata"
+            )
+        given = {key: value for key, value in data.items() if value is not None}
+        if missing := sorted({"role", "parts"} - given.keys()):
+            raise InvalidRequestError(f"message must have {missing}: {shown(data)}")
+        given["parts"] = decode_parts(given["parts"], "parts")
+        if "created_at" in given:
+            given["created_at"] = _decode_time(given["created_at"])
+        return cls(**given)
+
+    def to_json(self) -> str:
+        """The JSON form as compact text."""
+        return dumps(self._encode())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The message that `to_json` wrote, equal to it. Raises as `from_dict` does."""
+        return cls.from_dict(loads(text, "message"))
+
+    def _encode(self) -> dict[str, Any]:
+        encoded = {
+            "role": self.role,
+            "parts": encode_parts(self.parts),
+            "id": self.id,
+            "name": self.name,
+            "created_at": self.created_at.isoformat() if self.created_at else None,
+            "metadata": self.metadata or None,
+            "native": self.native,
+        }
+        return {key: value for key, value in encoded.items() if value is not None}
+
+
+def _decode_time(text: object) -> datetime:
+    try:
+        return datetime.fromisoformat(text)  # type: ignore[arg-type]  # a TypeError is caught
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"created_at must be an ISO 8601 time with a zone, not {shown(text)}"
+        ) from error

@@ -1,0 +1,200 @@
+"""What the store promises, and what its callers bring.
+
+The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`) are asynchronous;
+the synchronous twins have the same names and parameters. Each has a conformance suite that is
+written against the protocol alone.
+"""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from lance_context_core.messages import Message
+from lance_context_core.records import (
+    ContextRecord,
+    Document,
+    Page,
+    SearchHit,
+    Session,
+)
+
+SearchMode = Literal["hybrid", "vector", "text"]
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """Where the store gets the time from; injected, so that tests own it."""
+
+    def now(self) -> datetime:
+        """The current moment, aware."""
+
+
+@runtime_checkable
+class HistoryProvider(Protocol):
+    """Conversations, each known by an agent and a session.
+
+    `agent_id` may be empty: the session then belongs to no agent in particular. Order is the order
+    in which appends were acknowledged; the messages of one call stay together.
+    """
+
+    async def append(
+        self, agent_id: str, message: Message, *, session_id: str, run_id: str = ""
+    ) -> str:
+        """Add one message at the end; returns its id."""
+
+    async def append_many(
+        self, agent_id: str, messages: Sequence[Message], *, session_id: str, run_id: str = ""
+    ) -> list[str]:
+        """Add messages at the end, all or none of them, in one commit; returns their ids.
+
+        A message whose id the session has already is left as it is, so a retry is safe.
+        """
+
+    async def get_messages(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        limit: int | None = None,
+        offset: int = 0,
+        last: int | None = None,
+    ) -> list[Message]:
+        """Messages in order: the first `limit` after `offset`, or the `last` ones.
+
+        With `last`, `offset` counts from the end. An unknown session has no messages.
+        """
+
+    async def clear(self, agent_id: str, *, session_id: str) -> int:
+        """Forget a session's messages; returns how many there were."""
+
+    async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
+        """Forget the messages of one run in a session; returns how many there were."""
+
+    async def count(self, agent_id: str, *, session_id: str) -> int:
+        """How many messages a session has; 0 if it is unknown."""
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """What is known about conversations, beside their messages."""
+
+    async def create(
+        self,
+        session_id: str | None = None,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """Describe a session; an absent id is generated.
+
+        A session that exists is returned as it is: creating never loses anything.
+        """
+
+    async def get(self, session_id: str) -> Session | None:
+        """A session that was created or has messages; else None."""
+
+    async def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        status: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ended_at: datetime | None = None,
+    ) -> Session:
+        """Change what is given, keep the rest. Raises NotFoundError for an unknown session."""
+
+    async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
+        """Sessions, the most recently active first."""
+
+    async def delete(self, session_id: str) -> bool:
+        """Forget a session and its messages; returns whether there was anything to forget."""
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """One collection of documents with vectors; every collection has a dimension of its own."""
+
+    async def add(self, documents: Sequence[Document]) -> list[str]:
+        """Add documents in one commit; returns their ids, in order.
+
+        Raises AlreadyExistsError, before anything is written, if an id is taken by another text.
+        """
+
+    async def upsert(self, documents: Sequence[Document]) -> list[str]:
+        """Add documents, replacing those whose ids exist, in one commit; returns their ids."""
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        mode: SearchMode | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 10,
+    ) -> list[SearchHit[Document]]:
+        """The best matches, best first; as many as `limit` if as many match `filter`."""
+
+    async def get(self, ids: Sequence[str]) -> list[Document]:
+        """Documents in the order of `ids`; unknown ids are left out."""
+
+    async def delete(
+        self, ids: Sequence[str] | None = None, *, filter: Mapping[str, Any] | None = None
+    ) -> int:
+        """Delete by id, by filter, or by both at once; returns how many there were."""
+
+    async def count(self, *, filter: Mapping[str, Any] | None = None) -> int:
+        """How many documents match."""
+
+    async def list_collections(self) -> list[str]:
+        """The names of all collections, in alphabetical order."""
+
+    async def delete_collection(self) -> int:
+        """Remove this collection; returns how many documents it had."""
+
+
+@runtime_checkable
+class MemoryService(Protocol):
+    """Long-term memories of users, kept by session, found across sessions."""
+
+    async def add(
+        self,
+        memories: Sequence[str | Message],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> builtins.list[str]:
+        """Remember texts or messages in one commit; returns their ids."""
+
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        mode: SearchMode | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 10,
+    ) -> builtins.list[SearchHit[ContextRecord]]:
+        """What a user's memories say about `query`, best first; in one session, or in all."""
+
+    async def list(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        page: int = 1,
+        page_size: int = 10,
+    ) -> Page[ContextRecord]:
+        """A user's memories by session, then in the order in which they were added."""
+
+    async def delete(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Forget a user's memories: all, those of one session, or some; returns how many."""

@@ -1,0 +1,59 @@
+"""Scopes: which part of the store a handle may see, and what it stamps on everything it writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lance_context_core.errors import InvalidRequestError
+
+SCOPE_PARTS = ("tenant", "user_id", "agent_id")
+"""The columns that walls are made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A wall: each part that is set is equal in every record that a handle reads, writes or deletes.
+
+    A part that is `None` does not restrict. Scopes only ever narrow: see `narrow`.
+    """
+
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+    def parts(self) -> dict[str, str]:
+        """The parts that are set, by column name."""
+        return {part: value for part in SCOPE_PARTS if (value := getattr(self, part)) is not None}
+
+    def narrow(
+        self, *, tenant: str | None = None, user_id: str | None = None, agent_id: str | None = None
+    ) -> "Scope":
+        """This scope with more parts set.
+
+        Raises InvalidRequestError for a part that is set already to something else.
+        """
+        asked = {"tenant": tenant, "user_id": user_id, "agent_id": agent_id}
+        return Scope(**{name: self.resolve(name, value) for name, value in asked.items()})
+
+    def resolve(self, part: str, value: str | None) -> str | None:
+        """The value to write for `part`: the scope's, where it is set, else `value`.
+
+        Raises InvalidRequestError if `value` lies outside the scope.
+        """
+        own: str | None = getattr(self, part)
+        if own is None or value is None or value == own:
+            return value if own is None else own
+        raise InvalidRequestError(
+            f"{part}={value!r} lies outside this handle's scope, {part}={own!r}: "
+            f"leave {part} out, or use a handle of that scope"
+        )
+
+    def stamp(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """`row` with this scope's parts written into it.
+
+        Raises InvalidRequestError if `row` names another tenant, user or agent.
+        """
+        stamped = dict(row)
+        for part in SCOPE_PARTS:
+            stamped[part] = self.resolve(part, row.get(part))
+        return stamped

@@ -1,0 +1,126 @@
+"""Compaction of the records: by hand, and in the background at set times."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict
+
+from lance_context_core._bridge import bridge
+from lance_context_core.engine import maintenance
+from lance_context_core.engine.maintenance import CompactionMetrics
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import CompactionInProgressError, InvalidRequestError
+from lance_context_core.protocols import Clock
+
+
+class CompactionStats(TypedDict):
+    """How fragmented the records are, and what compaction has done through this handle."""
+
+    total_fragments: int
+    is_compacting: bool
+    last_compaction: str | None
+    """ISO 8601, UTC; None if there was none yet."""
+    last_error: str | None
+    """What the last compaction failed with; None if it succeeded."""
+    total_compactions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSchedule:
+    """When the records are compacted by themselves."""
+
+    interval_secs: float = 300
+    """How often the fragments are counted."""
+    min_fragments: int = 5
+    """From how many fragments on they are merged."""
+    quiet_hours: tuple[tuple[int, int], ...] = ()
+    """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for numbers that make no schedule."""
+        if not self.interval_secs > 0:
+            raise InvalidRequestError(f"compaction_interval_secs={self.interval_secs!r}: above 0")
+        if self.min_fragments < 2:
+            raise InvalidRequestError(
+                f"compaction_min_fragments={self.min_fragments!r}: one alone cannot be merged"
+            )
+        for span in self.quiet_hours:
+            if len(span) != 2 or not all(0 <= hour <= 24 for hour in span):
+                raise InvalidRequestError(f"quiet_hours has {span!r}: give (start, end), 0 to 24")
+
+    def is_quiet(self, moment: datetime) -> bool:
+        """Whether nothing may be done at that moment."""
+        hour = moment.astimezone().hour
+        return any(
+            start <= hour < end if start <= end else hour >= start or hour < end
+            for start, end in self.quiet_hours
+        )
+
+
+class Compactor:
+    """Compacts one table, never twice at once, and remembers how it went."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: datetime | None = None
+        self._error: str | None = None
+        self._n_done = 0
+        self._background: Future[None] | None = None
+
+    async def compact(self) -> CompactionMetrics:
+        """Merge fragments now. Raises CompactionInProgressError while another one runs here."""
+        if not self._lock.acquire(blocking=False):
+            raise CompactionInProgressError("a compaction is running already: wait for its end")
+        try:
+            metrics = await maintenance.compact(self._table)
+        except BaseException as error:
+            self._error = str(error) or type(error).__name__
+            raise
+        else:
+            self._last, self._error = self._clock.now(), None
+            self._n_done += 1
+            return metrics
+        finally:
+            self._lock.release()
+
+    async def stats(self) -> CompactionStats:
+        """How fragmented the table is, and what was done so far."""
+        return CompactionStats(
+            total_fragments=await maintenance.count_fragments(self._table),
+            is_compacting=self._lock.locked(),
+            last_compaction=None if self._last is None else self._last.isoformat(),
+            last_error=self._error,
+            total_compactions=self._n_done,
+        )
+
+    def start(self, schedule: CompactionSchedule) -> None:
+        """Compact in the background from now on, until `stop`."""
+        self.stop()
+        self._background = bridge.spawn(self._keep(schedule))
+
+    def stop(self) -> None:
+        """End the background compaction; one that is running ends its commit first."""
+        background, self._background = self._background, None
+        if background is not None:
+            background.cancel()
+
+    async def tick(self, schedule: CompactionSchedule) -> bool:
+        """Do what the schedule asks for at this moment; returns whether anything was done."""
+        if schedule.is_quiet(self._clock.now()):
+            return False
+        if await maintenance.count_fragments(self._table) < schedule.min_fragments:
+            return False
+        await self.compact()
+        return True
+
+    async def _keep(self, schedule: CompactionSchedule) -> None:
+        while True:
+            await asyncio.sleep(schedule.interval_secs)
+            try:
+                await self.tick(schedule)
+            except Exception as error:  # noqa: BLE001 - it is told by stats(), and tried again
+                self._error = str(error) or type(error).__name__

@@ -1,0 +1,73 @@
+"""Vectors for what is about to be written: given by the caller, or made from the texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import DimensionMismatchError, InvalidRequestError
+from lance_context_core.stores.resources import Resources
+
+
+async def embedded(
+    table: Table,
+    resources: Resources,
+    *,
+    given: Sequence[Any],
+    texts: Sequence[str | None],
+    even_if_deferred: bool = False,
+) -> list[np.ndarray | None]:
+    """One vector per row: the given one, else one made from its text, else none.
+
+    Everything is checked before anything is written; then the table is given room for vectors, if
+    it has none yet.
+    """
+    vectors = [
+        None if vector is None else as_vector(vector, f"embedding of record {index}")
+        for index, vector in enumerate(given)
+    ]
+    lengths = {len(vector) for vector in vectors if vector is not None}
+    if len(lengths) > 1:
+        raise DimensionMismatchError(
+            f"embeddings of lengths {sorted(lengths)} in one call: one table holds one length"
+        )
+    schema = await table.schema()
+    for length in lengths:
+        table.check_vectors(schema, length, None)
+    embeddings, model = resources.embeddings, None
+    missing = {
+        index: text
+        for index, (vector, text) in enumerate(zip(vectors, texts, strict=True))
+        if vector is None and text is not None
+    }
+    if missing and embeddings is not None and (even_if_deferred or not resources.defer_embedding):
+        model = embeddings.model
+        if VECTOR in schema.names:
+            # Before time is spent on vectors that the table would refuse.
+            table.check_vectors(schema, schema.field(VECTOR).type.list_size, model)
+        made = await embeddings.embed_documents(list(missing.values()))
+        for index, vector in zip(missing, made, strict=True):
+            # Zeros say that the model found no direction in the text: cosine is undefined for them.
+            vectors[index] = vector if vector.any() else None
+    for vector in vectors:
+        if vector is not None:
+            await table.ensure_vectors(len(vector), model)
+            break
+    return vectors
+
+
+def as_vector(value: Any, where: str) -> np.ndarray:
+    """`value` as a vector of finite 32-bit floats; raises InvalidRequestError for anything else."""
+    try:
+        vector = np.asarray(value, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(f"{where} must be a sequence of numbers: {error}") from error
+    if vector.ndim != 1 or len(vector) == 0:
+        raise InvalidRequestError(
+            f"{where} must be one non-empty row of numbers, not of shape {vector.shape}"
+        )
+    if not np.isfinite(vector).all():
+        raise InvalidRequestError(f"{where} holds a number that is NaN or infinite")
+    return vector

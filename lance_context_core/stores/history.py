@@ -1,0 +1,152 @@
+"""Conversations: messages by agent and session, in the order in which they were acknowledged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_context_core._json import check_name
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.messages import Message
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.stores.records import Draft, Records
+from lance_context_core.stores.rows import new_id
+from lance_context_core.stores.searching import SearchOptions
+
+CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
+"""The roles whose records count as messages of a conversation."""
+
+_COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
+_REST = ("kind", "content_type", "updated_at")
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncHistory:
+    """The history of conversations; satisfies `HistoryProvider`."""
+
+    _records: Records
+
+    async def append(
+        self, agent_id: str, message: Message, *, session_id: str, run_id: str = ""
+    ) -> str:
+        """Add one message at the end of a session; returns its id."""
+        (id,) = await self.append_many(agent_id, [message], session_id=session_id, run_id=run_id)
+        return id
+
+    async def append_many(
+        self, agent_id: str, messages: Sequence[Message], *, session_id: str, run_id: str = ""
+    ) -> list[str]:
+        """Add messages at the end of a session, in one commit; returns their ids, in order.
+
+        A message without an id is given one. A message whose id the session has already is left
+        as it is, so a call whose outcome is unknown may be repeated. `agent_id` and `run_id` may
+        be empty. Raises InvalidRequestError, before anything is written, if an id stands twice.
+        """
+        session_id = check_name(session_id, "session_id")
+        agent = self._agent(agent_id)
+        drafts = [
+            self._draft(message, index, agent, session_id, run_id)
+            for index, message in enumerate(messages)
+        ]
+        if not drafts:
+            return []
+        within = {"agent_id": agent, "session_id": session_id}
+        result = await self._records.insert(drafts, within=within, keep_existing=True)
+        return list(result.ids)
+
+    async def get_messages(
+        self,
+        agent_id: str,
+        *,
+        session_id: str,
+        limit: int | None = None,
+        offset: int = 0,
+        last: int | None = None,
+    ) -> list[Message]:
+        """Messages in order: the first `limit` after `offset`, or the `last` ones.
+
+        With `last`, `offset` counts from the end, so that a chat can be read backwards page by
+        page. An unknown session has no messages.
+        """
+        where = self._where(agent_id, session_id)
+        found = await self._records.read(
+            where, offset=offset, limit=limit, last=last, columns=[*_COLUMNS, *_REST]
+        )
+        return [record.to_message() for record in found]
+
+    async def count(self, agent_id: str, *, session_id: str) -> int:
+        """How many messages a session has; 0 if it is unknown."""
+        return await self._records.table.count(self._where(agent_id, session_id))
+
+    async def clear(self, agent_id: str, *, session_id: str) -> int:
+        """Forget a session's messages; returns how many there were. Older versions keep them."""
+        return await self._records.delete(self._where(agent_id, session_id, hidden=True))
+
+    async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
+        """Forget the messages of one run of a session; returns how many there were."""
+        run = sql.equals("run_id", check_name(run_id, "run_id"))
+        where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
+        return await self._records.delete(where)
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+    ) -> list[SearchHit[ContextRecord]]:
+        """The messages that answer `query` best, best first: of all sessions, or of one."""
+        conditions = [sql.equals("kind", "message")]
+        conditions += [] if session_id is None else [sql.equals("session_id", session_id)]
+        conditions += [] if agent_id is None else [sql.equals("agent_id", self._agent(agent_id))]
+        where = self._records.where(*conditions, filter=filter)
+        return await self._records.search(
+            query, vector=vector, mode=mode, where=where, limit=limit, options=options
+        )
+
+    def _agent(self, agent_id: str) -> str | None:
+        """The agent that the call is about, inside the scope; None for no agent in particular."""
+        if agent_id:
+            agent_id = check_name(agent_id, "agent_id")
+        return self._records.scope.resolve("agent_id", agent_id or None)
+
+    def _where(self, agent_id: str, session_id: str, *, hidden: bool = False) -> str:
+        return self._records.where(
+            sql.equals("kind", "message"),
+            sql.equals("session_id", check_name(session_id, "session_id")),
+            sql.equals("agent_id", self._agent(agent_id)),
+            include_expired=hidden,
+            include_retired=hidden,
+        )
+
+    def _draft(
+        self, message: Message, index: int, agent: str | None, session_id: str, run_id: str
+    ) -> Draft:
+        if not isinstance(message, Message):
+            raise InvalidRequestError(
+                f"messages[{index}] is a {type(message).__name__}: pass Message.user('…') or alike"
+            )
+        now = self._records.resources.clock.now()
+        record = ContextRecord(
+            id=message.id or new_id(),
+            kind="message",
+            content_type="text/plain",
+            created_at=message.created_at or now,
+            updated_at=now,
+            agent_id=agent,
+            session_id=session_id,
+            run_id=run_id or None,
+            role=message.role,
+            name=message.name,
+            text=message.text or None,
+            parts=message.parts,
+            native=message.native,
+            metadata=message.metadata,
+        )
+        return Draft(record=record, identity=("id", message.id) if message.id else None)

@@ -1,0 +1,168 @@
+"""Long-term memories: what an agent shall still know in another session."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._json import check_name
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.messages import Message, TextPart
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.stores.records import Draft, Records
+from lance_context_core.stores.rows import COLUMNS, from_rows, new_id
+from lance_context_core.stores.searching import SearchOptions
+
+FACT_OPTIONS = SearchOptions(neighbours=0.0)
+"""Memories stand alone: unlike turns, what was added before and after says nothing about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncMemory:
+    """The memories of users; satisfies `MemoryService`."""
+
+    _records: Records
+
+    async def add(
+        self,
+        memories: Sequence[str | Message],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> builtins.list[str]:
+        """Remember texts or messages, in one commit; returns their ids, in order.
+
+        `metadata` is added to each. From `expires_at` on they are hidden from every read. Raises
+        InvalidRequestError for an empty text: there is nothing to remember in it.
+        """
+        if isinstance(memories, str):
+            raise InvalidRequestError("memories is one text: pass a list of texts")
+        drafts = [
+            self._draft(memory, index, user_id, session_id, metadata or {}, expires_at)
+            for index, memory in enumerate(memories)
+        ]
+        if not drafts:
+            return []
+        within = {"user_id": self._user(user_id), "session_id": session_id or None}
+        result = await self._records.insert(drafts, within=within, keep_existing=True)
+        return list(result.ids)
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        user_id: str = "",
+        session_id: str | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+    ) -> builtins.list[SearchHit[ContextRecord]]:
+        """What a user's memories say about `query`, best first; in one session, or in all."""
+        where = self._where(user_id, session_id, filter=filter)
+        return await self._records.search(
+            query,
+            vector=vector,
+            mode=mode,
+            where=where,
+            limit=limit,
+            options=options or FACT_OPTIONS,
+        )
+
+    async def list(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        page: int = 1,
+        page_size: int = 10,
+    ) -> Page[ContextRecord]:
+        """A user's memories by session, then in the order in which they were added.
+
+        A page past the end is empty.
+        """
+        for name, value in (("page", page), ("page_size", page_size)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidRequestError(f"{name}={value!r}: count from 1")
+        table = self._records.table
+        rows = await table.select(self._where(user_id, session_id), columns=["session_id"])
+        order = rows.sort_by([("session_id", "ascending"), ("_rowid", "ascending")])["_rowid"]
+        wanted = order.slice((page - 1) * page_size, page_size).to_pylist()
+        items = from_rows(await table.take(wanted, columns=COLUMNS))
+        return Page(items=items, page=page, page_size=page_size, total=rows.num_rows)
+
+    async def delete(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Forget a user's memories: all, those of one session, or some; returns how many."""
+        where = self._where(user_id, session_id, hidden=True)
+        if ids is not None:
+            where = sql.all_of([where, sql.in_list("id", ids)])
+        return await self._records.delete(where)
+
+    def _user(self, user_id: str) -> str | None:
+        """The user that the call is about, inside the scope; None for no user in particular."""
+        if user_id:
+            user_id = check_name(user_id, "user_id")
+        return self._records.scope.resolve("user_id", user_id or None)
+
+    def _where(
+        self,
+        user_id: str,
+        session_id: str | None,
+        *,
+        filter: FilterLike | None = None,
+        hidden: bool = False,
+    ) -> str:
+        conditions = [sql.equals("kind", "memory"), sql.equals("user_id", self._user(user_id))]
+        if session_id is not None:
+            conditions.append(sql.equals("session_id", session_id or None))
+        return self._records.where(
+            *conditions, filter=filter, include_expired=hidden, include_retired=hidden
+        )
+
+    def _draft(
+        self,
+        memory: str | Message,
+        index: int,
+        user_id: str,
+        session_id: str,
+        metadata: Mapping[str, Any],
+        expires_at: datetime | None,
+    ) -> Draft:
+        if not isinstance(memory, str | Message):
+            raise InvalidRequestError(
+                f"memories[{index}] is a {type(memory).__name__}: pass a text or a Message"
+            )
+        message = Message.user(memory) if isinstance(memory, str) else memory
+        if not message.text.strip() and all(isinstance(part, TextPart) for part in message.parts):
+            raise InvalidRequestError(f"memories[{index}] is empty: there is nothing to remember")
+        now = self._records.resources.clock.now()
+        record = ContextRecord(
+            id=message.id or new_id(),
+            kind="memory",
+            content_type="text/plain",
+            created_at=message.created_at or now,
+            updated_at=now,
+            user_id=self._user(user_id),
+            session_id=session_id or None,
+            role=message.role,
+            name=message.name,
+            text=message.text or None,
+            parts=() if isinstance(memory, str) else message.parts,
+            native=message.native,
+            metadata={**message.metadata, **metadata},
+            expires_at=expires_at,
+        )
+        return Draft(record=record, identity=("id", message.id) if message.id else None)

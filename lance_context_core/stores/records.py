@@ -1,0 +1,416 @@
+"""The records of one scope and one context: the verbs that history, memory and `Context` share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
+from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import ContextRecord, SearchHit, WriteResult
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.stores import searching
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import (
+    COLUMNS,
+    VISIBLE_STATUSES,
+    checked,
+    from_row,
+    from_rows,
+    key_of,
+    refuse_duplicates,
+    to_row,
+)
+from lance_context_core.stores.searching import SearchOptions
+
+WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
+
+_MAX_ATTEMPTS = 20
+"""How often an update is tried anew when other writers keep changing the record under it."""
+
+Session = tuple[str, str | None, str | None, str]
+"""Context, tenant, agent and session: what tells one conversation from another."""
+
+_ALL_COLUMNS = [*COLUMNS, KEY, "revision", "previous_key"]
+
+_FINGERPRINT = ("role", "content_type", "text", "parts", "blob", "payload_uri")
+"""What must be equal for an append to count as a repetition of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A record that is about to be written."""
+
+    record: ContextRecord
+    identity: tuple[Literal["id", "external_id"], str] | None = None
+    """What the caller chose to know it by; absent for an id that was generated for this write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserted:
+    """What became of one record of an upsert."""
+
+    record: ContextRecord
+    was_inserted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A view of the records table that cannot see or write outside its scope and context."""
+
+    resources: Resources
+    scope: Scope
+    context: str = "default"
+
+    @property
+    def table(self) -> Table:
+        """The table behind the view."""
+        return self.resources.records
+
+    def where(
+        self,
+        *conditions: str,
+        filter: FilterLike | None = None,
+        include_expired: bool = False,
+        include_retired: bool = False,
+    ) -> str:
+        """The condition that a row is in the view, is visible, and satisfies all that is given."""
+        now = sql.timestamp(self.resources.clock.now())
+        parts = [*self._walls(), *conditions]
+        if not include_expired:
+            parts.append(f"(expires_at IS NULL OR expires_at > {now})")
+        if not include_retired:
+            parts.append(sql.in_list("lifecycle_status", VISIBLE_STATUSES))
+            parts.append(f"(retired_at IS NULL OR retired_at > {now})")
+        if (parsed := parse(filter, columns=RECORD_FIELDS)) is not None:
+            parts.append(sql.compile(parsed))
+        return sql.all_of(parts)
+
+    def everything(self) -> str:
+        """The condition that a row is in the view, hidden or not, in whatever context."""
+        return sql.all_of([sql.equals(part, value) for part, value in self.scope.parts().items()])
+
+    # Writing
+
+    async def insert(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        within: Mapping[str, str | None] | None = None,
+        keep_existing: bool = False,
+    ) -> WriteResult:
+        """Add records in one commit: all of them or none.
+
+        A record that the view has already, by the identity that the caller chose, is left as it
+        is: a repeated write changes nothing. Unless `keep_existing`, one with another content
+        raises AlreadyExistsError before anything is written. Identities hold `within` the columns
+        named there, such as one session.
+        """
+        within = within or {}
+        drafts = self._prepared(drafts)
+        existing = await self._existing(drafts, within)
+        new = [draft for draft in drafts if draft.identity not in existing]
+        if not keep_existing:
+            for draft in drafts:
+                if draft.identity in existing:
+                    _refuse_other_content(draft, existing[draft.identity])
+        version = await self._write_new(new, within) if new else await self.table.version()
+        ids = tuple(
+            existing[draft.identity]["id"] if draft.identity in existing else draft.record.id
+            for draft in drafts
+        )
+        return WriteResult(ids=ids, version=version)
+
+    async def upsert(self, drafts: Sequence[Draft]) -> tuple[list[Upserted], int]:
+        """Add records or replace those that the view has already, in one commit.
+
+        A replaced record keeps its id, its `created_at` and its place in the order. Returns what
+        became of each, and the version that is current afterwards.
+        """
+        drafts = self._prepared(drafts)
+        existing = await self._existing(drafts, {}, full=True)
+        replaced = [existing.get(draft.identity) for draft in drafts]
+        records = [
+            draft.record
+            if row is None
+            else replace(draft.record, id=row["id"], created_at=row["created_at"])
+            for draft, row in zip(drafts, replaced, strict=True)
+        ]
+        keys = [
+            self._key(draft, {}) if row is None else row[KEY]
+            for draft, row in zip(drafts, replaced, strict=True)
+        ]
+        rows = await self._rows(records, keys)
+        for row, old in zip(rows, replaced, strict=True):
+            if old is not None:
+                row["previous_key"] = old["previous_key"]
+        _, version = await self.table.upsert(rows)
+        self._remember(rows)
+        results = [
+            Upserted(record=from_row(row), was_inserted=old is None)
+            for row, old in zip(rows, replaced, strict=True)
+        ]
+        return results, version
+
+    async def patch(
+        self, where: str, change: Callable[[ContextRecord], ContextRecord]
+    ) -> ContextRecord | None:
+        """Change the first matching record and return it as it is then; None if none matches.
+
+        Concurrent changes of one record are applied one after the other, none is lost.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            rows = await self.table.slice(where, columns=[*_ALL_COLUMNS, VECTOR], limit=1)
+            if rows.num_rows == 0:
+                return None
+            (row,) = rows.to_pylist()
+            before = from_row(row)
+            after = checked(replace(change(before), updated_at=self._now()), "")
+            self.scope.stamp({part: getattr(after, part) for part in SCOPE_PARTS})
+            if after.embedding is not before.embedding:
+                (after,) = await self._embedded([after])
+            if await self.table.replace([self._successor(row, after)]) == 1:
+                return after
+        raise ConflictError(f"record {before.id!r} kept being changed by others: try again")
+
+    async def delete(self, where: str) -> int:
+        """Forget the matching records; older versions still have them. Returns how many."""
+        return await self.table.delete(where)
+
+    async def embed_pending(self, limit: int | None = None) -> int:
+        """Embed what was stored without a vector, oldest first; returns how many records."""
+        embeddings = self.resources.embeddings
+        if embeddings is None:
+            raise InvalidRequestError("there is no embedder: open the store with embedder=")
+        done, seen = 0, -1
+        while limit is None or done < limit:
+            batch = 1000 if limit is None else min(1000, limit - done)
+            pending = [*self._walls(), "search_text IS NOT NULL", f"_rowid > {seen}"]
+            if VECTOR in (await self.table.schema()).names:
+                pending.append(f"{VECTOR} IS NULL")
+            columns = [*_ALL_COLUMNS, VECTOR]
+            rows = (
+                await self.table.slice(sql.all_of(pending), columns=columns, limit=batch)
+            ).to_pylist()
+            if not rows:
+                break
+            seen = rows[-1]["_rowid"]
+            embedded = await self._embedded([from_row(row) for row in rows], even_if_deferred=True)
+            ready = [
+                self._successor(row, record)
+                for row, record in zip(rows, embedded, strict=True)
+                if record.embedding is not None
+            ]
+            done += await self.table.replace(ready) if ready else 0
+        return done
+
+    # Reading
+
+    async def read(
+        self,
+        where: str,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+        columns: Sequence[str] = COLUMNS,
+    ) -> list[ContextRecord]:
+        """Matching records in order; with `last`, the last ones, and `offset` counts from the end."""
+        check_span(offset=offset, limit=limit, last=last)
+        rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
+        return from_rows(rows)
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None,
+        *,
+        where: str,
+        limit: int,
+        vector: Sequence[float] | None = None,
+        mode: SearchMode | None = None,
+        options: SearchOptions | None = None,
+        columns: Sequence[str] = WITHOUT_BLOB,
+    ) -> list[SearchHit[ContextRecord]]:
+        """The matching records that answer `query` best, best first."""
+        options = options or SearchOptions()
+        question = await searching.ask(
+            query,
+            vector=vector,
+            mode=mode,
+            table=self.table,
+            embeddings=self.resources.embeddings,
+            needs_vector=options.mmr_lambda is not None,
+        )
+        found = await searching.search(
+            self.table, question, where=where, columns=columns, limit=limit, options=options
+        )
+        return [
+            SearchHit(
+                record=from_row(one.row),
+                score=one.score,
+                channels=one.channels,
+                neighbour_bonus=one.neighbour_bonus,
+            )
+            for one in found
+        ]
+
+    # Helpers
+
+    def _walls(self) -> list[str]:
+        parts = {**self.scope.parts(), "context": self.context}
+        return [sql.equals(column, value) for column, value in parts.items()]
+
+    def _now(self) -> datetime:
+        return self.resources.clock.now()
+
+    def _prepared(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts checked, stamped with the scope, each identity given once."""
+        many = len(drafts) > 1
+        prepared = []
+        for index, draft in enumerate(drafts):
+            record = checked(draft.record, f"records[{index}]." if many else "")
+            parts = self.scope.stamp({part: getattr(record, part) for part in SCOPE_PARTS})
+            record = replace(record, context=self.context, **parts)
+            prepared.append(replace(draft, record=record))
+        for column in ("id", "external_id"):
+            chosen = [d.identity[1] for d in prepared if d.identity and d.identity[0] == column]
+            refuse_duplicates(chosen, column)
+        return prepared
+
+    async def _existing(
+        self, drafts: Sequence[Draft], within: Mapping[str, str | None], *, full: bool = False
+    ) -> dict[Any, dict[str, Any]]:
+        """The rows that the view has already, by identity; expired ones are cleared away first."""
+        identities = [draft.identity for draft in drafts if draft.identity]
+        if not identities:
+            return {}
+        named = [
+            sql.in_list(column, [value for kind, value in identities if kind == column])
+            for column in ("id", "external_id")
+            if any(kind == column for kind, _ in identities)
+        ]
+        inside = [sql.equals(column, value) for column, value in within.items()]
+        mine = sql.all_of([*self._walls(), *inside, sql.any_of(named)])
+        columns = _ALL_COLUMNS if full else [KEY, "id", "external_id", "expires_at", *_FINGERPRINT]
+        rows = (await self.table.select(mine, columns=columns)).to_pylist()
+        now = self._now()
+        expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
+        if expired:
+            gone = f"expires_at <= {sql.timestamp(now)}"
+            await self.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+        wanted = set(identities)
+        return {
+            (column, row[column]): row
+            for row in rows
+            if row[KEY] not in expired
+            for column in ("id", "external_id")
+            if (column, row[column]) in wanted
+        }
+
+    async def _write_new(self, drafts: Sequence[Draft], within: Mapping[str, str | None]) -> int:
+        keys = [self._key(draft, within) for draft in drafts]
+        rows = await self._rows([draft.record for draft in drafts], keys)
+        if any(draft.identity for draft in drafts):
+            _, version = await self.table.insert_absent(rows)
+        else:
+            version = await self.table.append(rows)
+        self._remember(rows)
+        return version
+
+    def _key(self, draft: Draft, within: Mapping[str, str | None]) -> str:
+        column, value = draft.identity or ("id", draft.record.id)
+        inside = [f"{name}={part}" for name, part in within.items()]
+        return key_of(self.scope, self.context, *inside, column, value)
+
+    async def _rows(
+        self, records: Sequence[ContextRecord], keys: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The rows of checked records, with their vectors and the links to the turns before them."""
+        embedded = await self._embedded(records)
+        tails = await self._tails(embedded)
+        rows = []
+        for record, key in zip(embedded, keys, strict=True):
+            session = self._session(record)
+            rows.append(self._row(record, key) | {"previous_key": tails.get(session)})
+            if session is not None:
+                tails[session] = key
+        return rows
+
+    def _successor(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
+        """The row that replaces `row`, if nobody has changed it meanwhile."""
+        kept = {KEY: row[KEY], "previous_key": row["previous_key"]}
+        return self._row(record, row[KEY]) | kept | {"revision": row["revision"] + 1}
+
+    def _row(self, record: ContextRecord, key: str) -> dict[str, Any]:
+        return to_row(record, key=key, search_text=self.resources.composer.index_text(record))
+
+    async def _embedded(
+        self, records: Sequence[ContextRecord], *, even_if_deferred: bool = False
+    ) -> list[ContextRecord]:
+        """The records with their vectors, as far as they are given or can be made."""
+        vectors = await embedded(
+            self.table,
+            self.resources,
+            given=[record.embedding for record in records],
+            texts=[self.resources.composer.embed_text(record) for record in records],
+            even_if_deferred=even_if_deferred,
+        )
+        return [
+            replace(record, embedding=vector)
+            for record, vector in zip(records, vectors, strict=True)
+        ]
+
+    def _session(self, record: ContextRecord) -> Session | None:
+        """What tells a record's session from all others of the store."""
+        if record.session_id is None:
+            return None
+        return (self.context, record.tenant, record.agent_id, record.session_id)
+
+    async def _tails(self, records: Sequence[ContextRecord]) -> dict[Session | None, str]:
+        """The key of the last record of each session that the records belong to."""
+        sessions = {self._session(record) for record in records} - {None}
+        tails = {one: key for one in sessions if one and (key := self.resources.tails.get(one))}
+        unknown = {one[-1] for one in sessions if one and one not in tails}
+        if unknown:
+            inside = sql.all_of([*self._walls(), sql.in_list("session_id", sorted(unknown))])
+            columns = [KEY, "tenant", "agent_id", "session_id"]
+            for row in (await self.table.select(inside, columns=columns)).to_pylist():
+                one = (self.context, row["tenant"], row["agent_id"], row["session_id"])
+                if one in sessions and self.resources.tails.get(one) is None:
+                    tails[one] = row[KEY]
+        return dict(tails)
+
+    def _remember(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        for row in rows:
+            if row["session_id"] is not None:
+                session = (self.context, row["tenant"], row["agent_id"], row["session_id"])
+                self.resources.tails.put(session, row[KEY])
+
+
+def check_span(*, offset: int, limit: int | None, last: int | None) -> None:
+    """Raise InvalidRequestError unless these say which part of a list is wanted."""
+    for name, value in (("offset", offset), ("limit", limit), ("last", last)):
+        if value is None and name != "offset":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidRequestError(f"{name}={value!r}: give a whole number, 0 or more")
+    if limit is not None and last is not None:
+        raise InvalidRequestError(
+            f"limit={limit} counts from the start and last={last} from the end: pass one of them"
+        )
+
+
+def _refuse_other_content(draft: Draft, row: Mapping[str, Any]) -> None:
+    wanted = to_row(draft.record, key="", search_text=None)
+    if any(wanted[name] != row[name] for name in _FINGERPRINT):
+        assert draft.identity is not None
+        column, value = draft.identity
+        raise AlreadyExistsError(
+            f"{column}={value!r} is taken by a record with another content: "
+            "use upsert to replace it, or update to change its data"
+        )

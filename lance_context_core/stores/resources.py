@@ -1,0 +1,78 @@
+"""What all handles of one store share."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lance_context_core.composition import Composer
+from lance_context_core.embedders import EmbeddingService
+from lance_context_core.engine.database import Database, PinnedDatabase
+from lance_context_core.engine.schema import RECORDS, SESSIONS
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import ReadOnlyError
+from lance_context_core.protocols import Clock
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return datetime.now(UTC)
+
+
+class Tails:
+    """The key of the last record of each session that this process wrote to, the recent ones only.
+
+    A hint: it links neighbouring turns for search. Another process's writes may be missing from it.
+    """
+
+    def __init__(self, capacity: int = 10_000) -> None:
+        self._keys: OrderedDict[Hashable, str] = OrderedDict()
+        self._capacity = capacity
+        self._lock = threading.Lock()
+
+    def get(self, session: Hashable) -> str | None:
+        """The key of the session's last record, if it is remembered."""
+        with self._lock:
+            return self._keys.get(session)
+
+    def put(self, session: Hashable, key: str) -> None:
+        """Remember the key of the session's last record."""
+        with self._lock:
+            self._keys[session] = key
+            self._keys.move_to_end(session)
+            if len(self._keys) > self._capacity:
+                self._keys.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """The database, and what callers brought when they opened it."""
+
+    database: Database | PinnedDatabase
+    clock: Clock
+    composer: Composer
+    embeddings: EmbeddingService | None
+    defer_embedding: bool
+    tails: Tails = field(default_factory=Tails)
+
+    def writable(self) -> Database:
+        """The database; raises ReadOnlyError for one as it was earlier."""
+        if isinstance(self.database, Database):
+            return self.database
+        raise ReadOnlyError(
+            "this is a view of an earlier version: write through the store itself, or restore it"
+        )
+
+    @property
+    def records(self) -> Table:
+        """The table that holds all that an agent produced or was told."""
+        return self.database.table("records", RECORDS)
+
+    @property
+    def sessions(self) -> Table:
+        """The table that describes sessions."""
+        return self.database.table("sessions", SESSIONS)

@@ -1,0 +1,246 @@
+"""Collections of documents with vectors, each a table of its own."""
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lance_context_core._json import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core.engine import sql
+from lance_context_core.engine.names import collection_of, table_of
+from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import Document, SearchHit
+from lance_context_core.scope import Scope
+from lance_context_core.stores import searching
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import key_of, new_id, new_revision, refuse_duplicates
+from lance_context_core.stores.searching import SearchOptions
+
+_COLUMNS = ("id", "text", "metadata")
+DOCUMENT_OPTIONS = SearchOptions(neighbours=0.0)
+"""Documents do not answer each other as turns do: nothing is lent by neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncVectors:
+    """One collection of documents; satisfies `VectorStore`.
+
+    Its dimension is that of the first vector it is given. A collection that nobody wrote to reads
+    as empty.
+    """
+
+    collection: str
+    _resources: Resources
+    _scope: Scope
+
+    async def add(self, documents: Sequence[Document]) -> builtins.list[str]:
+        """Add documents in one commit, all or none; returns their ids, in order.
+
+        A document whose id is there already with the same text and metadata is left as it is, so a
+        call whose outcome is unknown may be repeated; with another content AlreadyExistsError is
+        raised before anything is written.
+        """
+        documents = self._prepared(documents)
+        existing = await self._existing(documents)
+        for document in documents:
+            old = existing.get(document.id or "")
+            if old is not None and (old["text"], loads(old["metadata"] or "{}", "metadata")) != (
+                document.text,
+                document.metadata,
+            ):
+                raise AlreadyExistsError(
+                    f"id={document.id!r} is taken in collection {self.collection!r} by another "
+                    "document: use upsert to replace it"
+                )
+        new = [document for document in documents if document.id not in existing]
+        if new:
+            await self._table.insert_absent(await self._rows(new, {}))
+        return [document.id or "" for document in documents]
+
+    async def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
+        """Add documents, replacing those whose ids exist, in one commit; returns their ids."""
+        documents = self._prepared(documents)
+        existing = await self._existing(documents)
+        if documents:
+            await self._table.upsert(await self._rows(documents, existing))
+        return [document.id or "" for document in documents]
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+        include_embedding: bool = False,
+    ) -> builtins.list[SearchHit[Document]]:
+        """The best matches, best first; as many as `limit` if as many match `filter`.
+
+        `query` is a text or a vector; a text and its `vector` may be given together. Without a
+        `mode` the search is hybrid where text and vector are at hand, else by the one that is.
+        """
+        options = options or DOCUMENT_OPTIONS
+        question = await searching.ask(
+            query,
+            vector=vector,
+            mode=mode,
+            table=self._table,
+            embeddings=self._resources.embeddings,
+            needs_vector=options.mmr_lambda is not None,
+        )
+        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
+        found = await searching.search(
+            self._table,
+            question,
+            where=self._where(filter=filter) or None,
+            columns=columns,
+            limit=limit,
+            options=options,
+        )
+        return [
+            SearchHit(record=_document(one.row), score=one.score, channels=one.channels)
+            for one in found
+        ]
+
+    async def get(
+        self, ids: Sequence[str], *, include_embedding: bool = False
+    ) -> builtins.list[Document]:
+        """Documents in the order of `ids`; unknown ids are left out."""
+        where = self._where(sql.in_list("id", ids))
+        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
+        rows = (await self._table.select(where, columns=columns)).to_pylist()
+        found = {row["id"]: row for row in rows}
+        return [_document(found[one]) for one in ids if one in found]
+
+    async def list(
+        self, *, filter: FilterLike | None = None, limit: int | None = None, offset: int = 0
+    ) -> builtins.list[Document]:
+        """Matching documents in the order in which they were added."""
+        where = self._where(filter=filter) or None
+        rows = await self._table.slice(where, columns=_COLUMNS, limit=limit, offset=offset)
+        return [_document(row) for row in rows.to_pylist()]
+
+    async def delete(
+        self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None
+    ) -> int:
+        """Delete by id, by filter, or by both at once; returns how many there were.
+
+        Raises InvalidRequestError if neither is given: see `delete_collection`.
+        """
+        if ids is None and filter is None:
+            raise InvalidRequestError(
+                "delete what? pass ids or filter, or call delete_collection()"
+            )
+        conditions = [] if ids is None else [sql.in_list("id", ids)]
+        return await self._table.delete(self._where(*conditions, filter=filter) or "true")
+
+    async def count(self, *, filter: FilterLike | None = None) -> int:
+        """How many documents match."""
+        return await self._table.count(self._where(filter=filter) or None)
+
+    async def list_collections(self) -> builtins.list[str]:
+        """The names of all collections of the store, in alphabetical order.
+
+        In a scope: of those that hold a document of the scope.
+        """
+        names = await self._resources.database.table_names()
+        found = sorted(c for name in names if (c := collection_of(name)) is not None)
+        if not self._scope.parts():
+            return found
+        return [name for name in found if await replace(self, collection=name).count() > 0]
+
+    async def delete_collection(self) -> int:
+        """Remove this collection; returns how many documents it had.
+
+        In a scope only the scope's documents are removed.
+        """
+        n_documents = await self.count()
+        if self._scope.parts():
+            return await self._table.delete(self._where() or "true")
+        await self._resources.writable().drop(table_of(self.collection))
+        return n_documents
+
+    @property
+    def _table(self) -> Table:
+        return self._resources.database.table(table_of(self.collection), VECTORS)
+
+    def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
+        walls = [sql.equals(part, value) for part, value in self._scope.parts().items()]
+        parsed = parse(filter, columns=DOCUMENT_FIELDS)
+        return sql.all_of([*walls, *conditions, *([sql.compile(parsed)] if parsed else [])])
+
+    def _prepared(self, documents: Sequence[Document]) -> builtins.list[Document]:
+        prepared = []
+        for index, document in enumerate(documents):
+            where = f"documents[{index}]"
+            if not isinstance(document, Document):
+                raise InvalidRequestError(
+                    f"{where} is a {type(document).__name__}: pass Document(text=…)"
+                )
+            if document.text is None and document.embedding is None:
+                raise InvalidRequestError(f"{where} has neither a text nor an embedding")
+            prepared.append(
+                Document(
+                    id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),
+                    text=None
+                    if document.text is None
+                    else check_text(document.text, f"{where}.text"),
+                    embedding=document.embedding,
+                    metadata=check_json_object(document.metadata, f"{where}.metadata"),
+                )
+            )
+        refuse_duplicates([document.id or "" for document in prepared], "id")
+        return prepared
+
+    async def _existing(self, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
+        ids = [document.id or "" for document in documents]
+        where = self._where(sql.in_list("id", ids))
+        columns = [KEY, "id", "text", "metadata", "created_at"]
+        rows = (await self._table.select(where, columns=columns)).to_pylist()
+        return {row["id"]: row for row in rows}
+
+    async def _rows(
+        self, documents: Sequence[Document], existing: dict[str, dict[str, Any]]
+    ) -> builtins.list[dict[str, Any]]:
+        vectors = await embedded(
+            self._table,
+            self._resources,
+            given=[document.embedding for document in documents],
+            texts=[document.text for document in documents],
+        )
+        now = self._resources.clock.now()
+        rows = []
+        for document, vector in zip(documents, vectors, strict=True):
+            id = document.id or ""
+            old = existing.get(id)
+            rows.append(
+                {
+                    KEY: old[KEY] if old else key_of(self._scope, "document", id),
+                    "id": id,
+                    "created_at": old["created_at"] if old else now,
+                    "updated_at": now,
+                    "revision": new_revision(),
+                    "text": document.text,
+                    "search_text": document.text if (document.text or "").strip() else None,
+                    "metadata": dumps(document.metadata),
+                    VECTOR: vector,
+                    **self._scope.parts(),
+                }
+            )
+        return rows
+
+
+def _document(row: Any) -> Document:
+    return Document(
+        id=row["id"],
+        text=row["text"],
+        embedding=row.get(VECTOR),
+        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+    )
