@@ -28,7 +28,7 @@ async def ensure_text_index(handle: Any, settings: TextIndex) -> None:
         await handle.create_index(SEARCH_TEXT, config=settings.config(), name=_TEXT_INDEX)
 
 
-def tuned(search: Any) -> Any:
+def tuned(search: Any, limit: int) -> Any:
     """The search with the settings that the indexes were measured with."""
     return search
 

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_context_core.engine import indexes
+from lance_context_core.engine import indexes, reading
 from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import (
     FORMAT_KEY,
     FORMAT_VERSION,
     KEY,
-    SEARCH_TEXT,
     VECTOR,
     TableSpec,
     vector_field,
     vector_model,
 )
-from lance_context_core.engine.sql import all_of
 from lance_context_core.errors import (
     DimensionMismatchError,
     EmbeddingModelMismatchError,
@@ -63,6 +60,7 @@ class Table:
         self._pin = pin
         self._handle: Any = None
         self._refreshed_at = -float("inf")
+        self._is_text_indexed = False
 
     # Reading
 
@@ -100,12 +98,8 @@ class Table:
         handle = await self.reader()
         if handle is None:
             return self.nothing(columns)
-        query = handle.query().select(await _present(handle, columns)).with_row_id()
-        if where:
-            query = query.where(where)
         with translated(f"read {self.name!r}"):
-            rows = await query.to_arrow()
-        return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+            return await reading.scan(handle, where, columns)
 
     async def slice(
         self,
@@ -121,15 +115,21 @@ class Table:
         With `last` the `offset` is counted from the end: the last rows but `offset`. Rows outside
         the part are not read, only their ids.
         """
-        if limit is None and last is None and offset == 0:
-            return await self.select(where, columns=columns)
-        ids = (await self.select(where, columns=[]))["_rowid"].to_numpy()
-        if last is not None:
-            end = max(len(ids) - offset, 0)
-            ids = ids[max(end - last, 0) : end]
-        else:
-            ids = ids[offset:]
-        return await self.take(ids[:limit], columns=columns)
+        handle = await self.reader()
+        if handle is None:
+            return self.nothing(columns)
+        with translated(f"read {self.name!r}"):
+            if limit is None and last is None and offset == 0:
+                return await reading.scan(handle, where, columns)
+            ids = (await reading.scan(handle, where, []))["_rowid"].to_numpy()
+            end = len(ids) if last is None else max(len(ids) - offset, 0)
+            start = offset if last is None else max(end - last, 0)
+            wanted = ids[start:end][:limit]
+            return (
+                await reading.take(handle, wanted, columns)
+                if len(wanted)
+                else self.nothing(columns)
+            )
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
@@ -138,48 +138,18 @@ class Table:
         handle = await self.reader()
         if handle is None or len(row_ids) == 0:
             return self.nothing(columns)
-        wanted = [int(row_id) for row_id in row_ids]
         with translated(f"read {self.name!r}"):
-            rows = await (
-                handle.take_row_ids(wanted)
-                .select(await _present(handle, columns))
-                .with_row_id()
-                .to_arrow()
-            )
-        place = {row_id: index for index, row_id in enumerate(wanted)}
-        order = np.argsort([place[row_id] for row_id in rows["_rowid"].to_pylist()], kind="stable")
-        return rows.take(pa.array(order, pa.int64()))
+            return await reading.take(handle, row_ids, columns)
 
     async def nearest(
         self, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
     ) -> pa.Table:
-        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
-
-        Rows without a vector never match. A zero vector has no direction: it is at distance 1
-        from everything. If as many rows match `where`, as many are returned: where the index
-        finds fewer, the rest is looked up without it.
-        """
+        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2]."""
         handle = await self.reader()
-        if handle is None or VECTOR not in (await handle.schema()).names or limit == 0:
-            return _with_column(self.nothing(columns), "_distance", pa.float32())
-        selected = [*await _present(handle, columns), "_distance"]
-
-        def query(*, exact: bool) -> Any:
-            search = handle.vector_search(vector).distance_type("cosine").limit(limit)
-            search = indexes.tuned(search).select(selected).with_row_id()
-            search = search.bypass_vector_index() if exact else search
-            return search.where(where) if where else search
-
+        if handle is None or limit == 0 or VECTOR not in (await handle.schema()).names:
+            return reading.with_column(self.nothing(columns), "_distance")
         with translated(f"search {self.name!r} by vector"):
-            hits = await query(exact=False).to_arrow()
-            if hits.num_rows < limit:
-                eligible = all_of([where, f"{VECTOR} IS NOT NULL"])
-                expected = min(await self.count(eligible), limit)
-                if hits.num_rows < expected:
-                    hits = await query(exact=True).to_arrow()
-                if hits.num_rows < expected:
-                    hits = await self._with_undirected(hits, eligible, expected, selected)
-        return hits
+            return await reading.nearest(handle, vector, where=where, limit=limit, columns=columns)
 
     async def match(
         self, text: str, *, where: str | None, limit: int, columns: Sequence[str]
@@ -189,13 +159,10 @@ class Table:
         A text without words, such as "" or "?!", matches nothing.
         """
         handle = await self.reader()
-        if handle is None or limit == 0 or not await indexes.has_text_index(handle):
-            return _with_column(self.nothing(columns), "_score", pa.float32())
-        selected = [*await _present(handle, columns), "_score"]
-        query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
-        query = query.select(selected).with_row_id()
+        if handle is None or limit == 0 or not await self._has_text_index(handle):
+            return reading.with_column(self.nothing(columns), "_score")
         with translated(f"search {self.name!r} by words"):
-            return await (query.where(where) if where else query).to_arrow()
+            return await reading.match(handle, text, where=where, limit=limit, columns=columns)
 
     def nothing(self, columns: Sequence[str]) -> pa.Table:
         """No rows, with these columns and a `_rowid`."""
@@ -319,6 +286,10 @@ class Table:
 
     # Helpers
 
+    async def _has_text_index(self, handle: Any) -> bool:
+        self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)
+        return self._is_text_indexed
+
     def _is_due(self) -> bool:
         interval = self._database.read_consistency
         return (
@@ -367,17 +338,6 @@ class Table:
         with translated(f"{action} {self.name!r}"):
             return await _uncancelled(write(handle))
 
-    async def _with_undirected(
-        self, hits: pa.Table, eligible: str | None, expected: int, selected: list[str]
-    ) -> pa.Table:
-        """`hits` and, up to `expected`, rows whose vectors have no direction, at distance 1."""
-        rows = await self.select(eligible, columns=[c for c in selected if c != "_distance"])
-        rows = rows.filter(pc.invert(pc.is_in(rows["_rowid"], hits["_rowid"])))
-        rows = rows.slice(0, expected - hits.num_rows)
-        rows = _with_column(rows, "_distance", pa.float32(), 1.0)
-        both = pa.concat_tables([hits, rows.select(hits.column_names).cast(hits.schema)])
-        return both.sort_by("_distance")
-
 
 def check_format(schema: pa.Schema, name: str) -> None:
     """Raise StoreFormatError unless this release reads tables of that schema."""
@@ -392,16 +352,6 @@ def check_format(schema: pa.Schema, name: str) -> None:
             f"table {name!r} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
             "upgrade lance-context-core"
         )
-
-
-async def _present(handle: Any, columns: Sequence[str]) -> list[str]:
-    """Those of `columns` that the table has; an earlier version may lack some."""
-    names = set((await handle.schema()).names)
-    return [column for column in columns if column in names]
-
-
-def _with_column(rows: pa.Table, name: str, type_: pa.DataType, value: Any = None) -> pa.Table:
-    return rows.append_column(name, pa.array([value] * rows.num_rows, type_))
 
 
 async def _uncancelled(write: Awaitable[T]) -> T:

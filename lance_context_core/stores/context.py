@@ -2,10 +2,9 @@
 
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypedDict, Unpack
+from typing import Any, Literal, Protocol, Self, Unpack
 
 from lance_context_core._json import check_name
 from lance_context_core.engine import sql, versions
@@ -17,21 +16,23 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import (
-    ContextRecord,
-    Relationship,
-    SearchHit,
     Version,
     WriteResult,
 )
 from lance_context_core.stores.compaction import CompactionSchedule, CompactionStats, Compactor
-from lance_context_core.stores.content import content_of
-from lance_context_core.stores.history import CHAT_ROLES
+from lance_context_core.stores.fields import (
+    RecordChanges,
+    RecordDict,
+    RecordFields,
+    draft_of,
+    hit_dict,
+    patch_of,
+    record_dict,
+)
 from lance_context_core.stores.records import Draft, Records, Upserted
 from lance_context_core.stores.rows import (
     COLUMNS,
     edge,
-    new_id,
-    relationships_of,
 )
 from lance_context_core.stores.searching import SearchOptions
 
@@ -41,58 +42,6 @@ class Closable(Protocol):
 
     async def close(self) -> None:
         """End it."""
-
-
-RecordDict = dict[str, Any]
-"""A record by the names of the record API; see `record_dict`."""
-
-
-class RecordChanges(TypedDict, total=False):
-    """The fields of a record that do not make its content."""
-
-    agent_id: str | None
-    bot_id: str | None
-    """Another name of `agent_id`."""
-    user_id: str | None
-    session_id: str | None
-    run_id: str | None
-    tenant: str | None
-    source: str | None
-    metadata: Mapping[str, Any] | None
-    state_metadata: Mapping[str, Any] | None
-    relationships: Iterable[Mapping[str, Any] | Relationship] | None
-    tags: Iterable[str] | None
-    source_ids: Iterable[str] | None
-    expires_at: datetime | str | None
-    """An aware datetime, or ISO 8601, as are all times here."""
-    retention_policy: str | None
-    lifecycle_status: str | None
-    retired_at: datetime | str | None
-    retired_reason: str | None
-    supersedes_id: str | None
-    superseded_by_id: str | None
-    payload_uri: str | None
-    payload_size: int | None
-    payload_checksum: str | None
-
-
-class RecordFields(RecordChanges, total=False):
-    """The fields of a new record, beside its role and content."""
-
-    id: str | None
-    external_id: str | None
-    kind: str | None
-    name: str | None
-    layer: str | None
-    created_at: datetime | str | None
-
-
-_CHANGEABLE = RecordChanges.__annotations__.keys() | {"embedding"}
-_KNOWN = (
-    _CHANGEABLE
-    | RecordFields.__annotations__.keys()
-    | {"role", "content", "content_type", "data_type"}
-)
 
 
 class AsyncContext:
@@ -280,7 +229,7 @@ class AsyncContext:
         no such record), `version` and the `record` as it is now, or None.
         """
         where = self._records.where(_identity(id, external_id))
-        patch = _patch({**changes, "embedding": embedding})
+        patch = patch_of({**changes, "embedding": embedding})
         record = await self._records.patch(where, lambda before: replace(before, **patch))
         return {
             "updated": record is not None,
@@ -309,15 +258,13 @@ class AsyncContext:
         self, *, id: str | None = None, external_id: str | None = None
     ) -> RecordDict | None:
         """The visible record with that id; None if there is none."""
-        where = self._records.where(_identity(id, external_id))
-        found = await self._records.read(where, limit=1, columns=[*COLUMNS, VECTOR])
-        return record_dict(found[0]) if found else None
+        found = await self._records.first(self._records.where(_identity(id, external_id)))
+        return None if found is None else record_dict(found)
 
     async def get_blob(self, id: str) -> bytes | None:
         """The bytes of the visible record with that id; None if there is none, or it has none."""
-        where = self._records.where(_identity(id, None))
-        found = await self._records.read(where, limit=1, columns=COLUMNS)
-        return found[0].blob if found else None
+        found = await self._records.first(self._records.where(_identity(id, None)))
+        return None if found is None else found.blob
 
     async def list(
         self,
@@ -389,7 +336,7 @@ class AsyncContext:
                 relationships=include_relationships,
             ),
         )
-        return [_hit_dict(hit) for hit in hits]
+        return [hit_dict(hit) for hit in hits]
 
     async def retrieve(
         self,
@@ -429,7 +376,7 @@ class AsyncContext:
                 relationships=include_relationships,
             ),
         )
-        return [_hit_dict(hit) for hit in hits]
+        return [hit_dict(hit) for hit in hits]
 
     async def related(
         self,
@@ -500,44 +447,7 @@ class AsyncContext:
 
     def _drafts(self, records: Iterable[Mapping[str, Any]]) -> builtins.list[Draft]:
         now = self._records.resources.clock.now()
-        return [_draft(record, f"records[{i}]", now) for i, record in enumerate(records)]
-
-
-def record_dict(record: ContextRecord) -> RecordDict:
-    """A record as the record API shows it.
-
-    The keys are the names of `ContextRecord`, with `bot_id` beside `agent_id`, `binary` for the
-    bytes, `content` for whichever of text and bytes there is, and `relationships` as mappings.
-    """
-    shown = {
-        field.name: getattr(record, field.name)
-        for field in fields(record)
-        if field.name not in {"blob", "parts", "native"}
-    }
-    shown["bot_id"] = record.agent_id
-    shown["binary"] = record.blob
-    shown["content"] = record.text if record.text is not None else record.blob
-    shown["embedding"] = None if record.embedding is None else list(record.embedding)
-    shown["metadata"] = dict(record.metadata)
-    shown["tags"] = list(record.tags)
-    shown["source_ids"] = list(record.source_ids)
-    shown["relationships"] = [
-        {"target_id": one.target_id, "relation": one.relation, "weight": one.weight}
-        for one in record.relationships
-    ]
-    return shown
-
-
-def _hit_dict(hit: SearchHit[ContextRecord]) -> RecordDict:
-    vector, text = hit.channels.get("vector"), hit.channels.get("text")
-    distance = None if vector is None else 1.0 - vector.raw
-    return record_dict(hit.record) | {
-        "score": hit.score,
-        "matched_channels": list(hit.matched_channels),
-        "distance": distance,
-        "vector_distance": distance,
-        "text_score": None if text is None else text.raw,
-    }
+        return [draft_of(record, f"records[{i}]", now) for i, record in enumerate(records)]
 
 
 def _columns(*, binary: bool, embedding: bool, relationships: bool = True) -> list[str]:
@@ -554,96 +464,6 @@ def _identity(id: str | None, external_id: str | None) -> str:
     if id is not None:
         return sql.equals("id", check_name(id, "id"))
     return sql.equals("external_id", check_name(external_id, "external_id"))
-
-
-def _draft(given: Mapping[str, Any], where: str, now: datetime) -> Draft:
-    """A record from the parameters of `add`."""
-    if not isinstance(given, Mapping):
-        raise InvalidRequestError(f"{where} is a {type(given).__name__}: pass a mapping")
-    if unknown := set(given) - _KNOWN:
-        raise InvalidRequestError(
-            f"{where} has the unknown field {min(map(str, unknown))!r}: "
-            f"there are {', '.join(sorted(_KNOWN))}; anything else goes into metadata"
-        )
-    for required in ("role", "content"):
-        if required not in given:
-            raise InvalidRequestError(f"{where} has no {required!r}")
-    if given.get("content_type") and given.get("data_type"):
-        raise InvalidRequestError(f"{where} has both content_type and data_type: pass one of them")
-    if given.get("id") is not None and given.get("external_id") is not None:
-        raise InvalidRequestError(f"{where} has both id and external_id: choose one of them")
-    content = content_of(given["content"], given.get("content_type") or given.get("data_type"))
-    values = _values(given)
-    role = check_name(given["role"], f"{where}.role")
-    is_turn = role in CHAT_ROLES and values.get("session_id") is not None
-    record = ContextRecord(
-        **{
-            "id": new_id(),
-            "kind": "message" if is_turn else "record",
-            "created_at": now,
-            **values,
-            "updated_at": now,
-            "role": role,
-            "content_type": content.content_type,
-            "text": content.text,
-            "blob": content.blob,
-            "parts": content.parts,
-        }
-    )
-    if record.external_id is not None:
-        return Draft(record=record, identity=("external_id", record.external_id))
-    return Draft(record=record, identity=("id", record.id) if given.get("id") else None)
-
-
-def _values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a record by their own names, those that are given, each in the form it is kept in."""
-    left_out = {"role", "content", "content_type", "data_type"}
-    values = {k: v for k, v in given.items() if v is not None and k not in left_out}
-    if "bot_id" in values:
-        agent = values.pop("bot_id")
-        if values.setdefault("agent_id", agent) != agent:
-            raise InvalidRequestError(
-                f"bot_id={agent!r} and agent_id={values['agent_id']!r} are two names of one thing"
-            )
-    if "relationships" in values:
-        values["relationships"] = relationships_of(values["relationships"])
-    for name in ("tags", "source_ids"):
-        if isinstance(values.get(name), str):
-            raise InvalidRequestError(f"{name}={values[name]!r} is one text: pass a list")
-        if name in values:
-            values[name] = tuple(values[name])
-    for name in ("created_at", "expires_at", "retired_at"):
-        if isinstance(values.get(name), str):
-            values[name] = _moment(values[name], name)
-    metadata = values.get("metadata")
-    if isinstance(metadata, Mapping):
-        if isinstance(metadata.get("tenant"), str) and metadata["tenant"]:
-            values.setdefault("tenant", metadata["tenant"])
-        tags = metadata.get("tags")
-        if isinstance(tags, list | tuple) and all(isinstance(tag, str) for tag in tags):
-            values.setdefault("tags", tuple(tags))
-    return values
-
-
-def _moment(text: str, name: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidRequestError(f"{name}={text!r} is no ISO 8601 time") from error
-
-
-def _patch(changes: Mapping[str, Any]) -> dict[str, Any]:
-    if unknown := set(changes) - _CHANGEABLE:
-        raise InvalidRequestError(
-            f"{min(unknown)!r} cannot be updated: there are {', '.join(sorted(_CHANGEABLE))}; "
-            "use upsert to replace the content"
-        )
-    values = _values(changes)
-    if not values:
-        raise InvalidRequestError(
-            f"nothing to update: name one of {', '.join(sorted(_CHANGEABLE))}"
-        )
-    return values
 
 
 def _outcome(upserted: Upserted, version: int) -> dict[str, Any]:

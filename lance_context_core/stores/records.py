@@ -165,10 +165,10 @@ class Records:
         Concurrent changes of one record are applied one after the other, none is lost.
         """
         for _ in range(_MAX_ATTEMPTS):
-            rows = await self.table.slice(where, columns=[*_ALL_COLUMNS, VECTOR], limit=1)
-            if rows.num_rows == 0:
+            rows = (await self.table.select(where, columns=[*_ALL_COLUMNS, VECTOR])).to_pylist()
+            if not rows:
                 return None
-            (row,) = rows.to_pylist()
+            row = rows[0]
             before = from_row(row)
             after = checked(replace(change(before), updated_at=self._now()), "")
             self.scope.stamp({part: getattr(after, part) for part in SCOPE_PARTS})
@@ -224,6 +224,11 @@ class Records:
         check_span(offset=offset, limit=limit, last=last)
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return from_rows(rows)
+
+    async def first(self, where: str) -> ContextRecord | None:
+        """The first matching record with all that it has; for conditions that few records match."""
+        rows = await self.table.select(where, columns=[*COLUMNS, VECTOR])
+        return from_rows(rows.slice(0, 1))[0] if rows.num_rows else None
 
     async def search(
         self,

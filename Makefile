@@ -1,0 +1,40 @@
+# Two commands do everything on a machine that has Python 3.11 or later, git and make:
+#   make demo   makes an environment of its own and runs the main job
+#   make test   runs every check that CI runs
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test lint types unit wheel bench clean
+
+demo: $(VENV)/ready
+	$(RUN) examples/quickstart.py
+
+test: lint types unit wheel
+
+lint: $(VENV)/ready
+	$(RUN) -m ruff check --output-format concise .
+	$(RUN) -m ruff format --check .
+
+types: $(VENV)/ready
+	$(RUN) -m mypy
+
+unit: $(VENV)/ready
+	$(RUN) -m pytest
+
+wheel: $(VENV)/ready
+	$(RUN) tests/install_wheel.py
+
+bench: $(VENV)/ready
+	$(RUN) -m benchmarks $(ARGS)
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[local,images]" --group test --group lint
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

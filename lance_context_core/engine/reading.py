@@ -1,0 +1,93 @@
+"""The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core.engine import indexes
+from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
+from lance_context_core.engine.sql import all_of
+
+
+async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Table:
+    """The matching rows in the order of their commits, with their `_rowid`."""
+    query = handle.query().select(await present(handle, columns)).with_row_id()
+    rows = await (query.where(where) if where else query).to_arrow()
+    return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+
+
+async def take(
+    handle: Any, row_ids: Sequence[int] | np.ndarray, columns: Sequence[str]
+) -> pa.Table:
+    """The rows with these ids, in their order; those that are gone are left out."""
+    wanted = [int(row_id) for row_id in row_ids]
+    query = handle.take_row_ids(wanted).select(await present(handle, columns)).with_row_id()
+    rows = await query.to_arrow()
+    place = {row_id: index for index, row_id in enumerate(wanted)}
+    order = np.argsort([place[row_id] for row_id in rows["_rowid"].to_pylist()], kind="stable")
+    return rows.take(pa.array(order, pa.int64()))
+
+
+async def nearest(
+    handle: Any, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
+) -> pa.Table:
+    """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
+
+    Rows without a vector never match. A zero vector has no direction: it is at distance 1 from
+    everything. If as many rows match `where`, as many are returned: where the index finds fewer,
+    the rest is looked up without it.
+    """
+    selected = [*await present(handle, columns), "_distance"]
+
+    def query(*, exact: bool) -> Any:
+        search = handle.vector_search(vector).distance_type("cosine").limit(limit)
+        search = search.bypass_vector_index() if exact else indexes.tuned(search, limit)
+        search = search.select(selected).with_row_id()
+        return search.where(where) if where else search
+
+    hits = await query(exact=False).to_arrow()
+    if hits.num_rows == limit:
+        return hits
+    eligible = all_of([*([where] if where else []), f"{VECTOR} IS NOT NULL"])
+    expected = min(await handle.count_rows(eligible), limit)
+    if hits.num_rows < expected:
+        hits = await query(exact=True).to_arrow()
+    if hits.num_rows < expected:
+        hits = await _with_undirected(handle, hits, eligible, expected, selected)
+    return hits
+
+
+async def match(
+    handle: Any, text: str, *, where: str | None, limit: int, columns: Sequence[str]
+) -> pa.Table:
+    """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
+    query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
+    query = query.select([*await present(handle, columns), "_score"]).with_row_id()
+    return await (query.where(where) if where else query).to_arrow()
+
+
+async def present(handle: Any, columns: Sequence[str]) -> list[str]:
+    """Those of `columns` that the table has; an earlier version may lack some."""
+    if not columns:
+        return []
+    names = set((await handle.schema()).names)
+    return [column for column in columns if column in names]
+
+
+def with_column(rows: pa.Table, name: str, value: float | None = None) -> pa.Table:
+    """`rows` with one more column of 32-bit floats, all alike."""
+    return rows.append_column(name, pa.array([value] * rows.num_rows, pa.float32()))
+
+
+async def _with_undirected(
+    handle: Any, hits: pa.Table, eligible: str, expected: int, selected: list[str]
+) -> pa.Table:
+    """`hits` and, up to `expected`, rows whose vectors have no direction, at distance 1."""
+    rows = await scan(handle, eligible, [c for c in selected if c != "_distance"])
+    rows = rows.filter(pc.invert(pc.is_in(rows["_rowid"], hits["_rowid"])))
+    rows = with_column(rows.slice(0, expected - hits.num_rows), "_distance", 1.0)
+    both = pa.concat_tables([hits, rows.select(hits.column_names).cast(hits.schema)])
+    return both.sort_by("_distance")

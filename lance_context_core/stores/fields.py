@@ -1,0 +1,204 @@
+"""The words of the record API: what `add` and `update` take, and what records look like in it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, TypedDict
+
+from lance_context_core._json import check_name
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages import Message
+from lance_context_core.records import ContextRecord, Relationship, SearchHit
+from lance_context_core.stores.content import content_of
+from lance_context_core.stores.history import CHAT_ROLES
+from lance_context_core.stores.records import Draft
+from lance_context_core.stores.rows import new_id, relationships_of
+
+RecordDict = dict[str, Any]
+"""A record by the names of the record API; see `record_dict`."""
+
+
+class RecordChanges(TypedDict, total=False):
+    """The fields of a record that do not make its content."""
+
+    agent_id: str | None
+    bot_id: str | None
+    """Another name of `agent_id`."""
+    user_id: str | None
+    session_id: str | None
+    run_id: str | None
+    tenant: str | None
+    source: str | None
+    metadata: Mapping[str, Any] | None
+    state_metadata: Mapping[str, Any] | None
+    relationships: Iterable[Mapping[str, Any] | Relationship] | None
+    tags: Iterable[str] | None
+    source_ids: Iterable[str] | None
+    expires_at: datetime | str | None
+    """An aware datetime, or ISO 8601, as are all times here."""
+    retention_policy: str | None
+    lifecycle_status: str | None
+    retired_at: datetime | str | None
+    retired_reason: str | None
+    supersedes_id: str | None
+    superseded_by_id: str | None
+    payload_uri: str | None
+    payload_size: int | None
+    payload_checksum: str | None
+
+
+class RecordFields(RecordChanges, total=False):
+    """The fields of a new record, beside its role and content."""
+
+    id: str | None
+    external_id: str | None
+    kind: str | None
+    name: str | None
+    layer: str | None
+    created_at: datetime | str | None
+
+
+_CHANGEABLE = RecordChanges.__annotations__.keys() | {"embedding"}
+_KNOWN = (
+    _CHANGEABLE
+    | RecordFields.__annotations__.keys()
+    | {"role", "content", "content_type", "data_type"}
+)
+
+
+def record_dict(record: ContextRecord) -> RecordDict:
+    """A record as the record API shows it.
+
+    The keys are the names of `ContextRecord`, with `bot_id` beside `agent_id`, `binary` for the
+    bytes, `content` for whichever of text and bytes there is, and `relationships` as mappings.
+    """
+    shown = {
+        field.name: getattr(record, field.name)
+        for field in fields(record)
+        if field.name not in {"blob", "parts", "native"}
+    }
+    shown["bot_id"] = record.agent_id
+    shown["binary"] = record.blob
+    shown["content"] = record.text if record.text is not None else record.blob
+    shown["embedding"] = None if record.embedding is None else list(record.embedding)
+    shown["metadata"] = dict(record.metadata)
+    shown["tags"] = list(record.tags)
+    shown["source_ids"] = list(record.source_ids)
+    shown["relationships"] = [
+        {"target_id": one.target_id, "relation": one.relation, "weight": one.weight}
+        for one in record.relationships
+    ]
+    return shown
+
+
+def hit_dict(hit: SearchHit[ContextRecord]) -> RecordDict:
+    """A hit as the record API shows it: the record's keys, and why it was found."""
+    vector, text = hit.channels.get("vector"), hit.channels.get("text")
+    distance = None if vector is None else 1.0 - vector.raw
+    return record_dict(hit.record) | {
+        "score": hit.score,
+        "matched_channels": list(hit.matched_channels),
+        "distance": distance,
+        "vector_distance": distance,
+        "text_score": None if text is None else text.raw,
+    }
+
+
+def draft_of(given: Mapping[str, Any], where: str, now: datetime) -> Draft:
+    """A record from the parameters of `add`."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"{where} is a {type(given).__name__}: pass a mapping")
+    if unknown := set(given) - _KNOWN:
+        raise InvalidRequestError(
+            f"{where} has the unknown field {min(map(str, unknown))!r}: "
+            f"there are {', '.join(sorted(_KNOWN))}; anything else goes into metadata"
+        )
+    for required in ("role", "content"):
+        if required not in given:
+            raise InvalidRequestError(f"{where} has no {required!r}")
+    if given.get("content_type") and given.get("data_type"):
+        raise InvalidRequestError(f"{where} has both content_type and data_type: pass one of them")
+    if given.get("id") is not None and given.get("external_id") is not None:
+        raise InvalidRequestError(f"{where} has both id and external_id: choose one of them")
+    content = content_of(given["content"], given.get("content_type") or given.get("data_type"))
+    values = _values(given)
+    role = check_name(given["role"], f"{where}.role")
+    is_turn = role in CHAT_ROLES and values.get("session_id") is not None
+    record = ContextRecord(
+        **{
+            "id": new_id(),
+            "kind": "message" if is_turn else "record",
+            "created_at": now,
+            **_said_by(given["content"]),
+            **values,
+            "updated_at": now,
+            "role": role,
+            "content_type": content.content_type,
+            "text": content.text,
+            "blob": content.blob,
+            "parts": content.parts,
+        }
+    )
+    if record.external_id is not None:
+        return Draft(record=record, identity=("external_id", record.external_id))
+    return Draft(record=record, identity=("id", record.id) if given.get("id") else None)
+
+
+def _said_by(content: Any) -> dict[str, Any]:
+    """What a message brings along beside its content."""
+    if not isinstance(content, Message):
+        return {}
+    said = {name: getattr(content, name) for name in ("name", "created_at", "metadata", "native")}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a record by their own names, those that are given, each in the form it is kept in."""
+    left_out = {"role", "content", "content_type", "data_type"}
+    values = {k: v for k, v in given.items() if v is not None and k not in left_out}
+    if "bot_id" in values:
+        agent = values.pop("bot_id")
+        if values.setdefault("agent_id", agent) != agent:
+            raise InvalidRequestError(
+                f"bot_id={agent!r} and agent_id={values['agent_id']!r} are two names of one thing"
+            )
+    if "relationships" in values:
+        values["relationships"] = relationships_of(values["relationships"])
+    for name in ("tags", "source_ids"):
+        if isinstance(values.get(name), str):
+            raise InvalidRequestError(f"{name}={values[name]!r} is one text: pass a list")
+        if name in values:
+            values[name] = tuple(values[name])
+    for name in ("created_at", "expires_at", "retired_at"):
+        if isinstance(values.get(name), str):
+            values[name] = _moment(values[name], name)
+    metadata = values.get("metadata")
+    if isinstance(metadata, Mapping):
+        if isinstance(metadata.get("tenant"), str) and metadata["tenant"]:
+            values.setdefault("tenant", metadata["tenant"])
+        tags = metadata.get("tags")
+        if isinstance(tags, list | tuple) and all(isinstance(tag, str) for tag in tags):
+            values.setdefault("tags", tuple(tags))
+    return values
+
+
+def _moment(text: str, name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"{name}={text!r} is no ISO 8601 time") from error
+
+
+def patch_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record that `changes` sets. Raises InvalidRequestError if there are none."""
+    if unknown := set(changes) - _CHANGEABLE:
+        raise InvalidRequestError(
+            f"{min(unknown)!r} cannot be updated: there are {', '.join(sorted(_CHANGEABLE))}; "
+            "use upsert to replace the content"
+        )
+    values = _values(changes)
+    if not values:
+        raise InvalidRequestError(
+            f"nothing to update: name one of {', '.join(sorted(_CHANGEABLE))}"
+        )
+    return values
