@@ -1,0 +1,19 @@
+"""What makes vectors of texts: the embedders of this package, and the way to bring one's own."""
+
+from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
+from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
+from lance_context_core.embedders._local import LocalEmbedder
+from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, Vectors
+from lance_context_core.embedders._service import EmbeddingService
+
+__all__ = [
+    "AnyEmbedder",
+    "AsyncCallableEmbedder",
+    "AsyncEmbedder",
+    "CallableEmbedder",
+    "Embedder",
+    "EmbeddingService",
+    "LocalEmbedder",
+    "Vectors",
+    "as_embedder",
+]

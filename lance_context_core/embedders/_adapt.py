@@ -1,0 +1,132 @@
+"""Whatever a caller has that embeds, as an embedder of the store."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from lance_context_core.embedders._callable import (
+    AsyncCallableEmbedder,
+    CallableEmbedder,
+    checked_dimension,
+    checked_model,
+    is_async,
+)
+from lance_context_core.embedders._local import LocalEmbedder
+from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder
+from lance_context_core.embedders._vectors import shortened
+from lance_context_core.errors import EmbeddingError, InvalidRequestError
+
+AnyEmbedder: TypeAlias = Embedder | AsyncEmbedder
+
+_MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "name")
+_NOT_A_MODEL = ("", "unknown")
+"""`unknown` is what LlamaIndex's base class says of itself."""
+
+
+def as_embedder(
+    value: Any, *, model: str | None = None, dimension: int | None = None
+) -> AnyEmbedder:
+    """An embedder made of `value`, without calling it.
+
+    - "local": a `LocalEmbedder`;
+    - an `Embedder` or `AsyncEmbedder`: itself;
+    - a LanceDB EmbeddingFunction, from `get_registry().get(name).create()`; its own retries are not
+      used, since they would repeat any failure, a programming error too, for minutes;
+    - a LangChain `Embeddings`, a LlamaIndex `BaseEmbedding`, or anything with their methods. Where
+      they offer coroutines too, the blocking methods are used, in worker threads: their clients
+      often belong to one event loop;
+    - a function from a list of texts to a list of vectors, or a coroutine function: `model` is
+      required.
+
+    The model's name is `model`; else the attribute `model`, `model_name`, `model_id` or `name` of
+    the value; else the qualified name of its class, which cannot tell two models of one class apart.
+    Raises InvalidRequestError for anything else, and MissingExtraError for "local" without the extra.
+    """
+    if model is not None:
+        checked_model(model)
+    dimension = checked_dimension(dimension)
+    if isinstance(value, str):
+        if value != "local":
+            raise InvalidRequestError(
+                f'embedder={shortened(value)} is not known by name: pass "local", or an object'
+            )
+        value = LocalEmbedder()
+    if isinstance(value, type):
+        raise InvalidRequestError(
+            f"embedder={value.__qualname__} is a class: pass an instance of it"
+        )
+    if _is_native(value):
+        return _renamed(value, model=model, dimension=dimension)
+    functions = _functions(value)
+    if functions is None:
+        raise InvalidRequestError(
+            f"embedder={shortened(value)} has no methods that embed: pass an object with "
+            "embed_documents and embed_query, or a function together with its model's name"
+        )
+    documents, query = functions
+    if query is None and model is None:
+        raise InvalidRequestError(
+            f"embedder={shortened(value)} is a function, which does not say what model it is: "
+            'pass its name too, as in as_embedder(function, model="my-model-v1")'
+        )
+    make = AsyncCallableEmbedder if is_async(documents) else CallableEmbedder
+    return make(documents, model=model or _model_of(value), dimension=dimension, query_fn=query)
+
+
+def _is_native(value: object) -> bool:
+    # Frameworks have `model` too, sometimes the model itself, but not `dimension`.
+    return isinstance(value, Embedder | AsyncEmbedder) and isinstance(value.model, str)
+
+
+def _renamed(embedder: AnyEmbedder, *, model: str | None, dimension: int | None) -> AnyEmbedder:
+    """`embedder` itself, or an embedder that says what the caller says of it."""
+    if model in {None, embedder.model} and dimension in {None, embedder.dimension}:
+        return embedder
+    name, length = model or embedder.model, dimension or checked_dimension(embedder.dimension)
+    if isinstance(embedder, AsyncEmbedder):
+        return AsyncCallableEmbedder(
+            embedder.aembed_documents, model=name, dimension=length, query_fn=embedder.aembed_query
+        )
+    return CallableEmbedder(
+        embedder.embed_documents, model=name, dimension=length, query_fn=embedder.embed_query
+    )
+
+
+def _functions(
+    value: Any,
+) -> tuple[Callable[[list[str]], Any], Callable[[str], Any] | None] | None:
+    """How `value` embeds documents and a query; None if it does not.
+
+    Functions come last: LlamaIndex's embeddings can be called too, with nodes.
+    """
+    if _has(value, "compute_source_embeddings", "compute_query_embeddings"):
+        # `ndims()` is not asked: it loads the model, or calls the service, for some functions.
+        return value.compute_source_embeddings, partial(_only, value.compute_query_embeddings)
+    for documents, query in (
+        ("embed_documents", "embed_query"),
+        ("aembed_documents", "aembed_query"),
+        ("get_text_embedding_batch", "get_query_embedding"),
+    ):
+        if _has(value, documents, query):
+            return getattr(value, documents), getattr(value, query)
+    return (value, None) if callable(value) else None
+
+
+def _has(value: object, *methods: str) -> bool:
+    return all(callable(getattr(value, method, None)) for method in methods)
+
+
+def _only(function: Callable[[str], Any], text: str) -> Any:
+    """The vector of one query; LanceDB's functions return a list of it."""
+    vectors = function(text)
+    if len(vectors) != 1:
+        raise EmbeddingError(f"{len(vectors)} vectors were returned for the query {text!r:.60}")
+    return vectors[0]
+
+
+def _model_of(value: object) -> str:
+    for attribute in _MODEL_ATTRIBUTES:
+        name = getattr(value, attribute, None)
+        if isinstance(name, str) and name.strip() not in _NOT_A_MODEL:
+            return name
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,125 @@
+"""The embedder that needs no network and no service: a static model inside an installed package."""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lance_context_core.embedders._protocol import Vectors
+from lance_context_core.errors import MissingExtraError
+
+_TEXTS_AT_ONCE = 256
+_CHARS_AT_ONCE = 1_000_000
+_loading = threading.Lock()
+
+
+class LocalEmbedder:
+    """wordllama's 256-d static model, which the extra `local` installs with its weights.
+
+    A text's vector is the mean of its tokens' vectors, whatever the texts beside it. Tokens take
+    about 100 bytes per character while they are counted, for a million characters at a time or for
+    one longer text. The model is loaded at the first call, once per process: about a second, 33 MB.
+    It never opens a connection. Raises MissingExtraError, at construction, without the extra.
+    """
+
+    model = "wordllama-l2-supercat-256"
+    dimension = 256
+
+    def __init__(self) -> None:
+        if find_spec("wordllama") is None:
+            raise _missing()
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder.embed_documents`. A text without tokens, such as an empty one, is zeros."""
+        model = _load()
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        rows = iter(vectors)
+        for batch in _batches(texts):
+            for tokens in model.tokens([_well_formed(text) for text in batch]):
+                next(rows)[:] = model.mean(tokens)
+        return vectors
+
+    def embed_query(self, text: str) -> Vectors:
+        """See `Embedder.embed_query`; a query is embedded like a document."""
+        vector: Vectors = self.embed_documents([text])[0]
+        return vector
+
+    def __repr__(self) -> str:
+        return "LocalEmbedder()"
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    matrix: Vectors
+    """Of shape (vocabulary, dimension)."""
+    tokenizer: Any
+
+    def tokens(self, texts: list[str]) -> list[list[int]]:
+        encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encoded]
+
+    def mean(self, tokens: list[int]) -> Vectors:
+        # wordllama's own pooling pads every text to the longest of its batch: one long document
+        # among short texts takes gigabytes. Counting first bounds the rows by the vocabulary.
+        ids, counts = np.unique(np.asarray(tokens, dtype=np.intp), return_counts=True)
+        total: Vectors = counts.astype(np.float32) @ self.matrix[ids]
+        return total / np.float32(max(len(tokens), 1))
+
+
+def _load() -> _Model:
+    """The model of this process; threads that ask at the same time wait for one load."""
+    with _loading:
+        return _load_once()
+
+
+@cache
+def _load_once() -> _Model:
+    # Importing wordllama calls logging.basicConfig, which would take the root logger away from
+    # the application; it leaves a logger alone that has a handler.
+    guard = logging.NullHandler()
+    logging.getLogger().addHandler(guard)
+    try:
+        import wordllama
+    except ImportError as error:
+        raise _missing() from error
+    finally:
+        logging.getLogger().removeHandler(guard)
+    inference = wordllama.WordLlama.load(
+        cache_dir=Path(wordllama.__file__).parent,
+        dim=LocalEmbedder.dimension,
+        disable_download=True,
+    )
+    inference.tokenizer.no_padding()
+    return _Model(inference.embedding, inference.tokenizer)
+
+
+def _missing() -> MissingExtraError:
+    return MissingExtraError(
+        "LocalEmbedder needs wordllama, which is not installed: "
+        "pip install 'lance-context-core[local]'"
+    )
+
+
+def _well_formed(text: str) -> str:
+    """`text` with unpaired surrogates replaced: the tokenizer refuses them, half an emoji is common."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """`texts` in order, as many at once as the tokenizer may hold; at least one."""
+    batch: list[str] = []
+    n_chars = 0
+    for text in texts:
+        if batch and (len(batch) == _TEXTS_AT_ONCE or n_chars + len(text) > _CHARS_AT_ONCE):
+            yield batch
+            batch, n_chars = [], 0
+        batch.append(text)
+        n_chars += len(text)
+    if batch:
+        yield batch

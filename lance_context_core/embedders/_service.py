@@ -1,0 +1,188 @@
+"""The store's way to an embedder: off the event loop, in batches, once per text, checked."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lance_context_core.embedders._adapt import AnyEmbedder
+from lance_context_core.embedders._cache import VectorCache
+from lance_context_core.embedders._callable import checked_dimension, checked_model
+from lance_context_core.embedders._protocol import AsyncEmbedder, Vectors
+from lance_context_core.embedders._vectors import (
+    checked_text,
+    checked_texts,
+    checked_vector,
+    checked_vectors,
+    no_vectors,
+)
+from lance_context_core.errors import ContextStoreError, EmbeddingError, InvalidRequestError
+
+T = TypeVar("T")
+
+
+class EmbeddingService:
+    """Embeds for any number of event loops and threads at once.
+
+    An `Embedder` runs in worker threads of this service, at most `max_concurrency` of them: 1 for a
+    model that only one thread may use. An `AsyncEmbedder` is awaited on the caller's loop. A call
+    sends its batches of at most `batch_size` texts one after the other. Documents and queries each
+    have a cache of `cache_bytes`, keyed by the exact text; 0 turns both off.
+
+    Cancelling a call abandons it: the batch that a worker thread has begun runs to its end.
+    The threads end with the service itself; there is nothing to close.
+    """
+
+    def __init__(
+        self,
+        embedder: AnyEmbedder,
+        *,
+        batch_size: int = 64,
+        max_concurrency: int = 4,
+        cache_bytes: int = 16 * 2**20,
+    ) -> None:
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("max_concurrency", max_concurrency, 1),
+            ("cache_bytes", cache_bytes, 0),
+        ):
+            if value < least:
+                raise InvalidRequestError(f"{name}={value} is too small: pass {least} or more")
+        self._embedder = embedder
+        self._model = checked_model(embedder.model)
+        self._dimension = checked_dimension(embedder.dimension)
+        self._batch_size = batch_size
+        self._documents = VectorCache(cache_bytes)
+        self._queries = VectorCache(cache_bytes)
+        self._lock = threading.Lock()
+        # Not the loop's default executor: an application may have filled that one with threads
+        # that wait for the store.
+        self._workers = ThreadPoolExecutor(
+            max_concurrency, thread_name_prefix="lance-context-embed"
+        )
+
+    @property
+    def model(self) -> str:
+        """The embedder's name, as it was when the service was made."""
+        return self._model
+
+    @property
+    def dimension(self) -> int | None:
+        """The length of the vectors; None until the first call, if the embedder did not say it."""
+        return self._dimension
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dimension), float32, C-contiguous, in the order of `texts`.
+
+        Not normalised. Each distinct text is sent to the embedder once. A row of zeros means that
+        the model found no direction in the text: cosine is undefined there, store no vector. For no
+        texts, the shape is (0, dimension), with 0 for a dimension that is not known.
+
+        Raises InvalidRequestError, before the embedder is called, for a text that is blank or not
+        a string; EmbeddingError, from the cause, if the embedder fails or returns anything but one
+        finite vector of the expected dimension per text. Batches that succeeded stay in the cache.
+        """
+        texts = checked_texts(texts)
+        distinct = dict.fromkeys(texts)
+        vectors = self._documents.get_many(distinct)
+        for batch in _batches([text for text in distinct if text not in vectors], self._batch_size):
+            vectors.update(await self._documents_of(batch))
+        if not vectors:
+            return no_vectors(self._dimension)
+        return np.stack([vectors[text] for text in texts])
+
+    async def embed_query(self, text: str) -> Vectors:
+        """The vector to search with, of shape (dimension,), float32; the caller's own copy.
+
+        Under the same rules as `embed_documents`; zeros mean that nothing can be found by it.
+        """
+        known = self._queries.get_many([checked_text(text)])
+        vector = known[text] if text in known else await self._query_of(text)
+        return vector.copy()
+
+    async def _documents_of(self, batch: list[str]) -> dict[str, Vectors]:
+        """The vectors of one batch, which are in the cache when this returns."""
+
+        def keep(raw: Any) -> dict[str, Vectors]:
+            matrix = checked_vectors(raw, batch, model=self._model, dimension=self._dimension)
+            self._learn_dimension(matrix.shape[1])
+            vectors = dict(zip(batch, matrix, strict=True))
+            self._documents.put_many(vectors)
+            return vectors
+
+        embedder = self._embedder
+        if isinstance(embedder, AsyncEmbedder):
+            with _Failures(self._model, n_texts=len(batch)):
+                raw = await embedder.aembed_documents(list(batch))
+            return keep(raw)
+        return await self._in_worker(
+            embedder.embed_documents, list(batch), keep=keep, n_texts=len(batch)
+        )
+
+    async def _query_of(self, text: str) -> Vectors:
+        """The vector of one query, which is in the cache when this returns."""
+
+        def keep(raw: Any) -> Vectors:
+            vector = checked_vector(raw, text, model=self._model, dimension=self._dimension)
+            self._learn_dimension(len(vector))
+            self._queries.put_many({text: vector})
+            return vector
+
+        embedder = self._embedder
+        if isinstance(embedder, AsyncEmbedder):
+            with _Failures(self._model, n_texts=1):
+                raw = await embedder.aembed_query(text)
+            return keep(raw)
+        return await self._in_worker(embedder.embed_query, text, keep=keep, n_texts=1)
+
+    async def _in_worker(
+        self, embed: Callable[[Any], Any], argument: Any, *, keep: Callable[[Any], T], n_texts: int
+    ) -> T:
+        """`keep(embed(argument))` in a worker thread, to its end even if the caller is cancelled."""
+
+        def work() -> T:
+            with _Failures(self._model, n_texts=n_texts):
+                raw = embed(argument)
+            return keep(raw)
+
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, context.run, work)
+
+    def _learn_dimension(self, dimension: int) -> None:
+        """Fix the dimension at the first vectors; concurrent first calls must agree."""
+        with self._lock:
+            if self._dimension is None:
+                self._dimension = dimension
+        if dimension != self._dimension:
+            raise EmbeddingError(
+                f"embedder {self._model!r} returned vectors of length {dimension}, "
+                f"after others of length {self._dimension}"
+            )
+
+
+class _Failures:
+    """Turns whatever an embedder raises into an EmbeddingError; errors of our tree pass.
+
+    Not a `contextmanager`: that one lets a StopIteration through when a RuntimeError is raised from
+    it, and a future cannot carry a StopIteration: the caller would wait forever.
+    """
+
+    def __init__(self, model: str, *, n_texts: int) -> None:
+        self._message = f"embedder {model!r} failed on {n_texts} text(s)"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, ContextStoreError):
+            raise EmbeddingError(f"{self._message}: {type(error).__name__}: {error}") from error
+
+
+def _batches(texts: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(texts), size):
+        yield texts[start : start + size]

@@ -1,0 +1,320 @@
+"""How the candidates of the vector and of the text channel become one ranking that explains itself.
+
+A channel hands over its candidates as a mapping from key to raw score: cosine similarity in [-1, 1]
+for vectors, BM25 above 0 for text. `fuse` gives each of them one score in [0, 1] in three steps:
+
+1. each channel's raw scores are min-max normalised over the channel's own candidates;
+2. a `Fusion` makes one score of the two (`Convex`, unless the caller brings another);
+3. the turns before and after a candidate in its session lend it a part of their own score.
+"""
+
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_context_core.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelScore:
+    """What one channel said about one candidate."""
+
+    raw: float
+    """Cosine similarity in [-1, 1], or BM25 above 0."""
+    normalised: float
+    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal."""
+    rank: int
+    """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedHit:
+    """A candidate with its final score, and where that score came from."""
+
+    key: str
+    score: float
+    """In [0, 1]; 1 is the largest value that the formula can give, whatever was found."""
+    vector: ChannelScore | None
+    """None if the vector channel did not find it."""
+    text: ChannelScore | None
+    """None if the text channel did not find it."""
+    neighbour_bonus: float
+    """The part of `score` that was lent by the turns before and after it, at most `score`."""
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that found it: "vector", "text", or both in this order."""
+        found = {"vector": self.vector, "text": self.text}
+        return tuple(name for name, channel in found.items() if channel is not None)
+
+
+class Fusion(Protocol):
+    """How the scores of two channels become one; any function of this shape will do.
+
+    It gets the candidates of the vector and of the text channel by key, and returns a score in
+    [0, 1] for each key that shall stay a hit; a candidate that it leaves out is dropped.
+    """
+
+    def __call__(
+        self, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
+    ) -> Mapping[str, float]:
+        """Fused scores by key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convex:
+    """The weighted mean of the normalised scores; a channel that missed a candidate counts as 0.
+
+    Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
+    """
+
+    vector_weight: float = 0.5
+    """In [0, 1]: 0 ranks by words alone, 1 by vectors alone."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.vector_weight <= 1:
+            raise InvalidRequestError(
+                f"vector_weight={self.vector_weight!r}: give a number from 0 (words) to 1 (vectors)"
+            )
+
+    def __call__(
+        self, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
+    ) -> dict[str, float]:
+        """vector_weight * vector + (1 - vector_weight) * text, by key."""
+        text_weight = 1 - self.vector_weight
+        return {
+            key: self.vector_weight * (vector[key].normalised if key in vector else 0)
+            + text_weight * (text[key].normalised if key in text else 0)
+            for key in dict.fromkeys((*vector, *text))
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReciprocalRank:
+    """The sum of 1 / (k + rank) over the channels, divided by the sum for rank 1 in both.
+
+    Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion", SIGIR 2009. It forgets how much better
+    one hit is than the next one; use it where raw scores cannot be trusted.
+    """
+
+    k: float = 60
+    """0 or more: the larger, the less the first ranks stand out."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.k) and self.k >= 0):
+            raise InvalidRequestError(f"k={self.k!r}: give a finite number, 0 or more")
+
+    def __call__(
+        self, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
+    ) -> dict[str, float]:
+        """The scaled sum of reciprocal ranks, by key."""
+        return {
+            key: sum(
+                (self.k + 1) / (self.k + channel[key].rank) / 2
+                for channel in (vector, text)
+                if key in channel
+            )
+            for key in dict.fromkeys((*vector, *text))
+        }
+
+
+def words_alone(
+    vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
+) -> dict[str, float]:
+    """The `Fusion` for a search of the text channel alone: `text_score`, which no other hit moves.
+
+    With neighbours it also finds the turn that answers what the turn before it asked.
+    """
+    del vector
+    return {key: text_score(channel.raw) for key, channel in text.items()}
+
+
+DEFAULT_FUSION: Fusion = Convex()
+"""Half words, half vectors."""
+
+DEFAULT_NEIGHBOURS = 0.3
+"""Right for conversations; 0 suits documents, whose chunks do not answer each other."""
+
+_NO_LINKS: Mapping[str, str] = MappingProxyType({})
+
+
+def fuse(
+    vector: Mapping[str, float],
+    text: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    fusion: Fusion = DEFAULT_FUSION,
+    neighbours: float = DEFAULT_NEIGHBOURS,
+) -> list[FusedHit]:
+    """The candidates of both channels in one ranking, best first.
+
+    `previous` names for a key the key of the turn before it in its session; links to keys that are
+    no candidates are harmless. A hit gains `neighbours` (in [0, 1]) times the fused score of its
+    previous turn and of its next one, as far as these are hits themselves; of several next turns the
+    best one counts. The sum is divided by 1 + 2 * `neighbours`, which leaves the order as it is.
+    Equal scores are ordered by vector score, then by text score, then by key: neither the order of
+    the mappings nor that of the engine shows.
+
+    Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` that scores
+    what is no candidate or leaves [0, 1].
+    """
+    if not 0 <= neighbours <= 1:
+        raise InvalidRequestError(f"neighbours={neighbours!r}: give a number from 0 (off) to 1")
+    by_vector = channel_scores(vector)
+    by_text = channel_scores(text)
+    fused = fusion(by_vector, by_text)
+    _require_sound(fused, candidates=by_vector.keys() | by_text.keys())
+    largest = 1 + 2 * neighbours
+    lent = {key: neighbours * score for key, score in _around(fused, previous).items()}
+    hits = [
+        FusedHit(
+            key=key,
+            score=min(1.0, (score + lent[key]) / largest),
+            vector=by_vector.get(key),
+            text=by_text.get(key),
+            neighbour_bonus=min(1.0, lent[key] / largest),
+        )
+        for key, score in fused.items()
+    ]
+    return sorted(hits, key=_best_first)
+
+
+def channel_scores(raw: Mapping[str, float]) -> dict[str, ChannelScore]:
+    """The candidates of one channel with their normalised scores and ranks, in the order of `raw`."""
+    normalised = min_max(raw)
+    ranks: dict[float, int] = {}
+    for position, score in enumerate(sorted(raw.values(), reverse=True), start=1):
+        ranks.setdefault(score, position)
+    return {
+        key: ChannelScore(raw=score, normalised=normalised[key], rank=ranks[score])
+        for key, score in raw.items()
+    }
+
+
+def min_max(raw: Mapping[str, float]) -> dict[str, float]:
+    """(score - lowest) / (highest - lowest) for each key; 1 for all where all are equal.
+
+    Raises `InvalidRequestError` for a score that is not finite.
+    """
+    for key, score in raw.items():
+        if not math.isfinite(score):
+            raise InvalidRequestError(
+                f"the raw score of {key!r:.80} is {score!r}: it must be finite"
+            )
+    low, high = min(raw.values(), default=0), max(raw.values(), default=0)
+    if low == high:
+        return dict.fromkeys(raw, 1.0)
+    return {key: (score - low) / (high - low) for key, score in raw.items()}
+
+
+def vector_score(cosine: float) -> float:
+    """(1 + cosine) / 2: the score in [0, 1] of a hit of the vector channel alone."""
+    return min(1.0, max(0.0, (1 + cosine) / 2))
+
+
+def text_score(bm25: float) -> float:
+    """bm25 / (bm25 + 10): the score in [0, 1) of a hit of the text channel alone.
+
+    It keeps the order and does not depend on what else was found. 10 is about what the best hit has
+    for a question to a long conversation. BM25 has no upper bound, it grows with the number and the
+    rarity of the words that match: scores of two queries compare only roughly.
+    """
+    bm25 = max(0.0, bm25)
+    return bm25 / (bm25 + 10)
+
+
+def mmr(
+    query_vector: npt.ArrayLike,
+    vectors: npt.ArrayLike,
+    *,
+    k: int,
+    lambda_mult: float = 0.5,
+) -> list[int]:
+    """Indices of up to `k` rows of `vectors`, in the order in which maximal marginal relevance picks them.
+
+    Each pick maximises lambda_mult * cos(row, query) - (1 - lambda_mult) * max cos(row, picked), the
+    second term being 0 for the first pick; equals are picked by similarity to the query, then by
+    index. So 1 ranks by similarity and 0 by diversity alone. A zero vector has cosine 0 with all.
+    Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
+    """
+    if not 0 <= lambda_mult <= 1:
+        raise InvalidRequestError(
+            f"lambda_mult={lambda_mult!r}: give a number from 0 (diversity) to 1 (similarity)"
+        )
+    if k < 0:
+        raise InvalidRequestError(f"k={k!r}: give a number of rows, 0 or more")
+    rows = np.asarray(vectors, dtype=np.float64)
+    query = np.asarray(query_vector, dtype=np.float64)
+    if len(rows) == 0:
+        return []
+    if query.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(query):
+        raise InvalidRequestError(
+            f"vectors of shape {rows.shape}, query_vector of shape {query.shape}: "
+            "give one row a vector, each as long as the query's"
+        )
+    if not (np.isfinite(rows).all() and np.isfinite(query).all()):
+        raise InvalidRequestError("vectors and query_vector must be finite: leave out NaN and inf")
+    rows = _unit(rows)
+    relevance = _dots(rows, _unit(query))
+    redundancy = np.zeros(len(rows))
+    left = np.lexsort((np.arange(len(rows)), -relevance)).tolist()
+    picked: list[int] = []
+    while left and len(picked) < k:
+        marginal = lambda_mult * relevance[left] - (1 - lambda_mult) * redundancy[left]
+        best = left.pop(int(np.argmax(marginal)))
+        similarity = _dots(rows, rows[best])
+        redundancy = np.maximum(redundancy, similarity) if picked else similarity
+        picked.append(best)
+    return picked
+
+
+def _around(fused: Mapping[str, float], previous: Mapping[str, str]) -> dict[str, float]:
+    """For each key the fused score of its previous turn plus the best of its next ones, 0 if absent."""
+    before = dict.fromkeys(fused, 0.0)
+    after = dict.fromkeys(fused, 0.0)
+    for key, score in fused.items():
+        earlier = previous.get(key)
+        if earlier is not None and earlier in fused and earlier != key:
+            before[key] = fused[earlier]
+            after[earlier] = max(after[earlier], score)
+    return {key: before[key] + after[key] for key in fused}
+
+
+def _best_first(hit: FusedHit) -> tuple[float, float, float, str]:
+    vector = -math.inf if hit.vector is None else hit.vector.raw
+    text = -math.inf if hit.text is None else hit.text.raw
+    return (-hit.score, -vector, -text, hit.key)
+
+
+def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: npt.NDArray[np.float64] = np.divide(
+        vectors, norms, out=np.zeros_like(vectors), where=norms > 0
+    )
+    return unit
+
+
+def _dots(
+    rows: npt.NDArray[np.float64], vector: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    # `rows @ vector` gives equal rows different last bits, depending on where they stand.
+    dots: npt.NDArray[np.float64] = np.einsum("ij,j->i", rows, vector)
+    return dots
+
+
+def _require_sound(fused: Mapping[str, float], *, candidates: AbstractSet[str]) -> None:
+    for key, score in fused.items():
+        if key not in candidates:
+            raise InvalidRequestError(
+                f"fusion scored {key!r:.80}, which neither channel found: score candidates only"
+            )
+        if not 0 <= score <= 1:
+            raise InvalidRequestError(
+                f"fusion scored {key!r:.80} with {score!r}: return scores in [0, 1]"
+            )

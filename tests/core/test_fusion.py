@@ -1,0 +1,364 @@
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.fusion import (
+    Convex,
+    ReciprocalRank,
+    channel_scores,
+    fuse,
+    min_max,
+    mmr,
+    text_score,
+    vector_score,
+    words_alone,
+)
+
+# Few keys, so that channels overlap and links meet; scores on a coarse grid, so that ties happen.
+KEYS = st.sampled_from(["a", "b", "c", "d", "e", "'; --", "\ud800", "\x00"])
+COSINES = st.integers(-8, 8).map(lambda n: n / 8) | st.floats(-1, 1)
+BM25 = st.integers(1, 24).map(lambda n: n / 2) | st.floats(0.01, 60)
+VECTOR = st.dictionaries(KEYS, COSINES)
+TEXT = st.dictionaries(KEYS, BM25)
+LINKS = st.dictionaries(KEYS, KEYS)
+UNIT = st.sampled_from([0, 0.25, 0.3, 0.5, 1]) | st.floats(0, 1)
+
+
+def shares(raw):
+    """Min-max in exact fractions, 0 for what is missing."""
+    values = [Fraction(value) for value in raw.values()]
+    spread = max(values, default=0) - min(values, default=0)
+    found = {k: (Fraction(v) - min(values)) / spread if spread else 1 for k, v in raw.items()}
+    return lambda key: Fraction(found.get(key, 0))
+
+
+def order(hits):
+    return [hit.key for hit in hits]
+
+
+def by_key(hits):
+    return {hit.key: hit for hit in hits}
+
+
+def same(score, expected):
+    return math.isclose(score, expected, abs_tol=1e-9)
+
+
+@given(VECTOR, TEXT, LINKS, UNIT, UNIT)
+def test_a_convex_score_is_the_formula_worked_out_in_exact_fractions(
+    vector, text, previous, weight, neighbours
+):
+    v, t, w, n = shares(vector), shares(text), Fraction(weight), Fraction(neighbours)
+    hits = fuse(
+        vector, text, previous=previous, fusion=Convex(vector_weight=weight), neighbours=neighbours
+    )
+    fused = {key: w * v(key) + (1 - w) * t(key) for key in {*vector, *text}}
+    for hit in hits:
+        links = [(k, p) for k, p in previous.items() if k != p and {k, p} <= set(fused)]
+        earlier = [fused[p] for k, p in links if k == hit.key]
+        later = [fused[k] for k, p in links if p == hit.key]
+        bonus = n * (max(earlier, default=0) + max(later, default=0))
+        assert same(hit.score, (fused[hit.key] + bonus) / (1 + 2 * n))
+        assert same(hit.neighbour_bonus, bonus / (1 + 2 * n))
+    assert set(order(hits)) == set(fused)
+
+
+@given(VECTOR, TEXT, LINKS, UNIT, st.randoms(use_true_random=False))
+def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previous, n, rng):
+    def shuffled(mapping):
+        items = list(mapping.items())
+        rng.shuffle(items)
+        return dict(items)
+
+    for fusion in (Convex(), ReciprocalRank(), words_alone):
+        given_order = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
+        another = fuse(
+            shuffled(vector),
+            shuffled(text),
+            previous=shuffled(previous),
+            fusion=fusion,
+            neighbours=n,
+        )
+        assert another == given_order
+
+
+@given(VECTOR, TEXT, LINKS, UNIT)
+def test_scores_fall_from_hit_to_hit_and_stay_in_the_unit_interval(vector, text, previous, n):
+    for fusion in (Convex(), ReciprocalRank(), words_alone):
+        hits = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= hit.neighbour_bonus <= hit.score <= 1 for hit in hits)
+
+
+@given(VECTOR, TEXT)
+def test_a_hit_explains_itself_by_what_each_channel_said_of_it(vector, text):
+    hits = by_key(fuse(vector, text))
+    for key, hit in hits.items():
+        for channel, raw in ((hit.vector, vector), (hit.text, text)):
+            if key not in raw:
+                assert channel is None
+                continue
+            assert channel.raw == raw[key]
+            assert same(channel.normalised, shares(raw)(key))
+            better = [other for other in raw.values() if other > raw[key]]
+            assert channel.rank == 1 + len(better)
+        assert hit.channels == tuple(
+            name for name, raw in (("vector", vector), ("text", text)) if key in raw
+        )
+
+
+@given(VECTOR, TEXT)
+def test_the_extreme_weights_rank_by_one_channel_alone(vector, text):
+    both = {*vector, *text}
+    for weight, raw in ((1, vector), (0, text)):
+        hits = fuse(vector, text, fusion=Convex(vector_weight=weight), neighbours=0)
+        ranked = [raw.get(hit.key, min(raw.values(), default=0)) for hit in hits]
+        assert ranked == sorted(ranked, reverse=True)
+        assert len(ranked) == len(both)
+
+
+@given(st.dictionaries(KEYS, st.integers(-64, 64), min_size=1), st.integers(-9, 9))
+def test_min_max_sees_neither_the_unit_nor_the_origin_of_a_score(raw, origin):
+    moved = {key: 4.0 * value + origin for key, value in raw.items()}
+    assert min_max(moved) == min_max(raw)
+
+
+def test_the_only_candidate_of_a_channel_is_its_best():
+    assert min_max({"a": -0.3}) == {"a": 1.0}
+    assert fuse({"a": -0.3}, {"a": 0.1}, neighbours=0)[0].score == 1.0
+
+
+def test_equal_candidates_are_all_the_best():
+    assert min_max({"a": 7.0, "b": 7.0, "c": 7.0}) == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_no_candidates_are_no_hits():
+    assert fuse({}, {}) == []
+    assert min_max({}) == {}
+    assert channel_scores({}) == {}
+
+
+def test_missing_from_a_channel_costs_no_more_than_being_its_worst():
+    # "worst" and "missing" differ by the text channel alone, where one is last and one is absent.
+    hits = by_key(
+        fuse(
+            {"best": 0.9, "worst": 0.5, "missing": 0.5, "low": 0.1},
+            {"best": 9.0, "worst": 1.0},
+            neighbours=0,
+        )
+    )
+    assert hits["worst"].score == hits["missing"].score == pytest.approx(0.25)
+
+
+def test_reciprocal_ranks_add_up_as_in_the_paper():
+    hits = by_key(
+        fuse(
+            {"a": 0.9, "b": 0.8, "c": 0.7},
+            {"c": 5.0, "a": 4.0},
+            fusion=ReciprocalRank(k=60),
+            neighbours=0,
+        )
+    )
+    largest = 2 / 61
+    assert hits["a"].score == pytest.approx((1 / 61 + 1 / 62) / largest)
+    assert hits["b"].score == pytest.approx((1 / 62) / largest)
+    assert hits["c"].score == pytest.approx((1 / 63 + 1 / 61) / largest)
+    assert order(hits.values()) == ["a", "c", "b"]
+
+
+def test_reciprocal_ranks_forget_by_how_much_a_hit_leads_and_convex_does_not():
+    vector = {"a": 0.51, "b": 0.50, "low": 0.0}
+    text = {"b": 20.0, "a": 1.0, "low": 0.5}
+    ranks = by_key(fuse(vector, text, fusion=ReciprocalRank(), neighbours=0))
+    assert ranks["a"].score == ranks["b"].score
+    assert order(fuse(vector, text, neighbours=0))[0] == "b"
+
+
+def test_being_first_in_both_channels_scores_one_whatever_the_fusion():
+    for fusion in (Convex(vector_weight=0.3), ReciprocalRank(k=7)):
+        (best, *_) = fuse({"a": 0.5, "b": 0.1}, {"a": 3.0, "b": 1.0}, fusion=fusion, neighbours=0)
+        assert (best.key, best.score) == ("a", 1.0)
+
+
+def test_only_a_hit_with_perfect_neighbours_on_both_sides_scores_one():
+    links = {"b": "a", "c": "b"}
+    equal = dict.fromkeys("abc", 1.0)
+    hits = by_key(fuse(equal, equal, previous=links, neighbours=0.5))
+    assert {key: hit.score for key, hit in hits.items()} == {"a": 0.75, "b": 1.0, "c": 0.75}
+    assert hits["b"].neighbour_bonus == 0.5
+
+
+def test_an_answer_rises_with_the_question_before_it():
+    # The words match the question; the answer shares none of them, and is as near as a stray turn.
+    vector = {"question": 0.6, "stray": 0.41, "answer": 0.4, "far": 0.0}
+    text = {"question": 9.0, "stray": 0.5}
+    assert order(fuse(vector, text, neighbours=0)) == ["question", "stray", "answer", "far"]
+    hits = fuse(vector, text, previous={"answer": "question"})
+    assert order(hits) == ["question", "answer", "stray", "far"]
+    assert by_key(hits)["answer"].neighbour_bonus > 0
+    assert by_key(hits)["stray"].neighbour_bonus == 0
+
+
+def test_of_several_next_turns_the_best_lends_its_score():
+    scores = {"root": 0.0, "weak": 0.25, "strong": 0.75, "top": 1.0}
+    links = {"weak": "root", "strong": "root"}
+    hits = by_key(fuse(scores, {}, previous=links, fusion=Convex(vector_weight=1), neighbours=1))
+    assert hits["root"].neighbour_bonus == pytest.approx(0.75 / 3)
+
+
+def test_links_to_what_is_no_candidate_or_to_itself_lend_nothing():
+    hits = fuse({"a": 0.5, "b": 0.1}, {}, previous={"a": "a", "b": "gone", "gone": "a"})
+    assert [hit.neighbour_bonus for hit in hits] == [0, 0]
+
+
+def test_equal_scores_are_ordered_by_vector_then_text_then_key():
+    flat = dict.fromkeys("dcba", 0.5)
+
+    def all_equal(vector, text):
+        return dict.fromkeys({*vector, *text}, 0.5)
+
+    assert order(fuse(flat, {}, fusion=all_equal)) == ["a", "b", "c", "d"]
+    assert order(fuse({"a": 0.1, "b": 0.2}, {"a": 9.0}, fusion=all_equal)) == ["b", "a"]
+    assert order(fuse({}, {"a": 1.0, "b": 2.0}, fusion=all_equal)) == ["b", "a"]
+    assert order(fuse({"z": -1.0}, {"a": 9.0}, fusion=all_equal)) == ["z", "a"]
+
+
+def test_any_function_can_be_the_fusion_and_drop_candidates():
+    def words_first(vector, text):
+        return {key: 1 / score.rank for key, score in text.items() if score.raw > 1}
+
+    hits = fuse({"a": 0.9, "b": 0.8}, {"b": 3.0, "c": 2.0, "d": 0.5}, fusion=words_first)
+    assert order(hits) == ["b", "c"]
+    assert hits[0].vector.raw == 0.8
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
+def test_a_fusion_that_leaves_the_unit_interval_is_named_with_its_score(score):
+    with pytest.raises(InvalidRequestError, match="'a'.*" + repr(score).replace(".", r"\.")):
+        fuse({"a": 0.5}, {}, fusion=lambda vector, text: {"a": score})
+
+
+def test_a_fusion_that_invents_a_candidate_is_refused():
+    with pytest.raises(InvalidRequestError, match=r"'ghost'.*neither channel"):
+        fuse({"a": 0.5}, {}, fusion=lambda vector, text: {"ghost": 0.5})
+
+
+@pytest.mark.parametrize("raw", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_not_finite_is_refused_instead_of_poisoning_the_rest(raw):
+    with pytest.raises(InvalidRequestError, match="'b'"):
+        fuse({"a": 0.5, "b": raw}, {})
+
+
+def test_numbers_out_of_range_are_refused_by_name():
+    with pytest.raises(InvalidRequestError, match=r"vector_weight=1\.5"):
+        Convex(vector_weight=1.5)
+    with pytest.raises(InvalidRequestError, match="k=-1"):
+        ReciprocalRank(k=-1)
+    with pytest.raises(InvalidRequestError, match="neighbours=nan"):
+        fuse({}, {}, neighbours=math.nan)
+
+
+@given(COSINES, COSINES)
+def test_a_vector_score_is_linear_in_the_cosine(one, other):
+    assert same(vector_score(one) - vector_score(other), (one - other) / 2)
+    assert 0 <= vector_score(one) <= 1
+
+
+def test_a_cosine_that_rounding_pushed_past_one_scores_one():
+    assert vector_score(1.0000001) == 1.0
+    assert vector_score(-1.0000001) == 0.0
+
+
+@given(BM25, BM25)
+def test_a_text_score_rises_with_bm25_and_never_reaches_one(one, other):
+    low, high = sorted((one, other))
+    assert 0 < text_score(low) <= text_score(high) < 1
+    assert same(1 / text_score(low), 1 + 10 / low)
+
+
+def test_words_alone_score_a_hit_as_the_text_channel_does():
+    (hit,) = fuse({}, {"a": 10.0}, fusion=words_alone, neighbours=0)
+    assert hit.score == text_score(10.0) == 0.5
+
+
+def cosine(one, other):
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0.0
+
+
+GRID = st.integers(-3, 3).map(float)
+DIMENSION = 3
+ROW = st.lists(GRID, min_size=DIMENSION, max_size=DIMENSION)
+
+
+@given(ROW, st.lists(ROW, max_size=8), st.integers(0, 9), UNIT)
+def test_each_pick_of_mmr_is_the_best_by_the_definition(query, vectors, k, weight):
+    picks = mmr(query, np.array(vectors).reshape(-1, DIMENSION), k=k, lambda_mult=weight)
+    assert len(picks) == len(set(picks)) == min(k, len(vectors))
+    for place, pick in enumerate(picks):
+        before = picks[:place]
+
+        def value(index, before=before):
+            nearest = max((cosine(vectors[index], vectors[b]) for b in before), default=0)
+            return weight * cosine(vectors[index], query) - (1 - weight) * nearest
+
+        best = max(value(index) for index in range(len(vectors)) if index not in before)
+        assert value(pick) >= best - 1e-9
+
+
+@given(st.integers(0, 2**32 - 1), UNIT)
+def test_mmr_of_vectors_in_general_position_is_the_quadratic_loop(seed, weight):
+    rng = random.Random(seed)
+    query = [rng.gauss(0, 1) for _ in range(5)]
+    vectors = [[rng.gauss(0, 1) for _ in range(5)] for _ in range(12)]
+    left, picked = set(range(12)), []
+    while left:
+
+        def value(index):
+            nearest = max((cosine(vectors[index], vectors[p]) for p in picked), default=0)
+            marginal = weight * cosine(vectors[index], query) - (1 - weight) * nearest
+            return (marginal, cosine(vectors[index], query))
+
+        picked.append(max(left, key=value))
+        left.remove(picked[-1])
+    assert mmr(query, vectors, k=12, lambda_mult=weight) == picked
+
+
+def test_mmr_passes_over_a_near_copy_of_what_it_has_picked():
+    vectors = [[1, 0.1], [1, 0.11], [0.6, -0.8]]
+    assert mmr([1, 0], vectors, k=2, lambda_mult=1) == [0, 1]
+    assert mmr([1, 0], vectors, k=2, lambda_mult=0.5) == [0, 2]
+
+
+def test_mmr_picks_equals_in_the_order_given():
+    rng = np.random.default_rng(0)
+    row, query = rng.normal(size=(2, 385))
+    assert mmr(query, np.tile(row, (17, 1)), k=17, lambda_mult=0.7) == list(range(17))
+
+
+def test_the_first_pick_is_the_nearest_even_where_diversity_alone_counts():
+    assert mmr([1, 0], [[0, 1], [1, 1], [1, 0]], k=1, lambda_mult=0) == [2]
+
+
+def test_mmr_of_nothing_is_nothing():
+    assert mmr([1, 0], [], k=3) == []
+    assert mmr([1, 0], np.zeros((0, 2)), k=3) == []
+    assert mmr([1, 0], [[1, 0]], k=0) == []
+
+
+def test_mmr_refuses_what_it_cannot_compare():
+    with pytest.raises(InvalidRequestError, match=r"\(1, 3\).*\(2,\)"):
+        mmr([1, 0], [[1, 0, 0]], k=1)
+    with pytest.raises(InvalidRequestError, match="finite"):
+        mmr([1, 0], [[1, math.nan]], k=1)
+    with pytest.raises(InvalidRequestError, match="k=-1"):
+        mmr([1, 0], [[1, 0]], k=-1)
+    with pytest.raises(InvalidRequestError, match="lambda_mult=2"):
+        mmr([1, 0], [[1, 0]], k=1, lambda_mult=2)

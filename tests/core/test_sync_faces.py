@@ -1,0 +1,517 @@
+"""The synchronous face: the same words as its twin, from threads, notebooks, forks and exits."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import lance_context_core.sync.context as context_module
+import lance_context_core.sync.store as store_module
+from lance_context_core._bridge import bridge
+from lance_context_core.errors import (
+    BlockingCallError,
+    InvalidRequestError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreClosedError,
+)
+from lance_context_core.messages import Message
+from lance_context_core.records import Document
+from lance_context_core.store import AsyncContextStore
+from lance_context_core.stores.context import AsyncContext
+from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.sync import Context, ContextStore, History, Memory, Sessions, Vectors
+
+TWINS = {
+    AsyncContext: Context,
+    AsyncContextStore: ContextStore,
+    AsyncHistory: History,
+    AsyncMemory: Memory,
+    AsyncSessions: Sessions,
+    AsyncVectors: Vectors,
+}
+ONLY_ASYNC = {AsyncContextStore: {"opened", "room"}}
+"""The way in for code that cannot await, and what contexts are made of."""
+ONLY_SYNC = {ContextStore: {"aio"}}
+NOT_AWAITED = {AsyncContextStore: {"context", "opened", "room", "scope", "vectors"}, AsyncContext: {"uri"}}  # fmt: skip
+
+each_pair = pytest.mark.parametrize(
+    ("twin", "face"), [pytest.param(*pair, id=pair[1].__name__) for pair in TWINS.items()]
+)
+
+
+def public(cls):
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def methods(cls):
+    """The public methods, class methods included, by name."""
+    found = {name: getattr(cls, name) for name in public(cls)}
+    return {name: one for name, one in found.items() if inspect.isroutine(one) and callable(one)}
+
+
+def properties(cls):
+    found = {name: inspect.getattr_static(cls, name) for name in public(cls)}
+    return {name: one for name, one in found.items() if isinstance(one, property)}
+
+
+def shape(function):
+    """Parameters with their kinds, defaults and types, and the result in synchronous words."""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = [(p.name, p.kind, p.default, p.annotation) for p in signature.parameters.values()]
+    result = signature.return_annotation
+    return parameters, TWINS.get(result, result)
+
+
+def every_method():
+    return [
+        pytest.param(twin, face, name, id=f"{face.__name__}.{name}")
+        for twin, face in TWINS.items()
+        for name in sorted(methods(face))
+    ]
+
+
+# The two faces have one shape
+
+
+@each_pair
+def test_both_faces_have_the_same_public_names(twin, face):
+    assert public(twin) - ONLY_ASYNC.get(twin, set()) == public(face) - ONLY_SYNC.get(face, set())
+
+
+@pytest.mark.parametrize(("twin", "face", "name"), every_method())
+def test_a_method_has_the_same_signature_on_both_faces(twin, face, name):
+    assert shape(methods(face)[name]) == shape(methods(twin)[name])
+
+
+@each_pair
+def test_a_property_has_the_same_type_on_both_faces(twin, face):
+    shared = properties(twin).keys() & properties(face).keys()
+    assert {name: shape(properties(face)[name].fget)[1] for name in shared} == {
+        name: shape(properties(twin)[name].fget)[1] for name in shared
+    }
+
+
+@pytest.mark.parametrize("name", ["enter", "exit"])
+@pytest.mark.parametrize("twin", [AsyncContext, AsyncContextStore])
+def test_a_with_block_takes_the_same_on_both_faces(twin, name):
+    asynchronous, synchronous = getattr(twin, f"__a{name}__"), getattr(TWINS[twin], f"__{name}__")
+    assert shape(asynchronous) == shape(synchronous)
+
+
+@each_pair
+def test_only_the_asynchronous_face_is_awaited(twin, face):
+    awaited = {name for name, one in methods(twin).items() if inspect.iscoroutinefunction(one)}
+    assert awaited == methods(twin).keys() - NOT_AWAITED.get(twin, set())
+    assert not any(inspect.iscoroutinefunction(one) for one in methods(face).values())
+
+
+@each_pair
+def test_every_public_method_says_what_it_does(twin, face):
+    for cls in (twin, face):
+        undocumented = {name for name, one in methods(cls).items() if not one.__doc__}
+        undocumented |= {name for name, one in properties(cls).items() if not one.__doc__}
+        assert undocumented == set()
+
+
+@each_pair
+def test_a_blocking_method_refers_to_its_twin_in_one_line(twin, face):
+    for name, method in methods(face).items():
+        if inspect.iscoroutinefunction(methods(twin)[name]):
+            said, twin_named = method.__doc__.split(" See ")
+            assert twin_named == f"`{twin.__name__}.{name}`."
+            assert said.endswith(".")
+            assert "\n" not in said
+
+
+# Every argument arrives under its own name
+
+
+class Echo:
+    """Stands for an asynchronous twin, or its class, and remembers what it was asked."""
+
+    def __init__(self, cls):
+        self.cls = cls
+        self.calls = []
+
+    def __getattr__(self, name):
+        method = getattr(self.cls, name)
+        own = () if inspect.ismethod(method) else (self,)
+
+        def call(*args, **kwargs):
+            arguments = inspect.signature(method).bind(*own, *args, **kwargs).arguments
+            arguments.pop("self", None)
+            self.calls.append((name, arguments))
+            return answer() if inspect.iscoroutinefunction(method) else self
+
+        async def answer():
+            return self
+
+        return call
+
+
+@pytest.mark.parametrize(("twin", "face", "name"), every_method())
+def test_a_method_hands_on_every_argument_under_its_own_name(twin, face, name, monkeypatch):
+    echo = Echo(twin)
+    monkeypatch.setattr(context_module, "AsyncContext", echo)
+    monkeypatch.setattr(store_module, "AsyncContextStore", echo)
+    method = getattr(face if inspect.ismethod(methods(face)[name]) else face(echo), name)
+    given = {}
+    for parameter in inspect.signature(method).parameters.values():
+        is_rest = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        given[parameter.name] = {"tags": ["tags"]} if is_rest else [parameter.name]
+    spread = {
+        k: v for name, value in given.items() for k, v in (value if isinstance(value, dict) else {name: value}).items()
+    }  # fmt: skip
+
+    method(**spread)
+
+    assert echo.calls == [(name, given)]
+
+
+# What a blocking call answers
+
+
+@pytest.fixture(params=["memory", "directory"])
+def store(request, tmp_path):
+    uri = "memory://" if request.param == "memory" else tmp_path / "store"
+    with ContextStore.open(uri) as opened:
+        yield opened
+
+
+def texts(messages):
+    return [message.text for message in messages]
+
+
+def test_all_stores_write_and_read_without_an_event_loop(store):
+    store.history.append("ada", Message.user("hello"), session_id="s")
+    store.memory.add(["likes tea"], user_id="u")
+    store.vectors("docs").add([Document(id="d", text="a text")])
+    store.context("notes").add("user", "a note", id="n")
+
+    assert texts(store.history.get_messages("ada", session_id="s")) == ["hello"]
+    assert [one.text for one in store.memory.list(user_id="u").items] == ["likes tea"]
+    assert [one.text for one in store.vectors("docs").get(["d"])] == ["a text"]
+    assert [one["text"] for one in store.context("notes").list()] == ["a note"]
+    assert [one.id for one in store.sessions.list()] == ["s"]
+
+
+def test_the_handles_that_a_store_gives_out_are_synchronous_too(store):
+    store.history.append("", Message.user("x"), session_id="s")
+    handles = [
+        store.history,
+        store.memory,
+        store.sessions,
+        store.vectors("docs"),
+        store.context("notes"),
+        store.scope(tenant="t"),
+        store.checkout(store.version()),
+    ]
+    assert [type(handle) for handle in handles] == [
+        History,
+        Memory,
+        Sessions,
+        Vectors,
+        Context,
+        ContextStore,
+        ContextStore,
+    ]
+    assert handles[3].collection == "docs"
+    assert handles[4].name == "notes"
+
+
+def test_a_handle_shows_itself_under_its_own_name(store):
+    assert repr(store.scope(user_id="u")) == f"ContextStore({store.uri!r}, user_id='u')"
+    assert repr(store.context("notes")) == f"Context({store.uri!r}, name='notes')"
+
+
+def test_a_context_is_turned_in_place_and_back(store):
+    context = store.context()
+    before = context.add("user", "early").version
+    context.add("user", "late")
+
+    assert context.checkout(before) is context
+    assert [one["text"] for one in context.list()] == ["early"]
+    with pytest.raises(ReadOnlyError):
+        context.add("user", "too late")
+    assert context.checkout_latest() is context
+    assert context.entries() == 2
+
+
+def test_a_checked_out_store_is_another_handle(store):
+    store.context().add("user", "early")
+    past = store.checkout(store.version())
+    store.context().add("user", "late")
+    assert [past.context().entries(), store.context().entries()] == [1, 2]
+
+
+def test_a_context_that_create_made_is_found_by_open(tmp_path):
+    with Context.create(tmp_path / "store", name="notes") as context:
+        context.add("user", "kept")
+    with Context.open(tmp_path / "store", name="notes") as context:
+        assert [one["text"] for one in context.list()] == ["kept"]
+
+
+def test_open_refuses_a_place_where_no_store_is(tmp_path):
+    with pytest.raises(NotFoundError):
+        Context.open(tmp_path / "nothing")
+
+
+def test_records_may_come_from_a_generator_that_asks_the_store(store):
+    context = store.context()
+    context.add_many({"role": "user", "content": str(context.entries())} for _ in range(3))
+    numbered = ({"role": "user", "content": str(context.entries()), "id": f"{i}"} for i in range(2))
+    context.upsert_many(numbered, key="id")
+    assert [one["text"] for one in context.list()] == ["0", "0", "0", "3", "3"]
+
+
+def test_an_error_arrives_as_it_was_raised(store):
+    with pytest.raises(InvalidRequestError, match="session_id"):
+        store.history.append("ada", Message.user("x"), session_id="")
+
+
+# Threads, loops and notebooks
+
+
+def test_a_blocking_call_works_in_a_thread_that_runs_a_loop(store):
+    async def cell_of_a_notebook():
+        store.history.append("ada", Message.user("hello"), session_id="s")
+        return store.history.get_messages("ada", session_id="s")
+
+    assert texts(asyncio.run(cell_of_a_notebook())) == ["hello"]
+
+
+def test_eight_threads_append_to_one_session_and_lose_nothing(store):
+    acknowledged = []
+
+    def chat(thread):
+        for number in range(25):
+            message = Message.user(f"{thread}.{number}")
+            acknowledged.append(store.history.append("ada", message, session_id="s"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(chat, range(8)))
+
+    read = store.history.get_messages("ada", session_id="s")
+    assert store.history.count("ada", session_id="s") == 200
+    assert sorted(message.id for message in read) == sorted(acknowledged)
+    for thread in range(8):
+        own = [text for text in texts(read) if text.startswith(f"{thread}.")]
+        assert own == [f"{thread}.{number}" for number in range(25)]
+
+
+def test_twenty_gathered_writes_through_aio_are_seen_by_the_blocking_face(store):
+    async def gathered():
+        context = store.aio.context()
+        return await asyncio.gather(*(context.add("user", f"{n}") for n in range(20)))
+
+    results = asyncio.run(gathered())
+    records = store.context().list()
+    assert sorted(one["text"] for one in records) == sorted(f"{n}" for n in range(20))
+    assert {one["id"] for one in records} == {result.id for result in results}
+
+
+def test_a_thread_and_a_loop_write_to_one_store_at_once(store):
+    start = threading.Barrier(2)
+
+    async def gathered():
+        history = store.aio.history
+        start.wait()
+        messages = [Message.user(f"a{n}") for n in range(20)]
+        await asyncio.gather(*(history.append("", one, session_id="s") for one in messages))
+
+    def chat():
+        start.wait()
+        for number in range(20):
+            store.history.append("", Message.user(f"b{number}"), session_id="s")
+
+    with ThreadPoolExecutor(1) as pool:
+        blocking = pool.submit(chat)
+        asyncio.run(gathered())
+        blocking.result()
+
+    expected = [f"{who}{number}" for who in "ab" for number in range(20)]
+    assert sorted(texts(store.history.get_messages("", session_id="s"))) == sorted(expected)
+
+
+def test_a_blocking_call_on_the_store_s_own_loop_is_refused_instead_of_hanging(store):
+    async def on_the_bridge():
+        store.history.count("ada", session_id="s")
+
+    with pytest.raises(BlockingCallError, match=r"store\.aio"):
+        bridge.run(on_the_bridge())
+    assert store.history.count("ada", session_id="s") == 0
+
+
+# Closing
+
+
+ASKED = {
+    "history": lambda store: store.history.count("ada", session_id="s"),
+    "memory": lambda store: store.memory.list(),
+    "sessions": lambda store: store.sessions.list(),
+    "vectors": lambda store: store.vectors().count(),
+    "context": lambda store: store.context().entries(),
+    "search": lambda store: store.search("x", mode="text"),
+    "version": lambda store: store.version(),
+    "append": lambda store: store.history.append("", Message.user("x"), session_id="s"),
+    "aio": lambda store: asyncio.run(store.aio.context().entries()),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_a_closed_store_says_so(store, ask):
+    store.history.append("ada", Message.user("x"), session_id="s")
+    store.close()
+    with pytest.raises(StoreClosedError, match="open it again"):
+        ask(store)
+
+
+def test_closing_twice_is_no_error(store):
+    store.close()
+    store.close()
+
+
+def test_a_with_block_closes_the_store_also_when_it_fails(tmp_path):
+    with pytest.raises(ZeroDivisionError), ContextStore.open(tmp_path / "store") as store:
+        raise ZeroDivisionError
+    with pytest.raises(StoreClosedError):
+        store.version()
+
+
+def test_what_a_store_handed_out_does_not_close_it(store):
+    context = store.context()
+    context.add("user", "x")
+    with store.scope(user_id="u"), store.checkout(store.version()), context:
+        pass
+    assert store.context().entries() == 1
+
+
+# Background compaction
+
+
+def tasks_of_the_bridge():
+    async def all_tasks():
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    return bridge.run(all_tasks())
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def test_background_compaction_runs_until_the_context_is_closed(tmp_path):
+    before = tasks_of_the_bridge()
+    with Context.create(
+        tmp_path / "store",
+        enable_background_compaction=True,
+        compaction_interval_secs=0.01,
+        compaction_min_fragments=2,
+    ) as context:
+        for number in range(3):
+            context.add("user", f"{number}")
+        wait_until(lambda: context.compaction_stats()["total_compactions"] > 0)
+        assert len(tasks_of_the_bridge() - before) == 1
+        assert [one["text"] for one in context.list()] == ["0", "1", "2"]
+    wait_until(lambda: tasks_of_the_bridge() <= before)
+
+
+# Exits and forks, in interpreters of their own
+
+
+def run(script, *options):
+    """What a fresh interpreter prints while it runs `script`; fails if it complains or hangs."""
+    command = [sys.executable, *options, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout
+
+
+def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
+    script = f"""
+        from lance_context_core.messages import Message
+        from lance_context_core.sync import Context, ContextStore
+
+        store = ContextStore.open({str(tmp_path / "store")!r})
+        store.history.append("ada", Message.user("hello"), session_id="s")
+        context = Context.create(
+            {str(tmp_path / "other")!r},
+            enable_background_compaction=True,
+            compaction_interval_secs=0.001,
+            compaction_min_fragments=2,
+        )
+        for _ in range(5):
+            context.add("user", "x")
+        print(store.history.count("ada", session_id="s"), context.entries())
+    """
+    assert run(script, "-W", "error") == "1 5\n"
+
+
+def test_ctrl_c_ends_the_wait_and_cancels_the_work():
+    script = """
+        import asyncio, signal, threading
+        from lance_context_core._bridge import bridge
+
+        cancelled = threading.Event()
+
+        async def work():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cancelled.set()
+
+        try:
+            bridge.run(work())
+        except KeyboardInterrupt:
+            print("interrupted", cancelled.wait(10))
+    """
+    assert run(script, "-W", "error") == "interrupted True\n"
+
+
+def test_a_forked_child_is_told_to_open_the_store_anew(tmp_path):
+    # Not with warnings as errors: Python 3.12 warns of forks in a process with threads.
+    script = f"""
+        import os
+        from lance_context_core.errors import StoreClosedError
+        from lance_context_core.messages import Message
+        from lance_context_core.sync import ContextStore
+
+        store = ContextStore.open({str(tmp_path / "store")!r})
+        history, past = store.history, None
+        history.append("ada", Message.user("hello"), session_id="s")
+        past = store.checkout(store.version())
+        past.context().entries()
+
+        def refusal(work):
+            try:
+                return f"answered {{work()!r}}"
+            except StoreClosedError as error:
+                return "forked" if "forked" in str(error) else str(error)
+
+        def refusals():
+            yield refusal(lambda: history.count("ada", session_id="s"))
+            yield refusal(lambda: history.append("ada", Message.user("x"), session_id="s"))
+            yield refusal(lambda: store.vectors().count())
+            yield refusal(lambda: past.context().entries())
+
+        if (child := os.fork()) == 0:
+            print(*refusals(), flush=True)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(status, history.count("ada", session_id="s"))
+    """
+    assert run(script, "-W", "ignore") == "forked forked forked forked\n0 1\n"
