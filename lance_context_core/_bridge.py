@@ -19,10 +19,13 @@ class Bridge:
     """An event loop in a daemon thread, started at the first use and again after a fork."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew: in a forked child neither the thread nor the lock is what it was."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`, which runs on the bridge's loop, and return its result.
@@ -50,8 +53,7 @@ class Bridge:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
-                self._pid = os.getpid()
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="lance-context", daemon=True
@@ -63,5 +65,5 @@ class Bridge:
 bridge = Bridge()
 """The one bridge of the process; the loop serves any number of stores."""
 
-# A fork taken while another thread held the lock would leave it locked in the child forever.
-os.register_at_fork(after_in_child=lambda: bridge.__init__())  # type: ignore[misc]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=bridge.forget)

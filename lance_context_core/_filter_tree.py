@@ -1,20 +1,18 @@
 """The tree of the filter language: fields, conditions on them, and And, Or, Not."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_context_core.errors import FilterError
+from lance_context_core._json import check_json, check_text, check_time, shown
+from lance_context_core.errors import FilterError, InvalidRequestError
 
 MAX_DEPTH = 16
 """Filters are nested at most this deep; a metadata path has at most this many keys."""
 
 MAX_PATHS = 8
 """A field has at most this many paths, see `Field.paths`."""
-
-_LONGEST_SHOWN = 80
 
 
 class Filter:
@@ -54,14 +52,11 @@ class Field:
 
     def __init__(self, column: str, /, *keys: str) -> None:
         """Raises FilterError for names that are no text, and for more than MAX_DEPTH keys."""
-        for name in (column, *keys):
-            if not isinstance(name, str):
-                raise FilterError(f"a field is named by texts, not by {shown(name)}")
-            _check_encodable(name, what=f"the field name {shown(name)}")
+        names = [_valid(check_text, name, "the name of a field") for name in (column, *keys)]
         if len(keys) > MAX_DEPTH:
             raise FilterError(f"a metadata path has at most {MAX_DEPTH} keys, not {len(keys)}")
-        object.__setattr__(self, "column", column)
-        object.__setattr__(self, "paths", (keys,))
+        object.__setattr__(self, "column", names[0])
+        object.__setattr__(self, "paths", (tuple(names[1:]),))
 
     def otherwise(self, *keys: str) -> "Field":
         """This field in the records that have it; in the others, the value at the path `keys`."""
@@ -141,14 +136,40 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent(Filter):
-    """The field is missing, or null."""
+class Condition(Filter):
+    """What a filter says about one field: the leaves of the tree."""
 
     field: Field
 
+    @property
+    def spelling(self) -> str:
+        """The operator, as filter dicts and messages call it."""
+        return _SPELLINGS[type(self)]
+
+    def refused(self, operand: Any, *, wanted: str) -> FilterError:
+        """The error for an operand that the operator cannot take."""
+        return _refused(operand, field=self.field, operator=self.spelling, wanted=wanted)
+
+    def _value(self, operand: Any) -> Any:
+        """A copy of an operand in plain JSON types; a datetime becomes one in UTC."""
+        check = check_time if isinstance(operand, datetime) else check_json
+        return _valid(check, operand, f"the operand of {self.spelling} on {str(self.field)!r}")
+
+    def _element(self, operand: Any) -> Any:
+        """As `_value`, for an operand that must be a scalar."""
+        value = self._value(operand)
+        if isinstance(value, list | dict | datetime):
+            raise self.refused(operand, wanted="texts, numbers, booleans and None as elements")
+        return value
+
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Filter):
+class Absent(Condition):
+    """The field is missing, or null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Condition):
     """The field's value stands to `operand` as `operator` says.
 
     Texts compare with texts, by code points; numbers with numbers, integers and floats exactly on
@@ -157,83 +178,74 @@ class Comparison(Filter):
     same JSON, in whatever order the keys are, and have no order.
     """
 
-    field: Field
     _: KW_ONLY
     operator: Literal["eq", "gt", "gte", "lt", "lte"]
     operand: Any
 
+    @property
+    def spelling(self) -> str:
+        """The operator, as filter dicts and messages call it."""
+        return f"${self.operator}"
+
     def __post_init__(self) -> None:
-        name = f"${self.operator}"
-        operand = _value(self.operand, field=self.field, operator=name)
-        if operand is None or (self.operator != "eq" and isinstance(operand, list | dict)):
-            wanted = "a value" if self.operator == "eq" else "a text, number or datetime"
-            raise refused(self.operand, field=self.field, operator=name, wanted=wanted)
+        operand = self._value(self.operand)
+        if self.operator == "eq" and operand is None:
+            raise self.refused(operand, wanted="a value: being absent is a condition of its own")
+        if self.operator != "eq" and (operand is None or isinstance(operand, list | dict)):
+            raise self.refused(operand, wanted="a text, a number or a datetime")
         object.__setattr__(self, "operand", operand)
 
 
 @dataclass(frozen=True, slots=True)
-class Membership(Filter):
+class Membership(Condition):
     """The field equals one of `operands`; None among them is what absent and null values are."""
 
-    field: Field
     operands: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        values = (_value(one, field=self.field, operator="$in") for one in self.operands)
-        object.__setattr__(self, "operands", tuple(values))
+        object.__setattr__(self, "operands", tuple(map(self._value, self.operands)))
 
 
 @dataclass(frozen=True, slots=True)
-class Contains(Filter):
+class Contains(Condition):
     """The field is a list with `operand` as an element, or a text with the text `operand` in it."""
 
-    field: Field
     operand: str | float | None
 
     def __post_init__(self) -> None:
-        element = _element(self.operand, field=self.field, operator="$contains")
-        object.__setattr__(self, "operand", element)
+        object.__setattr__(self, "operand", self._element(self.operand))
 
 
 @dataclass(frozen=True, slots=True)
-class ContainsAny(Filter):
+class ContainsAny(Condition):
     """The field is a list with at least one of `operands` as an element."""
 
-    field: Field
     operands: tuple[str | float | None, ...]
 
     def __post_init__(self) -> None:
-        elements = (
-            _element(one, field=self.field, operator="$contains_any") for one in self.operands
-        )
-        object.__setattr__(self, "operands", tuple(elements))
+        object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
 
 
 @dataclass(frozen=True, slots=True)
-class ContainsAll(Filter):
+class ContainsAll(Condition):
     """The field is a list with every one of `operands` as an element."""
 
-    field: Field
     operands: tuple[str | float | None, ...]
 
     def __post_init__(self) -> None:
-        elements = (
-            _element(one, field=self.field, operator="$contains_all") for one in self.operands
-        )
-        object.__setattr__(self, "operands", tuple(elements))
+        object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Filter):
+class Text(Condition):
     """The field is a text in which `part` is found once both are in lower case. No wildcards."""
 
-    field: Field
     part: str
 
     def __post_init__(self) -> None:
-        part = _value(self.part, field=self.field, operator="$text")
+        part = self._value(self.part)
         if not isinstance(part, str):
-            raise refused(part, field=self.field, operator="$text", wanted="a text")
+            raise self.refused(part, wanted="a text")
         object.__setattr__(self, "part", part)
 
 
@@ -267,19 +279,6 @@ class Not(Filter):
         _checked((self.filter,))
 
 
-def refused(operand: Any, *, field: Field, operator: str, wanted: str) -> FilterError:
-    """The error for an operand that its operator cannot take."""
-    return FilterError(f"{operator} on {str(field)!r} takes {wanted}, not {shown(operand)}")
-
-
-def shown(value: Any) -> str:
-    """The repr of `value` as messages show it: at most 80 characters."""
-    if isinstance(value, int) and value.bit_length() > 1024:
-        return f"an integer of {value.bit_length()} bits"  # too long for repr(), which would raise
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
 def _members(filter: Filter, kind: type[And] | type[Or]) -> tuple[Filter, ...]:
     return filter.filters if isinstance(filter, kind) else (filter,)
 
@@ -294,50 +293,26 @@ def _checked(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 def _listed(values: Iterable[Any], *, field: Field, operator: str) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple | set | frozenset):
-        raise refused(values, field=field, operator=operator, wanted="a list")
+        raise _refused(values, field=field, operator=operator, wanted="a list")
     return tuple(values)
 
 
-def _element(value: Any, *, field: Field, operator: str) -> Any:
-    value = _value(value, field=field, operator=operator)
-    if isinstance(value, list | dict | datetime):
-        wanted = "texts, numbers, booleans and None as elements"
-        raise refused(value, field=field, operator=operator, wanted=wanted)
-    return value
+def _refused(operand: Any, *, field: Field, operator: str, wanted: str) -> FilterError:
+    return FilterError(f"{operator} on {str(field)!r} takes {wanted}, not {shown(operand)}")
 
 
-def _value(value: Any, *, field: Field, operator: str) -> Any:
-    """A copy of an operand, made of plain JSON types; or the aware datetime that it is."""
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            wanted = "a datetime that knows its time zone"
-            raise refused(value, field=field, operator=operator, wanted=wanted)
-        return value
-
-    def copy(part: Any, depth: int) -> Any:
-        match part:
-            case None | bool():
-                return part
-            case str():
-                what = f"the operand {shown(part)} of {operator} on {str(field)!r}"
-                _check_encodable(part, what=what)
-                return str(part)
-            case int() if part.bit_length() <= 1024:
-                return int(part)
-            case float() if math.isfinite(part):
-                return float(part)
-            case list() | tuple() if depth < MAX_DEPTH:
-                return [copy(one, depth + 1) for one in part]
-            case Mapping() if depth < MAX_DEPTH and all(isinstance(key, str) for key in part):
-                return {copy(key, depth): copy(one, depth + 1) for key, one in part.items()}
-        wanted = f"a JSON value at most {MAX_DEPTH} levels deep"
-        raise refused(part, field=field, operator=operator, wanted=wanted)
-
-    return copy(value, 0)
-
-
-def _check_encodable(text: str, *, what: str) -> None:
+def _valid(check: Callable[[Any, str], Any], value: Any, where: str) -> Any:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise FilterError(f"{what} has a lone surrogate, which no stored text has") from None
+        return check(value, where)
+    except InvalidRequestError as error:
+        raise FilterError(str(error)) from error
+
+
+_SPELLINGS: dict[type[Condition], str] = {
+    Absent: "$exists",
+    Membership: "$in",
+    Contains: "$contains",
+    ContainsAny: "$contains_any",
+    ContainsAll: "$contains_all",
+    Text: "$text",
+}

@@ -1,6 +1,6 @@
 """The one filter language of the store: dicts, and the typed tree that they are parsed into."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ from lance_context_core._filter_tree import (
     Absent,
     And,
     Comparison,
+    Condition,
     Contains,
     ContainsAll,
     ContainsAny,
@@ -19,24 +20,26 @@ from lance_context_core._filter_tree import (
     Not,
     Or,
     Text,
-    refused,
-    shown,
 )
+from lance_context_core._json import shown
 from lance_context_core.errors import FilterError
 
 __all__ = [
+    "DOCUMENT_FIELDS",
     "METADATA",
-    "RECORD_COLUMNS",
+    "RECORD_FIELDS",
     "Absent",
     "And",
     "ColumnType",
     "Columns",
     "Comparison",
+    "Condition",
     "Contains",
     "ContainsAll",
     "ContainsAny",
     "Field",
     "Filter",
+    "FilterLike",
     "Membership",
     "Not",
     "Or",
@@ -45,61 +48,54 @@ __all__ = [
 ]
 
 METADATA = "metadata"
-"""The JSON column in which every key is looked up that is not a column's name."""
+"""The JSON column in which every key is looked up that is not the name of a column."""
 
-_LOGICAL = ("$and", "$or", "$not")
-_OPERATORS = (
-    *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists"),
-    *("$contains", "$contains_any", "$contains_all", "$text", "$not"),
-)
-_TIME_BOUNDS = {"created_after": "$gte", "created_before": "$lte"}
+FilterLike = Mapping[str, Any] | Filter
+"""What `parse` understands."""
 
 
 class ColumnType(StrEnum):
     """What a column holds, as far as filters care."""
 
     TEXT = "text"
-    INTEGER = "64-bit integer"
-    FLOAT = "64-bit float"
+    INTEGER = "integer"
+    """Signed, 64 bits."""
     TIMESTAMP = "timestamp"
     TEXT_LIST = "list of texts"
+    TARGETS = "relationships"
+    """A list of texts too, but only what it contains means something: the ids that are pointed at."""
     JSON = "JSON"
     OPAQUE = "opaque"
-    """Bytes, vectors and the like: the column exists, and no filter can name it."""
+    """Bytes, vectors and the like: no filter can look into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns of a table that filters can name."""
+    """The columns of a table, by their public names; every other name is a metadata key."""
 
     types: Mapping[str, ColumnType]
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Further public names of columns."""
+    stored_as: Mapping[str, str] = field(default_factory=dict)
+    """The names in the table of those columns that have another name there."""
 
-    def find(self, key: str) -> str | None:
-        """The column that goes by the public name `key`, or None."""
-        name = self.aliases.get(key, key)
-        return name if name in self.types else None
-
-    def type_of(self, column: str) -> ColumnType:
-        """Raises FilterError for a column that does not exist or cannot be filtered."""
-        type_ = self.types.get(column, ColumnType.OPAQUE)
-        if type_ is ColumnType.OPAQUE:
-            known = sorted(name for name in self.types if self.types[name] is not type_)
-            problem = "cannot be filtered" if column in self.types else "is not a column"
-            detour = f"; 'metadata.{column}' names a metadata key" if METADATA in known else ""
-            raise FilterError(f"{column!r} {problem}; filter by {', '.join(known)}{detour}")
+    def check(self, name: str) -> ColumnType:
+        """The type of the column called `name`; FilterError if a filter cannot name it."""
+        type_ = self.types.get(name)
+        if type_ is None or type_ is ColumnType.OPAQUE:
+            known = sorted(one for one in self.types if self.types[one] is not ColumnType.OPAQUE)
+            problem = "is not a column" if type_ is None else "cannot be filtered"
+            detour = f"; 'metadata.{name}' means the metadata key" if METADATA in known else ""
+            raise FilterError(f"{name!r} {problem}; filter by {', '.join(known)}{detour}")
         return type_
 
 
-RECORD_COLUMNS = Columns(
+RECORD_FIELDS = Columns(
     types={
         **dict.fromkeys(
             (
-                *("id", "external_id", "context", "kind", "layer", "role", "content_type", "text"),
-                *("tenant", "user_id", "agent_id", "session_id", "run_id", "source"),
-                *("payload_uri", "payload_checksum", "lifecycle_status", "retention_policy"),
-                *("retired_reason", "supersedes_id", "superseded_by_id"),
+                *("id", "external_id", "context", "kind", "layer", "role", "name", "content_type"),
+                *("text", "tenant", "user_id", "agent_id", "bot_id", "session_id", "run_id"),
+                *("payload_uri", "payload_checksum", "source", "lifecycle_status"),
+                *("retention_policy", "retired_reason", "supersedes_id", "superseded_by_id"),
             ),
             ColumnType.TEXT,
         ),
@@ -108,82 +104,107 @@ RECORD_COLUMNS = Columns(
         ),
         **dict.fromkeys(("tags", "source_ids"), ColumnType.TEXT_LIST),
         "payload_size": ColumnType.INTEGER,
+        "relationships": ColumnType.TARGETS,
         METADATA: ColumnType.JSON,
         **dict.fromkeys(
-            # `relationships`: the engine has no expression that looks into a list of structs.
-            ("relationships", "state_metadata", "parts", "blob", "vector", "embedding"),
-            ColumnType.OPAQUE,
+            ("embedding", "vector", "blob", "parts", "native", "state_metadata"), ColumnType.OPAQUE
         ),
     },
-    aliases={"bot_id": "agent_id"},
+    stored_as={"bot_id": "agent_id", "relationships": "edges"},
 )
-"""The public columns of the tables of records."""
+"""What a filter of records can name."""
+
+DOCUMENT_FIELDS = Columns(
+    types={
+        "id": ColumnType.TEXT,
+        "text": ColumnType.TEXT,
+        "embedding": ColumnType.OPAQUE,
+        METADATA: ColumnType.JSON,
+    }
+)
+"""What a filter of the documents in a vector collection can name."""
 
 
-def parse(filter: Mapping[str, Any] | Filter | None, *, columns: Columns) -> Filter | None:
-    """The tree that a filter dict stands for; None where it restricts nothing.
+def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
+    """The tree that a filter stands for; None if it restricts nothing.
 
     A dict maps keys to values or to operators, and all of its entries must hold:
 
         {"session_id": "s1", "price": {"$gte": 5, "$lt": 10}, "$or": [{"a.b": 1}, {"c": None}]}
 
-    A key is a column's public name, or else a metadata key. "metadata.role" is the metadata key
-    "role". A key with dots is itself in records that have it, and otherwise the path it spells:
-    "a.b" is the key "a.b", or else "b" in the object under "a". `{"a": {"b": 1}}` is the path too.
+    A key is the public name of a column, or else a metadata key: "metadata.role" where the two
+    collide. A key with dots is itself in the records that have it, and in the others the path that
+    it spells: "a.b" is the key "a.b", or else "b" in the object under "a". `{"a": {"b": 1}}` is a
+    path, too. `Field` names literal keys.
 
-    A value that is absent or of another type than the operand does not match. So `$ne`, `$nin` and
-    `$not` match absent values.
+    A value that is absent, or of another type than the operand, does not match. Hence `$ne`, `$nin`
+    and `$not` do match absent values. Null, and a column's empty list, are absent values.
 
-    `$eq`, or the plain value
-        equality as in `Comparison`. `None` matches absent and null values: null is absence.
+    `$eq`, or the value alone
+        is equal: see `Comparison`. `None` matches absent values.
     `$ne`
         not `$eq`
     `$gt`, `$gte`, `$lt`, `$lte`
-        the order of texts, numbers and timestamps
+        comes after, or before: texts, numbers, and timestamps
     `$in`, `$nin`
-        equal to one of, or to none of, a list
+        `$eq` one of a list; `$eq` none of a list
     `$exists`
-        True: there, and not null. False: absent or null.
+        True: is not absent. False: is absent.
     `$contains`
-        an element of a list, or a part of a text (case counts). `contains` alone means the same.
+        is a list with that element, or a text with that text in it (case counts). For
+        `relationships`, an id that the record points at. `contains` alone is the same.
     `$contains_any`, `$contains_all`
-        at least one, or every one, of a list of elements is in the list
+        is a list with at least one of, or with every one of, these elements
     `$text`
-        a part of a text, upper and lower case being the same
+        is a text with that text in it, upper and lower case being the same
     `$not`
-        on a field, a value or operators that must not match; at the top, a filter that must not
-        match, or a list of filters none of which may match
+        for a key: a value or operators that must not match. At the top: a filter that must not
+        match, or a list of filters of which none may.
     `$and`, `$or`
         a list of filters
     "created_after", "created_before"
-        bounds of `created_at`, both inclusive
+        `$gte` and `$lte` for `created_at`
 
-    On a column the operators may be written without `$`. Raises FilterError for what is not
-    understood, naming the key, the operator and what is known.
+    Operators of columns may be written without `$`. FilterError names the key, the operator and
+    what is known, for whatever is not understood.
     """
-    if filter is None or isinstance(filter, Filter):
+    if filter is None:
+        return None
+    if isinstance(filter, Filter):
+        _check_names(filter, columns=columns, depth=0)
         return filter
-    return _one(_entries(filter, columns=columns, depth=0)) if filter else None
+    conditions = _entries(filter, columns=columns, depth=0)
+    return _all(conditions) if conditions else None
+
+
+def _check_names(filter: Filter, *, columns: Columns, depth: int) -> None:
+    _check_depth(depth)
+    match filter:
+        case And() | Or():
+            for one in filter.filters:
+                _check_names(one, columns=columns, depth=depth + 1)
+        case Not():
+            _check_names(filter.filter, columns=columns, depth=depth + 1)
+        case Condition():
+            columns.check(filter.field.column)
 
 
 def _entries(filter: Any, *, columns: Columns, depth: int) -> list[Filter]:
-    """The conditions that a dict lists; all of them must hold."""
+    """The conditions that a dict lists, all of which must hold."""
+    _check_depth(depth)
     if not isinstance(filter, Mapping):
         raise FilterError(f"a filter is a dict or a Filter, not {shown(filter)}")
-    if depth > MAX_DEPTH:
-        raise FilterError(f"filters are nested at most {MAX_DEPTH} deep")
     found: list[Filter] = []
     for key, value in filter.items():
         if not isinstance(key, str):
             raise FilterError(f"the keys of a filter are texts, not {shown(key)}")
         if key.startswith("$"):
             found.append(_logical(key, value, columns=columns, depth=depth + 1))
-        elif key in _TIME_BOUNDS and columns.find(key) is None and columns.find("created_at"):
+        elif key in _TIME_BOUNDS and "created_at" in columns.types:
             found.append(_operation(Field("created_at"), _TIME_BOUNDS[key], value, depth=depth))
         else:
-            name = _field(key, columns=columns)
-            is_json = columns.type_of(name.column) is ColumnType.JSON
-            found += _conditions(name, value, is_json=is_json, depth=depth + 1)
+            place = _place(key, columns=columns)
+            found += _conditions(place, value, depth=depth + 1)
     return found
 
 
@@ -191,95 +212,93 @@ def _logical(operator: str, operand: Any, *, columns: Columns, depth: int) -> Fi
     if operator not in _LOGICAL:
         raise FilterError(
             f"unknown operator {operator!r} at the top of a filter, which knows "
-            f"{', '.join(_LOGICAL)}; a metadata key is written 'metadata.{operator}'"
+            f"{', '.join(_LOGICAL)}; 'metadata.{operator}' means the metadata key"
         )
     if operator == "$not" and isinstance(operand, Mapping | Filter):
         operand = [operand]
-    if isinstance(operand, str) or not isinstance(operand, Sequence):
+    if not isinstance(operand, list | tuple):
         raise FilterError(f"{operator} takes a list of filters, not {shown(operand)}")
-    filters = tuple(
-        one if isinstance(one, Filter) else _one(_entries(one, columns=columns, depth=depth))
-        for one in operand
-    )
+    filters = []
+    for one in operand:
+        if isinstance(one, Filter):
+            _check_names(one, columns=columns, depth=depth)
+            filters.append(one)
+        else:
+            filters.append(_all(_entries(one, columns=columns, depth=depth)))
     if operator == "$and":
-        return And(filters)
-    return Or(filters) if operator == "$or" else Not(Or(filters))
+        return And(tuple(filters))
+    some = Or(tuple(filters))
+    return some if operator == "$or" else Not(some)
 
 
-def _field(key: str, *, columns: Columns) -> Field:
-    column = columns.find(key)
-    if column is not None:
-        return Field(column)
-    columns.type_of(METADATA if METADATA in columns.types else key)
+def _place(key: str, *, columns: Columns) -> Field:
+    if key in columns.types or METADATA not in columns.types:
+        columns.check(key)
+        return Field(key)
     return Field(METADATA).child(key.removeprefix(f"{METADATA}."))
 
 
-def _conditions(name: Field, value: Any, *, is_json: bool, depth: int) -> list[Filter]:
-    """What `{name: value}` says: equality, operators, or conditions on what is below `name`."""
+def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
+    """What `{place: value}` says: a value, operators, or conditions on the keys below."""
+    _check_depth(depth)
     if not isinstance(value, Mapping):
-        return [name.eq(value)]
+        return [place.eq(value)]
     if not value:
-        raise FilterError(
-            f"{str(name)!r} is compared with {{}}; to mean that, write {{'$eq': {{}}}}"
-        )
-    if depth > MAX_DEPTH:
-        raise FilterError(f"filters are nested at most {MAX_DEPTH} deep")
+        raise FilterError(f"{str(place)!r} is {{}}: write {{'$eq': {{}}}} to mean the empty object")
     spelled = [isinstance(key, str) and key.startswith("$") for key in value]
-    if all(spelled):
-        return [_operation(name, key, operand, depth=depth) for key, operand in value.items()]
+    if any(spelled) and not all(spelled):
+        raise FilterError(f"{str(place)!r} has operators and keys side by side: {shown(value)}")
     if any(spelled):
-        raise FilterError(f"{str(name)!r} has operators and keys side by side: {shown(value)}")
-    if not is_json:
-        return [_operation(name, f"${key}", operand, depth=depth) for key, operand in value.items()]
-    if (
-        list(value) == ["contains"]
-        and name.paths != ((),)
-        and not isinstance(value["contains"], Mapping)
-    ):
-        return [name.contains(value["contains"])]
-    return [
-        condition
-        for key, below in value.items()
-        for condition in _conditions(name.child(key), below, is_json=True, depth=depth + 1)
-    ]
+        return [_operation(place, name, operand, depth=depth) for name, operand in value.items()]
+    if place.column != METADATA:
+        return [
+            _operation(place, f"${name}", operand, depth=depth) for name, operand in value.items()
+        ]
+    found: list[Filter] = []
+    for key, below in value.items():
+        is_operator = key == "contains" and len(value) == 1 and not isinstance(below, Mapping)
+        if is_operator and place.paths != ((),):
+            found.append(place.contains(below))
+        else:
+            found += _conditions(place.child(key), below, depth=depth + 1)
+    return found
 
 
-def _operation(name: Field, operator: str, operand: Any, *, depth: int) -> Filter:
-    match operator:
-        case "$eq":
-            return name.eq(operand)
-        case "$ne":
-            return name.ne(operand)
-        case "$gt":
-            return name.gt(operand)
-        case "$gte":
-            return name.gte(operand)
-        case "$lt":
-            return name.lt(operand)
-        case "$lte":
-            return name.lte(operand)
-        case "$in":
-            return name.is_in(operand)
-        case "$nin":
-            return name.not_in(operand)
-        case "$contains":
-            return name.contains(operand)
-        case "$contains_any":
-            return name.contains_any(operand)
-        case "$contains_all":
-            return name.contains_all(operand)
-        case "$text":
-            return name.text(operand)
-        case "$exists" if isinstance(operand, bool):
-            return name.exists() if operand else Absent(name)
-        case "$exists":
-            raise refused(operand, field=name, operator=operator, wanted="True or False")
-        case "$not":
-            return Not(_one(_conditions(name, operand, is_json=True, depth=depth + 1)))
-    raise FilterError(
-        f"unknown operator {operator!r} on {str(name)!r}, which knows {', '.join(_OPERATORS)}"
-    )
+def _operation(place: Field, operator: str, operand: Any, *, depth: int) -> Filter:
+    if operator in _OPERATIONS:
+        return _OPERATIONS[operator](place, operand)
+    if operator == "$not":
+        return Not(_all(_conditions(place, operand, depth=depth + 1)))
+    if operator != "$exists":
+        known = ", ".join((*_OPERATIONS, "$exists", "$not"))
+        raise FilterError(f"unknown operator {operator!r} on {str(place)!r}, which knows {known}")
+    if not isinstance(operand, bool):
+        raise Absent(place).refused(operand, wanted="True or False")
+    return place.exists() if operand else Absent(place)
 
 
-def _one(filters: list[Filter]) -> Filter:
+def _all(filters: list[Filter]) -> Filter:
     return filters[0] if len(filters) == 1 else And(tuple(filters))
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
+
+
+_LOGICAL = ("$and", "$or", "$not")
+_TIME_BOUNDS = {"created_after": "$gte", "created_before": "$lte"}
+_OPERATIONS: dict[str, Callable[[Field, Any], Filter]] = {
+    "$eq": Field.eq,
+    "$ne": Field.ne,
+    "$gt": Field.gt,
+    "$gte": Field.gte,
+    "$lt": Field.lt,
+    "$lte": Field.lte,
+    "$in": Field.is_in,
+    "$nin": Field.not_in,
+    "$contains": Field.contains,
+    "$contains_any": Field.contains_any,
+    "$contains_all": Field.contains_all,
+    "$text": Field.text,
+}

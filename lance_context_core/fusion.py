@@ -74,8 +74,8 @@ class Convex:
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
     """
 
-    vector_weight: float = 0.5
-    """In [0, 1]: 0 ranks by words alone, 1 by vectors alone."""
+    vector_weight: float = 0.4
+    """In [0, 1]: 0 ranks by words alone, 1 by vectors alone. Half suits a strong embedding model."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.vector_weight <= 1:
@@ -136,7 +136,7 @@ def words_alone(
 
 
 DEFAULT_FUSION: Fusion = Convex()
-"""Half words, half vectors."""
+"""Words a little ahead of vectors: measured on long chats with the local embedder."""
 
 DEFAULT_NEIGHBOURS = 0.3
 """Right for conversations; 0 suits documents, whose chunks do not answer each other."""

@@ -13,8 +13,8 @@ class TextIndex:
     languages and holds ordinary English words such as "cat" and "dog".
     """
 
-    tokenizer: str = "icu"
-    """`icu` finds words in every script; `simple` splits at spaces and punctuation; `ngram`."""
+    tokenizer: str = "icu/split"
+    """`icu/split` finds words in every script; `simple` splits at spaces and punctuation only."""
     language: str = "English"
     """The language whose endings are stripped."""
     stem: bool = True

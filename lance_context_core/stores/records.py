@@ -88,7 +88,7 @@ class Records:
             parts.append(sql.in_list("lifecycle_status", VISIBLE_STATUSES))
             parts.append(f"(retired_at IS NULL OR retired_at > {now})")
         if (parsed := parse(filter, columns=RECORD_FIELDS)) is not None:
-            parts.append(sql.compile(parsed))
+            parts.append(sql.compile(parsed, columns=RECORD_FIELDS))
         return sql.all_of(parts)
 
     def everything(self) -> str:
@@ -248,7 +248,7 @@ class Records:
             vector=vector,
             mode=mode,
             table=self.table,
-            embeddings=self.resources.embeddings,
+            resources=self.resources,
             needs_vector=options.mmr_lambda is not None,
         )
         found = await searching.search(

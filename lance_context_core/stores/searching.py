@@ -26,6 +26,7 @@ from lance_context_core.fusion import (
 )
 from lance_context_core.protocols import SearchMode
 from lance_context_core.stores.embedding import as_vector
+from lance_context_core.stores.resources import Resources
 
 
 class Reranker(Protocol):
@@ -58,6 +59,9 @@ class Question:
     """What is looked for."""
 
     text: str | None
+    """As it was asked; what a reranker reads."""
+    words: str | None
+    """What of the text is looked up in the words."""
     vector: np.ndarray | None
     mode: SearchMode
 
@@ -88,7 +92,7 @@ async def ask(
     vector: Sequence[float] | None,
     mode: SearchMode | None,
     table: Table,
-    embeddings: EmbeddingService | None,
+    resources: Resources,
     needs_vector: bool = False,
 ) -> Question:
     """The question that the arguments of a search put; embeds the text where that is needed.
@@ -103,6 +107,7 @@ async def ask(
         query, vector = None, query
     if query is None and vector is None:
         raise InvalidRequestError("nothing to search for: pass a text, a vector, or both")
+    embeddings = resources.embeddings
     can_embed = vector is not None or (query is not None and embeddings is not None)
     if mode is None:
         mode = "text" if not can_embed else "vector" if query is None else "hybrid"
@@ -117,6 +122,7 @@ async def ask(
     wanted = mode != "text" or needs_vector
     return Question(
         text=query,
+        words=None if query is None else resources.composer.query_text(query),
         vector=await _vector(query, vector, table, embeddings) if wanted else None,
         mode=mode,
     )
@@ -194,9 +200,9 @@ async def _channels(
         return await table.nearest(question.vector, where=where, limit=limit, columns=columns)
 
     async def by_text() -> pa.Table:
-        if not question.uses_text or question.text is None:
+        if not question.uses_text or question.words is None:
             return nobody
-        return await table.match(question.text, where=where, limit=limit, columns=columns)
+        return await table.match(question.words, where=where, limit=limit, columns=columns)
 
     return tuple(await asyncio.gather(by_vector(), by_text()))
 
@@ -214,6 +220,8 @@ async def _vector(
         return given
     assert text is not None
     assert embeddings is not None
+    if text.isspace() or not text:
+        return None
     made = await embeddings.embed_query(text)
     table.check_vectors(await table.schema(), len(made), embeddings.model)
     # Zeros say that the model found no direction in the text: there is nothing to be near to.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._json import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core.composition import index_words
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
@@ -92,7 +93,7 @@ class AsyncVectors:
             vector=vector,
             mode=mode,
             table=self._table,
-            embeddings=self._resources.embeddings,
+            resources=self._resources,
             needs_vector=options.mmr_lambda is not None,
         )
         columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
@@ -174,7 +175,7 @@ class AsyncVectors:
     def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
         walls = [sql.equals(part, value) for part, value in self._scope.parts().items()]
         parsed = parse(filter, columns=DOCUMENT_FIELDS)
-        return sql.all_of([*walls, *conditions, *([sql.compile(parsed)] if parsed else [])])
+        return sql.all_of([*walls, *conditions, *([sql.compile(parsed, columns=DOCUMENT_FIELDS)] if parsed else [])])
 
     def _prepared(self, documents: Sequence[Document]) -> builtins.list[Document]:
         prepared = []
@@ -213,7 +214,7 @@ class AsyncVectors:
             self._table,
             self._resources,
             given=[document.embedding for document in documents],
-            texts=[document.text for document in documents],
+            texts=[document.text if (document.text or "").strip() else None for document in documents],
         )
         now = self._resources.clock.now()
         rows = []
@@ -228,7 +229,7 @@ class AsyncVectors:
                     "updated_at": now,
                     "revision": new_revision(),
                     "text": document.text,
-                    "search_text": document.text if (document.text or "").strip() else None,
+                    "search_text": index_words(document.text or "") or None,
                     "metadata": dumps(document.metadata),
                     VECTOR: vector,
                     **self._scope.parts(),

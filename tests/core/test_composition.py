@@ -129,6 +129,7 @@ def test_a_caller_replaces_one_composition_and_keeps_the_others():
         ("Where has Will been in May?", "Will May?"),
         ("Is the US team in the IT department?", "US team IT department?"),
         ("IT budget", "IT budget"),
+        ("dishes that I like and I've cooked", "dishes like cooked"),
         ("Hello Ann. What did you buy? I don\u2019t recall", "Hello Ann. buy? don\u2019t recall"),
         ("to-do list of get_user_by_id", "to-do list get_user_by_id"),
         ("WHO ARE YOU", "WHO ARE YOU"),

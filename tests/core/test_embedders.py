@@ -154,7 +154,7 @@ def test_what_a_caller_does_to_a_vector_stays_with_the_caller():
 
 
 def test_an_embedder_may_reuse_its_output_buffer_and_empty_its_input():
-    buffer = np.zeros((1, 3))
+    buffer = np.zeros((1, 3), dtype=np.float32)
 
     def embed(texts):
         buffer[:] = vectors_of(texts)
@@ -274,17 +274,22 @@ def test_another_dimension_than_the_declared_one_is_refused():
         asyncio.run(returning([[1, 2]], dimension=3).embed_documents(["a"]))
 
 
-def test_an_unknown_dimension_is_fixed_by_the_first_vectors():
+@pytest.mark.parametrize("first", ["documents", "query"])
+def test_an_unknown_dimension_is_fixed_by_the_first_vectors(first):
     async def main():
         service = EmbeddingService(
             CallableEmbedder(lambda texts: [[1.0] * len(text) for text in texts], model="m")
         )
         assert service.dimension is None
-        await service.embed_query("four")
+        await (
+            service.embed_query("four") if first == "query" else service.embed_documents(["four"])
+        )
         assert service.dimension == 4
         assert (await service.embed_documents([])).shape == (0, 4)
         with pytest.raises(EmbeddingError, match="length 3"):
             await service.embed_documents(["one"])
+        with pytest.raises(EmbeddingError, match="length 3"):
+            await service.embed_query("one")
         assert (await service.embed_documents(["five"])).shape == (1, 4)
 
     asyncio.run(main())

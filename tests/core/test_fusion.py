@@ -151,6 +151,7 @@ def test_missing_from_a_channel_costs_no_more_than_being_its_worst():
         fuse(
             {"best": 0.9, "worst": 0.5, "missing": 0.5, "low": 0.1},
             {"best": 9.0, "worst": 1.0},
+            fusion=Convex(vector_weight=0.5),
             neighbours=0,
         )
     )
@@ -337,10 +338,14 @@ def test_mmr_passes_over_a_near_copy_of_what_it_has_picked():
     assert mmr([1, 0], vectors, k=2, lambda_mult=0.5) == [0, 2]
 
 
-def test_mmr_picks_equals_in_the_order_given():
-    rng = np.random.default_rng(0)
-    row, query = rng.normal(size=(2, 385))
-    assert mmr(query, np.tile(row, (17, 1)), k=17, lambda_mult=0.7) == list(range(17))
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(1, 400))
+def test_mmr_picks_equals_in_the_order_given_wherever_they_stand(seed, n_rows, dimension):
+    rng = np.random.default_rng(seed)
+    vectors, query = rng.normal(size=(n_rows, dimension)), rng.normal(size=dimension)
+    vectors[n_rows // 2] = vectors[-1] = vectors[0]
+    equals = sorted({0, n_rows // 2, n_rows - 1})
+    picks = mmr(query, vectors, k=n_rows, lambda_mult=1)
+    assert [pick for pick in picks if pick in equals] == equals
 
 
 def test_the_first_pick_is_the_nearest_even_where_diversity_alone_counts():

@@ -1,0 +1,228 @@
+"""Conditions on what is inside a JSON column, in the functions that the engine has for that."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from lance_context_core.engine.clauses import (
+    NOTHING,
+    SIGNS,
+    all_of,
+    any_of,
+    compare_double,
+    compare_integer,
+    is_number,
+    quote_string,
+)
+from lance_context_core.filters import (
+    Absent,
+    Comparison,
+    Condition,
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    Field,
+    Membership,
+    Text,
+)
+
+_EXACT = 2**53
+"""Up to here a double is as good as the number that it is made of."""
+
+_MAX_PATTERN = 20_000
+"""Characters of a regular expression; the engine refuses to build very large ones."""
+
+_NO_TIMES = "JSON values: metadata keeps times as the texts that were given"
+_POSITION = re.compile(r"\+?[0-9]+")
+
+
+def condition(leaf: Condition, column: str) -> str:
+    """The condition on a quoted JSON column. It is NULL for some rows that do not match."""
+    place = _place(leaf.field, column)
+    match leaf:
+        case Comparison(operand=datetime() as moment):
+            raise leaf.refused(moment, wanted=_NO_TIMES)
+        case Absent():
+            return f"{place.text} IS NULL OR {place.text} = 'null'"
+        case Comparison(operator="eq", operand=operand):
+            return _is_one_of(leaf, place, [operand])
+        case Comparison(operator=operator, operand=str(operand)):
+            return f"{place.string} {SIGNS[operator]} {quote_string(operand)}"
+        case Comparison(operator=operator, operand=operand) if is_number(operand):
+            return _ordered(place, SIGNS[operator], operand)
+        case Membership(operands=operands):
+            for moment in (one for one in operands if isinstance(one, datetime)):
+                raise leaf.refused(moment, wanted=_NO_TIMES)
+            return _is_one_of(leaf, place, operands)
+        case Contains(operand=str(operand)):
+            part = f"contains({place.string}, {quote_string(operand)})"
+            return any_of([part, _has_element(place, operand)])
+        case Contains(operand=operand):
+            return _has_element(place, operand)
+        case ContainsAny(operands=operands):
+            return any_of(_has_element(place, one) for one in operands)
+        case ContainsAll(operands=operands):
+            return all_of([place.is_list, *(_has_element(place, one) for one in operands)])
+        case Text(part=part):
+            return f"contains(lower({place.string}), lower({quote_string(part)}))"
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A value in the JSON of a column, in the three forms in which the engine hands it out."""
+
+    value: str
+    """Binary JSON; NULL where there is no value."""
+    text: str
+    """Canonical JSON text."""
+    string: str
+    """The text that a string is; NULL for other values."""
+
+    @property
+    def is_list(self) -> str:
+        return f"starts_with({self.text}, '[')"
+
+
+def _place(field: Field, column: str) -> _Place:
+    values: list[str] = []
+    strings: list[str] = []
+    for path in field.paths:
+        parent, value = column, column
+        for depth, key in enumerate(path):
+            parent, value = value, _get(value, key, is_top=depth == 0)
+        if path:
+            # Reading a string where there is none raises, so that only strings may get there.
+            only = [f"{earlier} IS NULL" for earlier in values]
+            only.append(f"starts_with(json_extract({value}, '$'), '\"')")
+            case = f"CASE WHEN {' AND '.join(only)} THEN {parent} END"
+            strings.append(f"json_get_string({case}, {quote_string(path[-1])})")
+        values.append(value)
+    value = values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
+    string = f"coalesce({', '.join(strings)})" if strings else "arrow_cast(NULL, 'Utf8')"
+    return _Place(value, f"json_extract({value}, '$')", string)
+
+
+def _get(parent: str, key: str, *, is_top: bool) -> str:
+    # json_get takes any key, while a path of json_extract cannot name the empty one; but it reads
+    # numbers as positions when it meets a list, and a path does not.
+    if _POSITION.fullmatch(key) and not is_top:
+        path = quote_string(f'$."{key}"')
+        return f"get_field(json_extract_with_type({parent}, {path}), 'value')"
+    return f"json_get({parent}, {quote_string(key)})"
+
+
+def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
+    texts, doubles, patterns = [], [], []
+    for operand in operands:
+        if is_number(operand) and abs(operand) < _EXACT:
+            doubles.append(repr(float(operand)))
+        elif _has_number(operand):
+            patterns.append(_pattern(operand))
+        else:
+            texts.append(quote_string(_canonical(operand)))
+    clauses = []
+    if texts:
+        clauses.append(f"{place.text} IN ({', '.join(texts)})")
+    if doubles:
+        clauses.append(f"TRY_CAST({place.text} AS DOUBLE) IN ({', '.join(doubles)})")
+    if patterns:
+        pattern = f"^(?:{'|'.join(patterns)})$"
+        if len(pattern) > _MAX_PATTERN:
+            raise leaf.refused(operands, wanted="lists and objects with fewer numbers in them")
+        clauses.append(f"regexp_like({place.text}, {quote_string(pattern)})")
+    return any_of(clauses)
+
+
+def _ordered(place: _Place, sign: str, operand: float) -> str:
+    if abs(operand) < _EXACT:
+        return f"TRY_CAST({place.text} AS DOUBLE) {sign} {float(operand)!r}"
+    # Beyond, integers are not what they are as doubles: each sort is compared as itself.
+    integer = compare_integer(
+        f"TRY_CAST({place.text} AS DECIMAL(20, 0))",
+        sign,
+        operand,
+        least=-(2**63),
+        greatest=2**64 - 1,
+        literal="CAST('{}' AS DECIMAL(20, 0))".format,
+    )
+    double = compare_double(f"TRY_CAST({place.text} AS DOUBLE)", sign, operand)
+    return any_of(
+        [
+            f"regexp_like({place.text}, '^-?[0-9]+$') AND {integer}",
+            f"regexp_like({place.text}, '^-?[0-9]+[.e]') AND {double}",
+        ]
+    )
+
+
+def _has_element(place: _Place, operand: Any) -> str:
+    """That the value is a list with `operand`, a text, number, boolean or None, in it."""
+    if isinstance(operand, str) and not _may_be_json(operand):
+        # The engine compares with texts as they are, and with other elements' JSON text.
+        return f"json_array_contains({place.value}, '$', {quote_string(operand)})"
+    if not is_number(operand):
+        path = quote_string(_elements_equal_to(_canonical(operand), operand))
+        return f"{place.is_list} AND json_exists({place.value}, {path})"
+    # A path compares integers with doubles as doubles: what it finds is sifted by its spelling.
+    path = quote_string(_elements_equal_to(_path_number(operand), operand))
+    found = f"json_extract({place.value}, {path})"
+    pattern = rf"(^|[\[,]){_pattern(operand)}([\],]|$)"
+    return f"{place.is_list} AND regexp_like({found}, {quote_string(pattern)})"
+
+
+def _elements_equal_to(literal: str, operand: Any) -> str:
+    # `@ == literal` holds for lists that contain it, too. For those the second comparison, which
+    # is never true, is between two types, and so the whole undefined; of a scalar it is false.
+    other = "null" if isinstance(operand, bool) else "false"
+    return f"$[*] ? (@ == {literal} || @[0] < {other})"
+
+
+def _path_number(operand: float) -> str:
+    """A number as paths can read it: they stop at the point of "1.5", but not at that of ".15e1"."""
+    if operand == int(operand) and -(2**63) <= operand < 2**64:
+        return str(int(operand))
+    sign, digits, exponent = Decimal(repr(operand)).as_tuple()
+    assert isinstance(exponent, int)
+    mantissa = "".join(map(str, digits))
+    return f"{'-' if sign else ''}.{mantissa}e{len(digits) + exponent}"
+
+
+def _may_be_json(text: str) -> bool:
+    return text[:1] in {'"', "[", "{", "-", *"0123456789"} or text in {"true", "false", "null"}
+
+
+def _has_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_number, value.values()))
+    return any(map(_has_number, value)) if isinstance(value, list) else is_number(value)
+
+
+def _canonical(value: Any) -> str:
+    """The JSON text as the engine writes it, but for numbers."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _pattern(value: Any) -> str:
+    """A regular expression for the texts that the engine writes for what equals a JSON value."""
+    if isinstance(value, list):
+        return rf"\[{','.join(map(_pattern, value))}\]"
+    if isinstance(value, dict):
+        entries = (f"{_pattern(key)}:{_pattern(value[key])}" for key in sorted(value))
+        return rf"\{{{','.join(entries)}\}}"
+    if not is_number(value):
+        return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", _canonical(value))
+    if value == 0:
+        return r"-?0(?:\.0)?"
+    spellings = []
+    if value == int(value):
+        spellings.append(rf"{int(value)}(?:\.0)?")
+    if value == float(value):
+        decimal = Decimal(repr(float(value)))
+        if value != int(value):
+            spellings.append(f"{decimal:f}".replace(".", r"\."))
+        digits, _, exponent = f"{decimal.normalize():e}".partition("e")
+        spellings.append(rf"{digits.replace('.', chr(92) + '.')}(?:\.0)?e\+?{int(exponent)}")
+    return f"(?:{'|'.join(spellings)})"

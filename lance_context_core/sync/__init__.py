@@ -1,0 +1,13 @@
+"""The synchronous face: each class waits for its asynchronous twin, on a loop of the store's own.
+
+It may be called from any thread, also from one that runs an event loop, such as a notebook's.
+"""
+
+from lance_context_core.sync.context import Context
+from lance_context_core.sync.history import History
+from lance_context_core.sync.memory import Memory
+from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.store import ContextStore
+from lance_context_core.sync.vectors import Vectors
+
+__all__ = ["Context", "ContextStore", "History", "Memory", "Sessions", "Vectors"]

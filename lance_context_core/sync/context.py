@@ -1,0 +1,333 @@
+"""The record API, from synchronous code."""
+
+import builtins
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self, Unpack
+
+from lance_context_core._bridge import bridge
+from lance_context_core.engine.maintenance import CompactionMetrics
+from lance_context_core.engine.versions import Ref
+from lance_context_core.filters import FilterLike
+from lance_context_core.fusion import Fusion
+from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.records import Version, WriteResult
+from lance_context_core.stores.compaction import CompactionStats
+from lance_context_core.stores.context import AsyncContext
+from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
+from lance_context_core.stores.searching import SearchOptions
+
+
+class Context:
+    """The records of a store under one name, as the record API gives them.
+
+    The twin of `AsyncContext`, which says what holds for all of its methods.
+    """
+
+    def __init__(self, twin: AsyncContext) -> None:
+        """Use `create`, `open`, or `ContextStore.context`."""
+        self._twin = twin
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | Path,
+        *,
+        name: str = "default",
+        embedder: Any = None,
+        embedding_dim: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        enable_background_compaction: bool = False,
+        compaction_interval_secs: float = 300,
+        compaction_min_fragments: int = 5,
+        quiet_hours: Iterable[tuple[int, int]] | None = None,
+    ) -> Self:
+        """The context `name` of the store at `uri`, new or not. See `AsyncContext.create`."""
+        return cls(
+            bridge.run(
+                AsyncContext.create(
+                    uri,
+                    name=name,
+                    embedder=embedder,
+                    embedding_dim=embedding_dim,
+                    storage_options=storage_options,
+                    clock=clock,
+                    enable_background_compaction=enable_background_compaction,
+                    compaction_interval_secs=compaction_interval_secs,
+                    compaction_min_fragments=compaction_min_fragments,
+                    quiet_hours=quiet_hours,
+                )
+            )
+        )
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Path,
+        *,
+        name: str = "default",
+        embedder: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
+        return cls(
+            bridge.run(
+                AsyncContext.open(
+                    uri,
+                    name=name,
+                    embedder=embedder,
+                    storage_options=storage_options,
+                    clock=clock,
+                )
+            )
+        )
+
+    def close(self) -> None:
+        """End the store that `create` or `open` opened. See `AsyncContext.close`."""
+        bridge.run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._twin).removeprefix("Async")
+
+    @property
+    def name(self) -> str:
+        """The name of the context."""
+        return self._twin.name
+
+    def uri(self) -> str:
+        """Where the store is."""
+        return self._twin.uri()
+
+    # Writing
+
+    def add(
+        self,
+        role: str,
+        content: Any,
+        content_type: str | None = None,
+        data_type: str | None = None,
+        embedding: Sequence[float] | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> WriteResult:
+        """Add one record; returns its id and version. See `AsyncContext.add`."""
+        return bridge.run(
+            self._twin.add(role, content, content_type, data_type, embedding, **fields)
+        )
+
+    def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
+        """Add records in one commit, all or none. See `AsyncContext.add_many`."""
+        # Taken out here: an iterable that itself asks the store could not do so on the bridge.
+        return bridge.run(self._twin.add_many([*records]))
+
+    def upsert(
+        self,
+        role: str,
+        content: Any,
+        content_type: str | None = None,
+        data_type: str | None = None,
+        embedding: Sequence[float] | None = None,
+        *,
+        key: Literal["external_id", "id"] = "external_id",
+        **fields: Unpack[RecordFields],
+    ) -> dict[str, Any]:
+        """Add a record, or replace the one with its `external_id`. See `AsyncContext.upsert`."""
+        return bridge.run(
+            self._twin.upsert(role, content, content_type, data_type, embedding, key=key, **fields)
+        )
+
+    def upsert_many(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        *,
+        key: Literal["external_id", "id"] = "external_id",
+    ) -> builtins.list[dict[str, Any]]:
+        """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
+        return bridge.run(self._twin.upsert_many([*records], key=key))
+
+    def update(
+        self,
+        *,
+        id: str | None = None,
+        external_id: str | None = None,
+        embedding: Sequence[float] | None = None,
+        **changes: Unpack[RecordChanges],
+    ) -> dict[str, Any]:
+        """Change fields of one record; what is not named stays. See `AsyncContext.update`."""
+        return bridge.run(
+            self._twin.update(id=id, external_id=external_id, embedding=embedding, **changes)
+        )
+
+    def delete(self, *, id: str | None = None, external_id: str | None = None) -> bool:
+        """Forget a record; returns False if it is absent already. See `AsyncContext.delete`."""
+        return bridge.run(self._twin.delete(id=id, external_id=external_id))
+
+    def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
+        """The same as `delete`. See `AsyncContext.forget`."""
+        return bridge.run(self._twin.forget(id=id, external_id=external_id))
+
+    # Reading
+
+    def get(self, *, id: str | None = None, external_id: str | None = None) -> RecordDict | None:
+        """The visible record with that id; None if there is none. See `AsyncContext.get`."""
+        return bridge.run(self._twin.get(id=id, external_id=external_id))
+
+    def get_blob(self, id: str) -> bytes | None:
+        """The bytes of the visible record with that id, or None. See `AsyncContext.get_blob`."""
+        return bridge.run(self._twin.get_blob(id))
+
+    def list(
+        self,
+        limit: int | None = None,
+        offset: int | None = None,
+        filters: FilterLike | None = None,
+        *,
+        include_expired: bool = False,
+        include_retired: bool = False,
+        include_binary: bool = True,
+        include_embedding: bool = True,
+        newest_first: bool = False,
+    ) -> builtins.list[RecordDict]:
+        """Records that match `filters`, in the order of writing. See `AsyncContext.list`."""
+        return bridge.run(
+            self._twin.list(
+                limit,
+                offset,
+                filters,
+                include_expired=include_expired,
+                include_retired=include_retired,
+                include_binary=include_binary,
+                include_embedding=include_embedding,
+                newest_first=newest_first,
+            )
+        )
+
+    def entries(self) -> int:
+        """How many records `list` would return. See `AsyncContext.entries`."""
+        return bridge.run(self._twin.entries())
+
+    def search(
+        self,
+        query: str | Sequence[float],
+        limit: int = 10,
+        filters: FilterLike | None = None,
+        *,
+        mode: SearchMode | None = None,
+        include_expired: bool = False,
+        include_retired: bool = False,
+        include_relationships: bool = False,
+        include_binary: bool = True,
+        include_embedding: bool = True,
+        options: SearchOptions | None = None,
+    ) -> builtins.list[RecordDict]:
+        """The records nearest to `query`, best first. See `AsyncContext.search`."""
+        return bridge.run(
+            self._twin.search(
+                query,
+                limit,
+                filters,
+                mode=mode,
+                include_expired=include_expired,
+                include_retired=include_retired,
+                include_relationships=include_relationships,
+                include_binary=include_binary,
+                include_embedding=include_embedding,
+                options=options,
+            )
+        )
+
+    def retrieve(
+        self,
+        *,
+        text: str | None = None,
+        vector: Sequence[float] | None = None,
+        limit: int = 10,
+        filters: FilterLike | None = None,
+        include_expired: bool = False,
+        include_retired: bool = False,
+        include_relationships: bool = False,
+        include_binary: bool = True,
+        include_embedding: bool = True,
+        fusion: Literal["convex", "rrf"] | Fusion = "convex",
+        options: SearchOptions | None = None,
+    ) -> builtins.list[RecordDict]:
+        """The records that answer best by words and meaning. See `AsyncContext.retrieve`."""
+        return bridge.run(
+            self._twin.retrieve(
+                text=text,
+                vector=vector,
+                limit=limit,
+                filters=filters,
+                include_expired=include_expired,
+                include_retired=include_retired,
+                include_relationships=include_relationships,
+                include_binary=include_binary,
+                include_embedding=include_embedding,
+                fusion=fusion,
+                options=options,
+            )
+        )
+
+    def related(
+        self,
+        target_id: str,
+        relation: str | None = None,
+        limit: int | None = None,
+        *,
+        include_expired: bool = False,
+        include_retired: bool = False,
+    ) -> builtins.list[RecordDict]:
+        """The records with a relationship to `target_id`. See `AsyncContext.related`."""
+        return bridge.run(
+            self._twin.related(
+                target_id,
+                relation,
+                limit,
+                include_expired=include_expired,
+                include_retired=include_retired,
+            )
+        )
+
+    # Versions
+
+    def version(self) -> int:
+        """The number of the version that is read. See `AsyncContext.version`."""
+        return bridge.run(self._twin.version())
+
+    def versions(self) -> builtins.list[Version]:
+        """All versions that are kept, oldest first. See `AsyncContext.versions`."""
+        return bridge.run(self._twin.versions())
+
+    def checkout(self, version: Ref | str) -> Self:
+        """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
+        bridge.run(self._twin.checkout(version))
+        return self
+
+    def checkout_latest(self) -> Self:
+        """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
+        bridge.run(self._twin.checkout_latest())
+        return self
+
+    # Compaction
+
+    def compact(
+        self, *, target_rows_per_fragment: int | None = None, materialize_deletions: bool = True
+    ) -> CompactionMetrics:
+        """Merge small fragments into large ones, now. See `AsyncContext.compact`."""
+        return bridge.run(
+            self._twin.compact(
+                target_rows_per_fragment=target_rows_per_fragment,
+                materialize_deletions=materialize_deletions,
+            )
+        )
+
+    def compaction_stats(self) -> CompactionStats:
+        """How fragmented the records are. See `AsyncContext.compaction_stats`."""
+        return bridge.run(self._twin.compaction_stats())

@@ -1,0 +1,91 @@
+"""Long-term memories, from synchronous code."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._bridge import bridge
+from lance_context_core.filters import FilterLike
+from lance_context_core.messages import Message
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.searching import SearchOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memories of users; the twin of `AsyncMemory`."""
+
+    _twin: AsyncMemory
+
+    def add(
+        self,
+        memories: Sequence[str | Message],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> builtins.list[str]:
+        """Remember texts or messages in one commit; returns their ids. See `AsyncMemory.add`."""
+        return bridge.run(
+            self._twin.add(
+                memories,
+                user_id=user_id,
+                session_id=session_id,
+                metadata=metadata,
+                expires_at=expires_at,
+            )
+        )
+
+    def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        user_id: str = "",
+        session_id: str | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+    ) -> builtins.list[SearchHit[ContextRecord]]:
+        """A user's memories that answer `query` best, best first. See `AsyncMemory.search`."""
+        return bridge.run(
+            self._twin.search(
+                query,
+                vector=vector,
+                user_id=user_id,
+                session_id=session_id,
+                mode=mode,
+                filter=filter,
+                limit=limit,
+                options=options,
+            )
+        )
+
+    def list(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        page: int = 1,
+        page_size: int = 10,
+    ) -> Page[ContextRecord]:
+        """A page of a user's memories, by session, oldest first. See `AsyncMemory.list`."""
+        return bridge.run(
+            self._twin.list(user_id=user_id, session_id=session_id, page=page, page_size=page_size)
+        )
+
+    def delete(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Forget a user's memories, or some of them; returns how many. See `AsyncMemory.delete`."""
+        return bridge.run(self._twin.delete(user_id=user_id, session_id=session_id, ids=ids))

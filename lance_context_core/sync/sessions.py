@@ -1,0 +1,56 @@
+"""Sessions, from synchronous code."""
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._bridge import bridge
+from lance_context_core.records import Session
+from lance_context_core.stores.sessions import AsyncSessions
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of the store; the twin of `AsyncSessions`."""
+
+    _twin: AsyncSessions
+
+    def create(
+        self,
+        session_id: str | None = None,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """Describe a session; one that exists is returned as it is. See `AsyncSessions.create`."""
+        return bridge.run(self._twin.create(session_id, title=title, metadata=metadata))
+
+    def get(self, session_id: str) -> Session | None:
+        """A session that was created or has messages; else None. See `AsyncSessions.get`."""
+        return bridge.run(self._twin.get(session_id))
+
+    def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        status: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ended_at: datetime | None = None,
+    ) -> Session:
+        """Change what is given, keep the rest. See `AsyncSessions.update`."""
+        return bridge.run(
+            self._twin.update(
+                session_id, title=title, status=status, metadata=metadata, ended_at=ended_at
+            )
+        )
+
+    def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
+        """Sessions, the most recently active first. See `AsyncSessions.list`."""
+        return bridge.run(self._twin.list(limit=limit, offset=offset))
+
+    def delete(self, session_id: str) -> bool:
+        """Forget a session and its messages; returns whether any. See `AsyncSessions.delete`."""
+        return bridge.run(self._twin.delete(session_id))

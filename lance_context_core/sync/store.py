@@ -1,0 +1,190 @@
+"""The front door, for synchronous code."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lance_context_core._bridge import bridge
+from lance_context_core.composition import Composer
+from lance_context_core.engine.indexes import IndexPolicy
+from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.versions import Ref
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.records import ContextRecord, Diff, SearchHit, Version
+from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore, TableUpkeep
+from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.sync.context import Context
+from lance_context_core.sync.history import History
+from lance_context_core.sync.memory import Memory
+from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.vectors import Vectors
+
+
+class ContextStore:
+    """An agent's memory in one directory, or under one URI of an object store.
+
+    The twin of `AsyncContextStore`. Safe to share between threads; in a coroutine use `aio`, since
+    every call here blocks. Opening does nothing yet: the directory is made when it is first needed.
+    """
+
+    def __init__(self, twin: AsyncContextStore) -> None:
+        """Use `open`."""
+        self._twin = twin
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Path,
+        *,
+        embedder: Any = None,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        composer: Composer | None = None,
+        text_index: TextIndex | None = None,
+        defer_embedding: bool = False,
+        read_consistency: timedelta | None = timedelta(0),
+    ) -> Self:
+        """Open the store at `uri`, a directory or object store. See `AsyncContextStore.open`."""
+        return cls(
+            bridge.run(
+                AsyncContextStore.open(
+                    uri,
+                    embedder=embedder,
+                    storage_options=storage_options,
+                    clock=clock,
+                    composer=composer,
+                    text_index=text_index,
+                    defer_embedding=defer_embedding,
+                    read_consistency=read_consistency,
+                )
+            )
+        )
+
+    @property
+    def aio(self) -> AsyncContextStore:
+        """The asynchronous twin: the same store, for coroutines; closing either closes both."""
+        return self._twin
+
+    @property
+    def uri(self) -> str:
+        """Where the store is; a local directory as an absolute path."""
+        return self._twin.uri
+
+    # The stores
+
+    @property
+    def history(self) -> History:
+        """Conversations, by agent and session."""
+        return History(self._twin.history)
+
+    @property
+    def memory(self) -> Memory:
+        """Long-term memories, by user and session."""
+        return Memory(self._twin.memory)
+
+    @property
+    def sessions(self) -> Sessions:
+        """What is known about conversations, beside their messages."""
+        return Sessions(self._twin.sessions)
+
+    def vectors(self, collection: str = "default") -> Vectors:
+        """A collection of documents with vectors; it need not exist yet."""
+        return Vectors(self._twin.vectors(collection))
+
+    def context(self, name: str = DEFAULT_CONTEXT) -> Context:
+        """The record API over the records under `name`. See `AsyncContextStore.context`."""
+        return Context(self._twin.context(name))
+
+    def scope(
+        self,
+        *,
+        tenant: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Self:
+        """A handle that sees and writes only one part of it. See `AsyncContextStore.scope`."""
+        return type(self)(self._twin.scope(tenant=tenant, user_id=user_id, agent_id=agent_id))
+
+    # Search
+
+    def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+    ) -> list[SearchHit[ContextRecord]]:
+        """What answers `query` best among all records. See `AsyncContextStore.search`."""
+        return bridge.run(
+            self._twin.search(
+                query, vector=vector, mode=mode, filter=filter, limit=limit, options=options
+            )
+        )
+
+    def embed_pending(self, *, limit: int | None = None) -> int:
+        """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
+        return bridge.run(self._twin.embed_pending(limit=limit))
+
+    # Versions
+
+    def version(self) -> int:
+        """The number of the store's version. See `AsyncContextStore.version`."""
+        return bridge.run(self._twin.version())
+
+    def versions(self) -> list[Version]:
+        """All versions that are kept, oldest first. See `AsyncContextStore.versions`."""
+        return bridge.run(self._twin.versions())
+
+    def checkout(self, ref: Ref) -> Self:
+        """The store as it was, for reading only. See `AsyncContextStore.checkout`."""
+        return type(self)(bridge.run(self._twin.checkout(ref)))
+
+    def restore(self, ref: Ref) -> int:
+        """Make the store what it was, as a new version. See `AsyncContextStore.restore`."""
+        return bridge.run(self._twin.restore(ref))
+
+    def tag(self, name: str, *, version: Ref | None = None) -> int:
+        """Name a version; returns its number. See `AsyncContextStore.tag`."""
+        return bridge.run(self._twin.tag(name, version=version))
+
+    def tags(self) -> dict[str, int]:
+        """The version that each tag names. See `AsyncContextStore.tags`."""
+        return bridge.run(self._twin.tags())
+
+    def delete_tag(self, name: str) -> bool:
+        """Forget a tag; returns whether it existed. See `AsyncContextStore.delete_tag`."""
+        return bridge.run(self._twin.delete_tag(name))
+
+    def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
+        return bridge.run(self._twin.diff(before, after))
+
+    # Upkeep
+
+    def maintain(self, *, policy: IndexPolicy | None = None) -> list[TableUpkeep]:
+        """Merge fragments, and build indexes that pay. See `AsyncContextStore.maintain`."""
+        return bridge.run(self._twin.maintain(policy=policy))
+
+    def close(self) -> None:
+        """End background work and let go of the connection. See `AsyncContextStore.close`."""
+        bridge.run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._twin).removeprefix("Async")

@@ -1,0 +1,84 @@
+"""Collections of documents with vectors, from synchronous code."""
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_context_core._bridge import bridge
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import Document, SearchHit
+from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.stores.vectors import AsyncVectors
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One collection of documents; the twin of `AsyncVectors`."""
+
+    _twin: AsyncVectors
+
+    @property
+    def collection(self) -> str:
+        """The name of the collection."""
+        return self._twin.collection
+
+    def add(self, documents: Sequence[Document]) -> builtins.list[str]:
+        """Add documents in one commit, all or none; returns their ids. See `AsyncVectors.add`."""
+        return bridge.run(self._twin.add(documents))
+
+    def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
+        """Add or replace documents in one commit; returns their ids. See `AsyncVectors.upsert`."""
+        return bridge.run(self._twin.upsert(documents))
+
+    def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        vector: Sequence[float] | None = None,
+        mode: SearchMode | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        options: SearchOptions | None = None,
+        include_embedding: bool = False,
+    ) -> builtins.list[SearchHit[Document]]:
+        """The documents that match best, best first. See `AsyncVectors.search`."""
+        return bridge.run(
+            self._twin.search(
+                query,
+                vector=vector,
+                mode=mode,
+                filter=filter,
+                limit=limit,
+                options=options,
+                include_embedding=include_embedding,
+            )
+        )
+
+    def get(
+        self, ids: Sequence[str], *, include_embedding: bool = False
+    ) -> builtins.list[Document]:
+        """Documents in the order of `ids`; unknown ids are left out. See `AsyncVectors.get`."""
+        return bridge.run(self._twin.get(ids, include_embedding=include_embedding))
+
+    def list(
+        self, *, filter: FilterLike | None = None, limit: int | None = None, offset: int = 0
+    ) -> builtins.list[Document]:
+        """Matching documents in the order in which they were added. See `AsyncVectors.list`."""
+        return bridge.run(self._twin.list(filter=filter, limit=limit, offset=offset))
+
+    def delete(self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
+        """Delete by id, by filter, or by both; returns how many. See `AsyncVectors.delete`."""
+        return bridge.run(self._twin.delete(ids, filter=filter))
+
+    def count(self, *, filter: FilterLike | None = None) -> int:
+        """How many documents match. See `AsyncVectors.count`."""
+        return bridge.run(self._twin.count(filter=filter))
+
+    def list_collections(self) -> builtins.list[str]:
+        """The names of all collections of the store. See `AsyncVectors.list_collections`."""
+        return bridge.run(self._twin.list_collections())
+
+    def delete_collection(self) -> int:
+        """Remove this collection; returns its size. See `AsyncVectors.delete_collection`."""
+        return bridge.run(self._twin.delete_collection())
