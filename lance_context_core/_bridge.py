@@ -4,6 +4,7 @@ The engine has such a loop too, but a blocking call made there would stall its o
 """
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Coroutine
@@ -13,6 +14,9 @@ from typing import Any, TypeVar
 from lance_context_core.errors import BlockingCallError
 
 T = TypeVar("T")
+
+_PATIENCE_SECONDS = 5
+"""How long an exit waits for work that does not end when it is cancelled."""
 
 
 class Bridge:
@@ -33,6 +37,12 @@ class Bridge:
         An interrupt such as Ctrl-C cancels the work. Raises BlockingCallError instead of waiting
         for itself when called on that loop.
         """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise BlockingCallError(
+                "a blocking call on the store's own event loop would wait for itself: "
+                "use the asynchronous twin, store.aio, there"
+            )
         future = self.spawn(work)
         try:
             return future.result()
@@ -41,29 +51,40 @@ class Bridge:
             raise
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start `work` on the bridge's loop."""
-        loop = self._running_loop()
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise BlockingCallError(
-                "a blocking call on the store's own event loop would wait for itself: "
-                "use the asynchronous twin, store.aio, there"
-            )
-        return asyncio.run_coroutine_threadsafe(work, loop)
+        """Start `work` on the bridge's loop, from any thread, without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+
+    def stop(self) -> None:
+        """Cancel what still runs and end the thread; the next call starts another one."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout=_PATIENCE_SECONDS)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="lance-context", daemon=True
+                    target=_serve, args=[self._loop], name="lance-context", daemon=True
                 )
                 self._thread.start()
             return self._loop
 
 
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run `loop` until it is stopped, then cancel what is left in it and close it."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()
+
+
 bridge = Bridge()
 """The one bridge of the process; the loop serves any number of stores."""
+
+# Background work that is cut off by the end of the interpreter complains about it.
+atexit.register(bridge.stop)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=bridge.forget)

@@ -163,7 +163,7 @@ def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
     `$and`, `$or`
         a list of filters
     "created_after", "created_before"
-        `$gte` and `$lte` for `created_at`
+        bounds of `created_at`, themselves included
 
     Operators of columns may be written without `$`. FilterError names the key, the operator and
     what is known, for whatever is not understood.

@@ -252,7 +252,7 @@ class AsyncContextStore:
         Raises AlreadyExistsError if the name is taken. May be repeated after a crash.
         """
         self._require_whole("tag")
-        check_name(name, "name")
+        versions.check_tag(name)
         records = self._resources.records
         await records.writer()
         tables = await self._tables()

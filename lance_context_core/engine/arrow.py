@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 def to_table(rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None) -> pa.Table:
     """`rows` as Arrow, with the columns of `schema`, and `vector` where the table has vectors."""
-    fields = [_writable(field) for field in schema]
+    fields = [writable(field) for field in schema]
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
     if vector is not None:
         fields.append(vector)
@@ -22,7 +22,7 @@ def to_table(rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None) ->
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _writable(field: pa.Field) -> pa.Field:
+def writable(field: pa.Field) -> pa.Field:
     """The engine takes JSON as text and stores it in its own binary form."""
     if isinstance(field.type, pa.JsonType):
         return pa.field(field.name, pa.string())

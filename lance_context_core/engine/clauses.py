@@ -100,15 +100,13 @@ def compare_integer(
 
 
 def compare_double(double: str, sign: str, operand: float) -> str:
-    """`double sign operand`, exactly, for an expression with doubles.
+    """`double sign operand`, an order, exactly, for an expression with doubles.
 
     An integer that is no double lies between two, of which `float()` gives one or the other.
     """
     nearest = float(operand)
     if nearest == operand:
         return f"{double} {sign} {nearest!r}"
-    if sign == "=":
-        return NOTHING
     if sign in {">", ">="}:
         return f"{double} {'>=' if nearest > operand else '>'} {nearest!r}"
     return f"{double} {'<' if nearest > operand else '<='} {nearest!r}"

@@ -45,18 +45,8 @@ class Database:
         self._is_closed = False
 
     async def connection(self) -> Any:
-        """The engine's connection, made at the first call.
-
-        Raises StoreClosedError after `close`, and in a process forked after the store was opened:
-        the engine's threads do not survive a fork.
-        """
-        if self._is_closed:
-            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
-        if os.getpid() != self._pid:
-            raise StoreClosedError(
-                f"the store at {self.uri!r} was opened before this process was forked: "
-                "open it anew in the child (or start children with 'spawn')"
-            )
+        """The engine's connection, made at the first call; see `require_open`."""
+        self.require_open()
         if self._connection is None:
             with translated(f"open {self.uri!r}"):
                 connection = await lancedb.connect_async(
@@ -67,6 +57,19 @@ class Database:
                 # or `memory://` would be two databases.
                 self._connection = self._connection or connection
         return self._connection
+
+    def require_open(self) -> None:
+        """Raise StoreClosedError after `close`, and in a process forked after the store was opened.
+
+        The engine's threads do not survive a fork: what it has open there may crash the child.
+        """
+        if self._is_closed:
+            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
+        if os.getpid() != self._pid:
+            raise StoreClosedError(
+                f"the store at {self.uri!r} was opened before this process was forked: "
+                "start children with 'spawn' or 'forkserver', and open it there"
+            )
 
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table of that name, which need not exist yet."""
@@ -79,12 +82,12 @@ class Database:
         """The names of the tables that exist, in alphabetical order."""
         connection = await self.connection()
         names: list[str] = []
+        page = None
         with translated(f"list the tables of {self.uri!r}"):
-            while page := list(
-                await connection.table_names(start_after=names[-1] if names else None, limit=1000)
-            ):
-                names.extend(page)
-        return names
+            while page is None or page.page_token:
+                page = await connection.list_tables(page_token=page and page.page_token)
+                names.extend(page.tables)
+        return sorted(names)
 
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error."""

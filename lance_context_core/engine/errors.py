@@ -35,7 +35,11 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "this is a view of an earlier version: write through the store itself, or restore it",
     ),
     (
-        re.compile(r"commit conflict|too many concurrent writers|retry.*exhausted", re.IGNORECASE),
+        re.compile(
+            r"commit conflict|incompatible transaction|too many concurrent writers"
+            r"|retry.*exhausted",
+            re.IGNORECASE,
+        ),
         ConflictError,
         "other writers kept winning the commit: try again",
     ),

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -36,6 +37,7 @@ _MAX_PATTERN = 20_000
 """Characters of a regular expression; the engine refuses to build very large ones."""
 
 _NO_TIMES = "JSON values: metadata keeps times as the texts that were given"
+_SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 _POSITION = re.compile(r"\+?[0-9]+")
 
 
@@ -101,9 +103,16 @@ def _place(field: Field, column: str) -> _Place:
             case = f"CASE WHEN {' AND '.join(only)} THEN {parent} END"
             strings.append(f"json_get_string({case}, {quote_string(path[-1])})")
         values.append(value)
-    value = values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
-    string = f"coalesce({', '.join(strings)})" if strings else "arrow_cast(NULL, 'Utf8')"
+    value = _first(values)
+    # The whole column is an object, never a string.
+    string = _first(strings or ["arrow_cast(NULL, 'Utf8')"])
     return _Place(value, f"json_extract({value}, '$')", string)
+
+
+def _first(expressions: list[str]) -> str:
+    """The first of some expressions that is not NULL."""
+    several = len(expressions) > 1
+    return f"coalesce({', '.join(expressions)})" if several else expressions[0]
 
 
 def _get(parent: str, key: str, *, is_top: bool) -> str:
@@ -116,19 +125,16 @@ def _get(parent: str, key: str, *, is_top: bool) -> str:
 
 
 def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
-    texts, doubles, patterns = [], [], []
+    texts: list[str] = []
+    patterns: list[str] = []
     for operand in operands:
-        if is_number(operand) and abs(operand) < _EXACT:
-            doubles.append(repr(float(operand)))
+        if is_number(operand):
+            texts += _spellings(operand)
         elif _has_number(operand):
             patterns.append(_pattern(operand))
         else:
-            texts.append(quote_string(_canonical(operand)))
-    clauses = []
-    if texts:
-        clauses.append(f"{place.text} IN ({', '.join(texts)})")
-    if doubles:
-        clauses.append(f"TRY_CAST({place.text} AS DOUBLE) IN ({', '.join(doubles)})")
+            texts.append(_canonical(operand))
+    clauses = [f"{place.text} IN ({', '.join(map(quote_string, texts))})"] if texts else []
     if patterns:
         pattern = f"^(?:{'|'.join(patterns)})$"
         if len(pattern) > _MAX_PATTERN:
@@ -160,9 +166,9 @@ def _ordered(place: _Place, sign: str, operand: float) -> str:
 
 def _has_element(place: _Place, operand: Any) -> str:
     """That the value is a list with `operand`, a text, number, boolean or None, in it."""
-    if isinstance(operand, str) and not _may_be_json(operand):
-        # The engine compares with texts as they are, and with other elements' JSON text.
-        return f"json_array_contains({place.value}, '$', {quote_string(operand)})"
+    if isinstance(operand, str):
+        # The JSON text of an element must be this, or this between quotes, which none can be.
+        return f"json_array_contains({place.value}, '$', {quote_string(_canonical(operand))})"
     if not is_number(operand):
         path = quote_string(_elements_equal_to(_canonical(operand), operand))
         return f"{place.is_list} AND json_exists({place.value}, {path})"
@@ -190,10 +196,6 @@ def _path_number(operand: float) -> str:
     return f"{'-' if sign else ''}.{mantissa}e{len(digits) + exponent}"
 
 
-def _may_be_json(text: str) -> bool:
-    return text[:1] in {'"', "[", "{", "-", *"0123456789"} or text in {"true", "false", "null"}
-
-
 def _has_number(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_number, value.values()))
@@ -212,17 +214,17 @@ def _pattern(value: Any) -> str:
     if isinstance(value, dict):
         entries = (f"{_pattern(key)}:{_pattern(value[key])}" for key in sorted(value))
         return rf"\{{{','.join(entries)}\}}"
-    if not is_number(value):
-        return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", _canonical(value))
-    if value == 0:
-        return r"-?0(?:\.0)?"
-    spellings = []
-    if value == int(value):
-        spellings.append(rf"{int(value)}(?:\.0)?")
-    if value == float(value):
-        decimal = Decimal(repr(float(value)))
-        if value != int(value):
-            spellings.append(f"{decimal:f}".replace(".", r"\."))
-        digits, _, exponent = f"{decimal.normalize():e}".partition("e")
-        spellings.append(rf"{digits.replace('.', chr(92) + '.')}(?:\.0)?e\+?{int(exponent)}")
-    return f"(?:{'|'.join(spellings)})"
+    texts = _spellings(value) if is_number(value) else [_canonical(value)]
+    return f"(?:{'|'.join(_SPECIAL.sub(_ESCAPED, text) for text in texts)})"
+
+
+def _spellings(number: float) -> list[str]:
+    """The texts that the engine may write for the integer and the float that equal a number."""
+    if number == 0:
+        return ["0", "0.0", "-0.0"]
+    whole = int(number)
+    texts = [f"{whole}", f"{whole}.0"] if number == whole else []
+    if number == float(number):
+        decimal = Decimal(repr(float(number))).normalize()
+        texts += [f"{decimal:e}"] if number == whole else [f"{decimal:f}", f"{decimal:e}"]
+    return texts

@@ -1,4 +1,4 @@
-"""The one place that writes SQL: filters become conditions on columns."""
+"""SQL, as the stores see it: clauses to build conditions from, and filters made into conditions."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -135,8 +135,9 @@ def _on_integer(condition: Condition, name: str) -> str:
             _check(condition, [operand], wanted="a number; one of several is $in")
             if not is_number(operand):
                 return NOTHING
-            bounds = {"least": -(2**63), "greatest": 2**63 - 1}
-            clause = compare_integer(name, SIGNS[operator], operand, **bounds)
+            clause = compare_integer(
+                name, SIGNS[operator], operand, least=-(2**63), greatest=2**63 - 1
+            )
             return f"{name} IS NOT NULL" if clause == EVERYTHING else clause
         case Membership(operands=operands):
             _check(condition, operands, wanted="a list of numbers")

@@ -1,6 +1,7 @@
 """One table: the few verbs that the stores are written in, over the engine's handle."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine import indexes, reading
+from lance_context_core.engine import creation, indexes, reading
 from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import (
@@ -21,10 +22,13 @@ from lance_context_core.engine.schema import (
     vector_model,
 )
 from lance_context_core.errors import (
+    AlreadyExistsError,
+    ConflictError,
     DimensionMismatchError,
     EmbeddingModelMismatchError,
     NotFoundError,
     ReadOnlyError,
+    StorageError,
     StoreFormatError,
 )
 
@@ -36,6 +40,13 @@ T = TypeVar("T")
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
 order in which a session reads back."""
+
+_MAX_ATTEMPTS = 5
+"""How often a write is tried anew on top of what others committed; the engine retries by itself
+where it can."""
+
+_NULLS = {"on_bad_vectors": "null"}
+"""A merge takes a row without a vector for one with a bad vector, and would refuse it."""
 
 _running: set[asyncio.Task[Any]] = set()
 
@@ -59,6 +70,7 @@ class Table:
         self._database = database
         self._pin = pin
         self._handle: Any = None
+        self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
         self._is_text_indexed = False
 
@@ -66,11 +78,16 @@ class Table:
 
     async def reader(self) -> Any | None:
         """The engine's handle, as fresh as the database's read consistency asks; None if absent."""
+        self._database.require_open()
         if self._handle is None:
             self._handle = await self._open()
         elif self._pin is None and self._is_due():
-            with translated(f"read {self.name!r}"):
-                await self._handle.checkout_latest()
+            try:
+                with translated(f"read {self.name!r}"):
+                    await self._handle.checkout_latest()
+            except StorageError:
+                # Another process may have dropped the table; if it did not, this raises again.
+                self._handle = await self._open()
             self._refreshed_at = time.monotonic()
         return self._handle
 
@@ -178,6 +195,7 @@ class Table:
                 f"table {self.name!r} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
+        self._database.require_open()
         if self._handle is None:
             self._handle = await self._open() or await self._create()
         return self._handle
@@ -199,7 +217,8 @@ class Table:
 
         async def write(handle: Any) -> tuple[int, int]:
             data = await self._arrow(handle, rows)
-            result = await handle.merge_insert(KEY).when_not_matched_insert_all().execute(data)
+            merge = handle.merge_insert(KEY).when_not_matched_insert_all()
+            result = await merge.execute(data, **_NULLS)
             return int(result.num_inserted_rows), int(result.version or await handle.version())
 
         return await self._write("insert into", write)
@@ -213,7 +232,7 @@ class Table:
         async def write(handle: Any) -> tuple[int, int]:
             data = await self._arrow(handle, rows)
             merge = handle.merge_insert(KEY).when_matched_update_all()
-            result = await merge.when_not_matched_insert_all().execute(data)
+            result = await merge.when_not_matched_insert_all().execute(data, **_NULLS)
             return int(result.num_inserted_rows), int(result.version or await handle.version())
 
         return await self._write("upsert into", write)
@@ -228,7 +247,7 @@ class Table:
             data = await self._arrow(handle, rows)
             merge = handle.merge_insert(KEY)
             merge = merge.when_matched_update_all(where="target.revision + 1 = source.revision")
-            return int((await merge.execute(data)).num_updated_rows)
+            return int((await merge.execute(data, **_NULLS)).num_updated_rows)
 
         return await self._write("update", write)
 
@@ -249,16 +268,20 @@ class Table:
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
         """
-        handle = await self.writer()
-        if VECTOR not in (await handle.schema()).names:
+
+        async def add(handle: Any) -> None:
+            if VECTOR in (await handle.schema()).names:
+                return
             try:
-                with translated(f"add a vector column to {self.name!r}"):
-                    await handle.add_columns(vector_field(dimension, model))
+                await handle.add_columns(vector_field(dimension, model))
             except Exception:
                 # Another writer may have added it first; what counts is what is there now.
                 await handle.checkout_latest()
                 if VECTOR not in (await handle.schema()).names:
                     raise
+
+        handle = await self.writer()
+        await self._insist(f"add a vector column to {self.name!r}", handle, add)
         self.check_vectors(await handle.schema(), dimension, model)
 
     def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
@@ -277,6 +300,18 @@ class Table:
                 f"embedding of length {dimension}, but the vectors in {self.name!r} have "
                 f"{field.type.list_size} numbers: use the same embedder for all of them"
             )
+
+    async def complete(self, handle: Any) -> None:
+        """Give the table what an older release, a crash or a restored version left it without."""
+
+        async def work(handle: Any) -> None:
+            names = (await handle.schema()).names
+            if missing := [field for field in self.spec.schema if field.name not in names]:
+                await handle.add_columns(missing)
+            if self.spec.is_searchable:
+                await indexes.ensure_text_index(handle, self._database.text_index)
+
+        await self._insist(f"bring table {self.name!r} up to date", handle, work)
 
     def close(self) -> None:
         """Let go of the engine's handle."""
@@ -312,16 +347,29 @@ class Table:
                 return None
             with translated(f"open version {version} of {self.name!r}"):
                 return await connection.open_table(self.name, version=version)
-        if missing := [field for field in self.spec.schema if field.name not in schema.names]:
-            with translated(f"bring table {self.name!r} up to date"):
-                await handle.add_columns(missing)
+        await self.complete(handle)
         return handle
 
     async def _create(self) -> Any:
+        """Make the table, or open it where another task or process was faster."""
+        # Of two creations that overlap the engine may let the later one replace the table of the
+        # earlier, rows included: those of this process wait for each other.
+        while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
+            await asyncio.sleep(0.001)
+        try:
+            return self._handle or await self._open() or await self._create_alone()
+        except (AlreadyExistsError, ConflictError):
+            if (handle := await self._open()) is None:
+                raise
+            return handle
+        finally:
+            self._creating.release()
+
+    async def _create_alone(self) -> Any:
         connection = await self._database.connection()
         with translated(f"create table {self.name!r}"):
-            handle = await connection.create_table(
-                self.name, schema=self.spec.schema, exist_ok=True, storage_options=STABLE_ROW_IDS
+            handle = await creation.create(
+                connection, self.name, schema=self.spec.schema, options=STABLE_ROW_IDS
             )
             if self.spec.is_searchable:
                 await indexes.ensure_text_index(handle, self._database.text_index)
@@ -335,8 +383,20 @@ class Table:
 
     async def _write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         handle = await self.writer()
-        with translated(f"{action} {self.name!r}"):
-            return await _uncancelled(write(handle))
+        return await _uncancelled(self._insist(f"{action} {self.name!r}", handle, write))
+
+    async def _insist(
+        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
+        for _ in range(_MAX_ATTEMPTS - 1):
+            try:
+                with translated(action):
+                    return await work(handle)
+            except ConflictError:
+                await handle.checkout_latest()
+        with translated(action):
+            return await work(handle)
 
 
 def check_format(schema: pa.Schema, name: str) -> None:

@@ -1,10 +1,12 @@
 """Earlier moments of the store: by number, by tag, by time; and the way back to them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lance_context_core._json import check_name, shown
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.table import Pin, Table
 from lance_context_core.errors import (
@@ -12,6 +14,9 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.records import Version
+
+# The engine accepts letters outside ASCII too, and then cannot list its tags any more.
+_TAG = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
 
 Ref = int | str | datetime
 """A version of the records, a tag, or a moment."""
@@ -95,6 +100,21 @@ async def versions(table: Table) -> list[Version]:
     ]
 
 
+def check_tag(name: object) -> str:
+    """`name`, if a tag may be called so; raises InvalidRequestError if not.
+
+    It has 1 to 200 of the letters a to z and A to Z, digits, `.`, `-` and `_`; dots stand neither
+    at its ends nor side by side, and `.lock` is no ending.
+    """
+    text = check_name(name, "name")
+    if not _TAG.fullmatch(text) or ".." in text or text.endswith(".lock"):
+        raise InvalidRequestError(
+            f"name={shown(text)} is no name for a tag: use up to 200 ASCII letters, digits, '-', "
+            "'_', and single dots between them"
+        )
+    return text
+
+
 async def tags(table: Table) -> dict[str, int]:
     """The version that each tag names."""
     handle = await table.reader()
@@ -124,12 +144,16 @@ async def delete_tag(table: Table, tag: str) -> bool:
 async def restore(table: Table, moment: Pin) -> None:
     """Make the table what it was, as a new version; empty if it did not exist then."""
     handle = await table.writer()
+    with translated(f"restore {table.name!r}"):
+        # What others wrote meanwhile is undone too.
+        await handle.checkout_latest()
     version = await moment.version_of(table.name, handle)
     with translated(f"restore {table.name!r}"):
         if version is None:
             await handle.delete("true")
         elif version != await handle.version():
             await handle.restore(version)
+    await table.complete(handle)
 
 
 async def _tags(handle: Any, name: str) -> dict[str, int]:

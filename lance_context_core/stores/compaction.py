@@ -40,14 +40,14 @@ class CompactionSchedule:
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for numbers that make no schedule."""
-        if not self.interval_secs > 0:
+        if not (isinstance(self.interval_secs, int | float) and self.interval_secs > 0):
             raise InvalidRequestError(f"compaction_interval_secs={self.interval_secs!r}: above 0")
-        if self.min_fragments < 2:
+        if not (isinstance(self.min_fragments, int) and self.min_fragments >= 2):
             raise InvalidRequestError(
                 f"compaction_min_fragments={self.min_fragments!r}: one alone cannot be merged"
             )
         for span in self.quiet_hours:
-            if len(span) != 2 or not all(0 <= hour <= 24 for hour in span):
+            if not _is_span(span):
                 raise InvalidRequestError(f"quiet_hours has {span!r}: give (start, end), 0 to 24")
 
     def is_quiet(self, moment: datetime) -> bool:
@@ -124,3 +124,11 @@ class Compactor:
                 await self.tick(schedule)
             except Exception as error:  # noqa: BLE001 - it is told by stats(), and tried again
                 self._error = str(error) or type(error).__name__
+
+
+def _is_span(value: object) -> bool:
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(isinstance(hour, int | float) and 0 <= hour <= 24 for hour in value)
+    )

@@ -15,6 +15,9 @@ BYTES = "application/octet-stream"
 JSON = "application/json"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
+_FAITHFUL: dict[str, dict[str, Any]] = {"JPEG": {"quality": "keep"}, "WEBP": {"lossless": True}}
+"""How formats that lose something each time that they are encoded lose the least."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -60,8 +63,15 @@ def _image(value: Any) -> tuple[bytes, str] | None:
     if not any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(value).__mro__):
         return None
     name = value.format or "PNG"
+    options = _FAITHFUL.get(name, {}) | {"save_all": getattr(value, "is_animated", False)}
     buffer = io.BytesIO()
-    value.save(buffer, format=name)
+    try:
+        value.save(buffer, format=name, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidRequestError(
+            f"content is an image of mode {value.mode!r}, which cannot be written as {name}: "
+            "convert it first, such as with image.convert('RGB')"
+        ) from error
     media_type = value.get_format_mimetype() if hasattr(value, "get_format_mimetype") else None
     return buffer.getvalue(), media_type or f"image/{name.lower()}"
 

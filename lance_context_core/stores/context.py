@@ -87,6 +87,10 @@ class AsyncContext:
         """
         from lance_context_core.store import AsyncContextStore  # it hands out contexts itself
 
+        if embedding_dim is not None and not (type(embedding_dim) is int and embedding_dim > 0):
+            raise InvalidRequestError(
+                f"embedding_dim={embedding_dim!r}: give the length of the vectors, 1 or more"
+            )
         schedule = CompactionSchedule(
             interval_secs=compaction_interval_secs,
             min_fragments=compaction_min_fragments,

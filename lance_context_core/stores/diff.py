@@ -24,7 +24,7 @@ async def diff(before: Table, after: Table, where: str | None) -> Diff:
     both = old.join(new, keys=KEY, right_suffix="_new", join_type="full outer")
     is_gone, is_new = pc.is_null(both["_rowid_new"]), pc.is_null(both["_rowid"])
     differs = pc.fill_null(pc.not_equal(both["revision"], both["revision_new"]), fill_value=False)
-    changed = both.filter(differs)
+    changed = both.filter(differs).sort_by("_rowid_new")
     pairs = zip(
         await _read(before, changed, "_rowid"),
         await _read(after, changed, "_rowid_new"),

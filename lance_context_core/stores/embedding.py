@@ -61,9 +61,14 @@ async def embedded(
 def as_vector(value: Any, where: str) -> np.ndarray:
     """`value` as a vector of finite 32-bit floats; raises InvalidRequestError for anything else."""
     try:
-        vector = np.asarray(value, dtype=np.float32)
+        given = np.asarray(value)
+        is_numeric = given.dtype.kind in "fiuO"  # texts and booleans would become numbers, too
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            vector = given.astype(np.float32, copy=False) if is_numeric else given
     except (TypeError, ValueError) as error:
         raise InvalidRequestError(f"{where} must be a sequence of numbers: {error}") from error
+    if not is_numeric:
+        raise InvalidRequestError(f"{where} must be a sequence of numbers, not of {given.dtype}")
     if vector.ndim != 1 or len(vector) == 0:
         raise InvalidRequestError(
             f"{where} must be one non-empty row of numbers, not of shape {vector.shape}"

@@ -5,7 +5,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, TypedDict
 
-from lance_context_core._json import check_name
+from lance_context_core._json import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Relationship, SearchHit
@@ -139,7 +139,7 @@ def draft_of(given: Mapping[str, Any], where: str, now: datetime) -> Draft:
             "parts": content.parts,
         }
     )
-    if record.external_id is not None:
+    if record.external_id:
         return Draft(record=record, identity=("external_id", record.external_id))
     return Draft(record=record, identity=("id", record.id) if given.get("id") else None)
 
@@ -162,13 +162,10 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidRequestError(
                 f"bot_id={agent!r} and agent_id={values['agent_id']!r} are two names of one thing"
             )
-    if "relationships" in values:
-        values["relationships"] = relationships_of(values["relationships"])
-    for name in ("tags", "source_ids"):
-        if isinstance(values.get(name), str):
-            raise InvalidRequestError(f"{name}={values[name]!r} is one text: pass a list")
-        if name in values:
-            values[name] = tuple(values[name])
+    for name in values.keys() & {"relationships", "tags", "source_ids"}:
+        if isinstance(values[name], str | Mapping) or not isinstance(values[name], Iterable):
+            raise InvalidRequestError(f"{name}={shown(values[name])} is no list: pass one")
+        values[name] = (relationships_of if name == "relationships" else tuple)(values[name])
     for name in ("created_at", "expires_at", "retired_at"):
         if isinstance(values.get(name), str):
             values[name] = _moment(values[name], name)

@@ -108,18 +108,20 @@ class Records:
 
         A record that the view has already, by the identity that the caller chose, is left as it
         is: a repeated write changes nothing. Unless `keep_existing`, one with another content
-        raises AlreadyExistsError before anything is written. Identities hold `within` the columns
-        named there, such as one session.
+        raises AlreadyExistsError before anything is written; only if another writer takes the
+        identity at the same moment, the rest of the call may be written. Identities hold `within`
+        the columns named there, such as one session.
         """
         within = within or {}
         drafts = self._prepared(drafts)
-        existing = await self._existing(drafts, within)
+        existing, expired = await self._repeated(drafts, within, keep_existing=keep_existing)
         new = [draft for draft in drafts if draft.identity not in existing]
-        if not keep_existing:
-            for draft in drafts:
-                if draft.identity in existing:
-                    _refuse_other_content(draft, existing[draft.identity])
-        version = await self._write_new(new, within) if new else await self.table.version()
+        n_added, version = (
+            await self._write_new(new, within, expired) if new else (0, await self.table.version())
+        )
+        if n_added < len(new):
+            # Another writer took some of the identities meanwhile: what it wrote is there.
+            existing, _ = await self._repeated(drafts, within, keep_existing=keep_existing)
         ids = tuple(
             existing[draft.identity]["id"] if draft.identity in existing else draft.record.id
             for draft in drafts
@@ -133,7 +135,7 @@ class Records:
         became of each, and the version that is current afterwards.
         """
         drafts = self._prepared(drafts)
-        existing = await self._existing(drafts, {}, full=True)
+        existing, expired = await self._existing(drafts, {}, full=True)
         replaced = [existing.get(draft.identity) for draft in drafts]
         records = [
             draft.record
@@ -149,6 +151,7 @@ class Records:
         for row, old in zip(rows, replaced, strict=True):
             if old is not None:
                 row["previous_key"] = old["previous_key"]
+        await self._clear(expired)
         _, version = await self.table.upsert(rows)
         self._remember(rows)
         results = [
@@ -187,10 +190,10 @@ class Records:
         embeddings = self.resources.embeddings
         if embeddings is None:
             raise InvalidRequestError("there is no embedder: open the store with embedder=")
-        done, seen = 0, -1
+        done, first = 0, 0
         while limit is None or done < limit:
             batch = 1000 if limit is None else min(1000, limit - done)
-            pending = [*self._walls(), "search_text IS NOT NULL", f"_rowid > {seen}"]
+            pending = [*self._walls(), "search_text IS NOT NULL", f"_rowid >= {first}"]
             if VECTOR in (await self.table.schema()).names:
                 pending.append(f"{VECTOR} IS NULL")
             columns = [*_ALL_COLUMNS, VECTOR]
@@ -199,7 +202,7 @@ class Records:
             ).to_pylist()
             if not rows:
                 break
-            seen = rows[-1]["_rowid"]
+            first = rows[-1]["_rowid"] + 1
             embedded = await self._embedded([from_row(row) for row in rows], even_if_deferred=True)
             ready = [
                 self._successor(row, record)
@@ -287,13 +290,26 @@ class Records:
             refuse_duplicates(chosen, column)
         return prepared
 
+    async def _repeated(
+        self, drafts: Sequence[Draft], within: Mapping[str, str | None], *, keep_existing: bool
+    ) -> tuple[dict[Any, dict[str, Any]], list[str]]:
+        """As `_existing`; raises for a draft with another content, unless that is to be kept."""
+        existing, expired = await self._existing(drafts, within)
+        for draft in [] if keep_existing else drafts:
+            if draft.identity in existing:
+                _refuse_other_content(draft, existing[draft.identity])
+        return existing, expired
+
     async def _existing(
         self, drafts: Sequence[Draft], within: Mapping[str, str | None], *, full: bool = False
-    ) -> dict[Any, dict[str, Any]]:
-        """The rows that the view has already, by identity; expired ones are cleared away first."""
+    ) -> tuple[dict[Any, dict[str, Any]], list[str]]:
+        """The rows that the view has already, by identity; and the keys of expired ones.
+
+        An expired record makes way: it is to be cleared away before one of its identity is written.
+        """
         identities = [draft.identity for draft in drafts if draft.identity]
         if not identities:
-            return {}
+            return {}, []
         named = [
             sql.in_list(column, [value for kind, value in identities if kind == column])
             for column in ("id", "external_id")
@@ -305,31 +321,39 @@ class Records:
         rows = (await self.table.select(mine, columns=columns)).to_pylist()
         now = self._now()
         expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
-        if expired:
-            gone = f"expires_at <= {sql.timestamp(now)}"
-            await self.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
         wanted = set(identities)
-        return {
+        existing = {
             (column, row[column]): row
             for row in rows
             if row[KEY] not in expired
             for column in ("id", "external_id")
             if (column, row[column]) in wanted
         }
+        return existing, expired
 
-    async def _write_new(self, drafts: Sequence[Draft], within: Mapping[str, str | None]) -> int:
+    async def _clear(self, expired: Sequence[str]) -> None:
+        """Remove the records with these keys, as far as they are still expired."""
+        if expired:
+            gone = f"expires_at <= {sql.timestamp(self._now())}"
+            await self.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+
+    async def _write_new(
+        self, drafts: Sequence[Draft], within: Mapping[str, str | None], expired: Sequence[str]
+    ) -> tuple[int, int]:
+        """Write what is believed to be new; returns how many were, and the current version."""
         keys = [self._key(draft, within) for draft in drafts]
         rows = await self._rows([draft.record for draft in drafts], keys)
+        await self._clear(expired)
         if any(draft.identity for draft in drafts):
-            _, version = await self.table.insert_absent(rows)
+            written = await self.table.insert_absent(rows)
         else:
-            version = await self.table.append(rows)
+            written = len(rows), await self.table.append(rows)
         self._remember(rows)
-        return version
+        return written
 
     def _key(self, draft: Draft, within: Mapping[str, str | None]) -> str:
         column, value = draft.identity or ("id", draft.record.id)
-        inside = [f"{name}={part}" for name, part in within.items()]
+        inside = [name if part is None else f"{name}={part}" for name, part in within.items()]
         return key_of(self.scope, self.context, *inside, column, value)
 
     async def _rows(
@@ -358,7 +382,7 @@ class Records:
         self, records: Sequence[ContextRecord], *, even_if_deferred: bool = False
     ) -> list[ContextRecord]:
         """The records with their vectors, as far as they are given or can be made."""
-        vectors = await embedded(
+        vectors: list[Any] = await embedded(
             self.table,
             self.resources,
             given=[record.embedding for record in records],
@@ -378,9 +402,10 @@ class Records:
 
     async def _tails(self, records: Sequence[ContextRecord]) -> dict[Session | None, str]:
         """The key of the last record of each session that the records belong to."""
-        sessions = {self._session(record) for record in records} - {None}
-        tails = {one: key for one in sessions if one and (key := self.resources.tails.get(one))}
-        unknown = {one[-1] for one in sessions if one and one not in tails}
+        sessions = {session for record in records if (session := self._session(record))}
+        known = {session: self.resources.tails.get(session) for session in sessions}
+        tails: dict[Session | None, str] = {one: key for one, key in known.items() if key}
+        unknown = {session[-1] for session in sessions if session not in tails}
         if unknown:
             inside = sql.all_of([*self._walls(), sql.in_list("session_id", sorted(unknown))])
             columns = [KEY, "tenant", "agent_id", "session_id"]
@@ -388,7 +413,7 @@ class Records:
                 one = (self.context, row["tenant"], row["agent_id"], row["session_id"])
                 if one in sessions and self.resources.tails.get(one) is None:
                     tails[one] = row[KEY]
-        return dict(tails)
+        return tails
 
     def _remember(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC
 from typing import Any
 
@@ -18,6 +18,7 @@ from lance_context_core._json import (
     check_time,
     dumps,
     loads,
+    shown,
 )
 from lance_context_core.engine.schema import KEY, RECORDS, VECTOR
 from lance_context_core.errors import InvalidRequestError
@@ -79,6 +80,10 @@ def checked(record: ContextRecord, where: str) -> ContextRecord:
         plain[name] = None if value is None else check_time(value, f"{where}{name}")
     if record.text is not None:
         plain["text"] = check_text(record.text, f"{where}text")
+    if record.payload_size is not None and not _is_size(record.payload_size):
+        raise InvalidRequestError(
+            f"{where}payload_size is {shown(record.payload_size)}: give a number of bytes"
+        )
     plain["metadata"] = check_json_object(record.metadata, f"{where}metadata")
     if record.state_metadata is not None:
         plain["state_metadata"] = check_json_object(record.state_metadata, f"{where}state_metadata")
@@ -139,15 +144,19 @@ def edges_of(relationship: Relationship) -> tuple[str, str]:
 
 def edge(target_id: str, relation: str | None) -> str:
     """The form in which `edges` holds a target, of any relation or of one."""
-    return target_id if relation is None else dumps([relation, target_id])
+    # No name holds a NUL, so that no target can be taken for another one and its relation.
+    return target_id if relation is None else f"{relation}\0{target_id}"
 
 
 def relationships_of(
     values: Iterable[Mapping[str, Any] | Relationship],
 ) -> tuple[Relationship, ...]:
-    """Relationships from mappings with `target_id`, `relation` and, optionally, `weight`."""
+    """Relationships from mappings with `target_id`, `relation` and, optionally, `weight`.
+
+    Raises InvalidRequestError for what is none, or has a weight outside [0, 1].
+    """
     return tuple(
-        value if isinstance(value, Relationship) else _relationship(value, index)
+        _relationship(asdict(value) if isinstance(value, Relationship) else value, index)
         for index, value in enumerate(values)
     )
 
@@ -159,6 +168,10 @@ def refuse_duplicates(ids: Sequence[str], what: str) -> None:
         if one in seen:
             raise InvalidRequestError(f"{what}={one!r} stands twice in one call: give each once")
         seen.add(one)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _floats(vector: Any) -> tuple[float, ...] | None:
@@ -175,8 +188,12 @@ def _relationship(value: Any, index: int) -> Relationship:
             "there are target_id, relation and weight"
         )
     weight = value.get("weight")
-    if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float)):
-        raise InvalidRequestError(f"{where}['weight'] is {weight!r}: give a number or leave it out")
+    if weight is not None and (
+        isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1
+    ):
+        raise InvalidRequestError(
+            f"{where}['weight'] is {shown(weight)}: give a number from 0 to 1, or leave it out"
+        )
     return Relationship(
         target_id=check_name(value.get("target_id"), f"{where}['target_id']"),
         relation=check_name(value.get("relation"), f"{where}['relation']"),

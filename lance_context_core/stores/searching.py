@@ -262,12 +262,11 @@ async def _reranked(
     """The reranker's scores by key. It may be a model: it runs off the event loop."""
     query = question.text or ""
     if question.mode == "hybrid":
-        work = (reranker.rerank_hybrid, query, vector, text)
+        ranked = await asyncio.to_thread(reranker.rerank_hybrid, query, vector, text)
     elif question.mode == "vector":
-        work = (reranker.rerank_vector, query, vector)
+        ranked = await asyncio.to_thread(reranker.rerank_vector, query, vector)
     else:
-        work = (reranker.rerank_fts, query, text)
-    ranked = await asyncio.to_thread(*work)
+        ranked = await asyncio.to_thread(reranker.rerank_fts, query, text)
     keys = {row["_rowid"]: key for key, row in by_key.items()}
     found = zip(_column(ranked, "_rowid"), _column(ranked, "_relevance_score"), strict=True)
     scores = {keys[row_id]: float(score) for row_id, score in found}

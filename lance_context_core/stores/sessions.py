@@ -20,6 +20,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.records import Session
+from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records import Records, check_span
 from lance_context_core.stores.rows import key_of, new_id, new_revision
 
@@ -186,18 +187,16 @@ def _session(
             "created_at": activity["created_at_min"],
             "updated_at": activity["updated_at_max"],
             "status": "active",
-            **{part: activity[f"{part}_max"] for part in ("tenant", "user_id", "agent_id")},
         }
     return Session(
         id=session_id,
         title=row.get("title"),
         status=row["status"],
-        tenant=row.get("tenant"),
-        user_id=row.get("user_id"),
-        agent_id=row.get("agent_id"),
-        created_at=row["created_at"],
+        created_at=min(row["created_at"], activity.get("created_at_min") or row["created_at"]),
         updated_at=max(row["updated_at"], activity.get("updated_at_max") or row["updated_at"]),
         ended_at=row.get("ended_at"),
         metadata=loads(row["metadata"], "metadata") if row.get("metadata") else {},
         n_messages=activity.get("updated_at_count", 0),
+        # A description made outside every scope knows less than the messages do.
+        **{part: row.get(part) or activity.get(f"{part}_max") for part in SCOPE_PARTS},
     )

@@ -175,7 +175,13 @@ class AsyncVectors:
     def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
         walls = [sql.equals(part, value) for part, value in self._scope.parts().items()]
         parsed = parse(filter, columns=DOCUMENT_FIELDS)
-        return sql.all_of([*walls, *conditions, *([sql.compile(parsed, columns=DOCUMENT_FIELDS)] if parsed else [])])
+        return sql.all_of(
+            [
+                *walls,
+                *conditions,
+                *([sql.compile(parsed, columns=DOCUMENT_FIELDS)] if parsed else []),
+            ]
+        )
 
     def _prepared(self, documents: Sequence[Document]) -> builtins.list[Document]:
         prepared = []
@@ -214,7 +220,9 @@ class AsyncVectors:
             self._table,
             self._resources,
             given=[document.embedding for document in documents],
-            texts=[document.text if (document.text or "").strip() else None for document in documents],
+            texts=[
+                document.text if (document.text or "").strip() else None for document in documents
+            ],
         )
         now = self._resources.clock.now()
         rows = []

@@ -7,13 +7,13 @@ import sys
 import textwrap
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
-from lance_context_core._bridge import bridge
+from lance_context_core._bridge import Bridge, bridge
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -376,6 +376,15 @@ def test_a_closed_store_says_so(store, ask):
         ask(store)
 
 
+def test_the_past_of_a_closed_store_is_closed_too(store):
+    store.context().add("user", "x")
+    past = store.checkout(store.version())
+    assert past.context().entries() == 1
+    store.close()
+    with pytest.raises(StoreClosedError, match="open it again"):
+        past.context().entries()
+
+
 def test_closing_twice_is_no_error(store):
     store.close()
     store.close()
@@ -429,6 +438,20 @@ def test_background_compaction_runs_until_the_context_is_closed(tmp_path):
     wait_until(lambda: tasks_of_the_bridge() <= before)
 
 
+# The loop behind the blocking calls
+
+
+def test_a_stopped_bridge_cancels_what_runs_and_starts_again_when_it_is_needed():
+    own = Bridge()
+    running = own.spawn(asyncio.sleep(60))
+    own.stop()
+    with pytest.raises(CancelledError):
+        running.result(timeout=10)
+    assert own.run(asyncio.sleep(0, "again")) == "again"
+    own.stop()
+    own.stop()
+
+
 # Exits and forks, in interpreters of their own
 
 
@@ -460,6 +483,23 @@ def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
     assert run(script, "-W", "error") == "1 5\n"
 
 
+def test_an_exit_ends_background_work_in_good_order():
+    script = """
+        import asyncio
+        from lance_context_core._bridge import bridge
+
+        async def work():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                print("ended")
+
+        bridge.spawn(work())
+        bridge.run(asyncio.sleep(0))
+    """
+    assert run(script, "-W", "error") == "ended\n"
+
+
 def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     script = """
         import asyncio, signal, threading
@@ -468,6 +508,7 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
         cancelled = threading.Event()
 
         async def work():
+            await asyncio.sleep(0.5)  # until the main thread waits
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             try:
                 await asyncio.sleep(60)
@@ -482,16 +523,16 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     assert run(script, "-W", "error") == "interrupted True\n"
 
 
-def test_a_forked_child_is_told_to_open_the_store_anew(tmp_path):
+def test_a_forked_child_is_refused_instead_of_crashing_in_the_engine(tmp_path):
     # Not with warnings as errors: Python 3.12 warns of forks in a process with threads.
     script = f"""
-        import os
+        import os, signal
         from lance_context_core.errors import StoreClosedError
         from lance_context_core.messages import Message
         from lance_context_core.sync import ContextStore
 
         store = ContextStore.open({str(tmp_path / "store")!r})
-        history, past = store.history, None
+        history = store.history
         history.append("ada", Message.user("hello"), session_id="s")
         past = store.checkout(store.version())
         past.context().entries()
@@ -509,6 +550,7 @@ def test_a_forked_child_is_told_to_open_the_store_anew(tmp_path):
             yield refusal(lambda: past.context().entries())
 
         if (child := os.fork()) == 0:
+            signal.alarm(30)  # a child that hangs would outlive the test
             print(*refusals(), flush=True)
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from random import Random
 
 import pytest
-
 from core.conformance.back_door import BackDoor
 from core.conformance.hostile import NAMES, NO_NAMES
+
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -106,8 +107,8 @@ async def test_a_tag_shows_every_table_as_it_was_even_between_versions(store):
         await store.vectors("c").upsert([Document(id="late", text=f"late {step}")])
         await store.vectors(f"new{step}").add([Document(id="a", text="a")])
         await store.sessions.update("s0", title=f"late {step}")
-        await store.tag(f"step {step}" if step % 2 else f"step-{step}")
-        seen[f"step {step}" if step % 2 else f"step-{step}"] = await dump(store)
+        await store.tag(f"step-{step}")
+        seen[f"step-{step}"] = await dump(store)
     await store.history.clear("a", session_id="s")
     for tag, expected in seen.items():
         assert await dump(await store.checkout(tag)) == expected
@@ -116,7 +117,7 @@ async def test_a_tag_shows_every_table_as_it_was_even_between_versions(store):
 async def test_a_moment_shows_what_was_newest_then(store):
     await written(store, 3)
     versions = await store.versions()
-    for earlier, later in zip(versions, versions[1:], strict=False):
+    for earlier, later in pairwise(versions):
         for moment, expected in (
             (earlier.created_at, earlier),
             (later.created_at - timedelta(microseconds=1), earlier),
@@ -333,12 +334,12 @@ async def test_any_name_is_a_tag_or_is_refused_for_what_it_is(store):
     await write(store, 0)
     version = await store.version()
     taken = {}
-    for name in [*NAMES, *NO_NAMES, "", "a/b/c", "a..b", ".hidden", "a.lock", "x" * 250]:
+    for name in [*NAMES, *NO_NAMES, "", "a/b/c", "a..b", ".hidden", "a.", "a.lock", "x" * 200]:
         try:
             taken[name] = await store.tag(name)
         except InvalidRequestError as refusal:
-            assert "name" in str(refusal)
-    assert {"a", "a.b", "0", "-1"} <= taken.keys()
+            assert "name" in str(refusal)  # noqa: PT017 - it may as well be taken
+    assert {"a", "A", "a.b", "0", "-1", "_", "x" * 200} <= taken.keys()
     assert taken == dict.fromkeys(taken, version)
     assert await store.tags() == taken
     for name in taken:
@@ -440,7 +441,7 @@ async def test_a_scope_refuses_what_concerns_the_whole_store(store, action):
             "tag": lambda: scope.tag("new"),  # noqa: B023
             "tag an earlier version": lambda: scope.tag("new", version=1),  # noqa: B023
             "delete_tag": lambda: scope.delete_tag("then"),  # noqa: B023
-            "maintain": lambda: scope.maintain(),  # noqa: B023
+            "maintain": scope.maintain,
         }[action]
         with pytest.raises(InvalidRequestError, match="scope"):
             await call()

@@ -1,0 +1,86 @@
+"""The command: run the figures, print the page, and keep it if it is whole."""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import CalledProcessError
+
+from benchmarks.bench import Bench
+from benchmarks.corpus import QUERIES
+from benchmarks.environments import PINS, python_of
+from benchmarks.registry import Figure, Row, all_figures
+from benchmarks.report import page
+
+_PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+_ROWS = 100_000
+_REPEATS = 60
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run what `arguments` ask for."""
+    figures = {figure.name: figure for figure in all_figures()}
+    options = _parser(list(figures)).parse_args(arguments)
+    for peer in PINS:
+        print(f"environment of {peer}", file=sys.stderr)
+        try:
+            python_of(peer)
+        except CalledProcessError as error:
+            print(f"not installed: status {error.returncode}", file=sys.stderr)
+    chosen = options.only or list(figures)
+    before = os.getloadavg()[0]
+    results: dict[str, tuple[Figure, list[Row]]] = {}
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+        bench = Bench(
+            folder=Path(folder),
+            rows=options.rows,
+            repeats=options.repeats,
+            conversations=options.conversations,
+        )
+        try:
+            for name in chosen:
+                print(f"figure {name}", file=sys.stderr)
+                results[name] = (figures[name], figures[name].measure(bench))
+        finally:
+            bench.close()
+    load = f"{before:.1f} when it began, {os.getloadavg()[0]:.1f} when it ended"
+    text = page(results, command=_command(options), load=load)
+    print(text)
+    output = options.output or (_PAGE if not options.only and options.conversations else None)
+    if output:
+        output.write_text(text, encoding="utf-8")
+    else:
+        print("not kept: it is not a whole run (see --output)", file=sys.stderr)
+
+
+def _parser(names: list[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=names, help="run these figures alone")
+    parser.add_argument("--rows", type=int, default=_ROWS, help="records a store holds")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        choices=range(2, QUERIES + 1),
+        metavar="N",
+        default=_REPEATS,
+        help=f"queries a figure, 2 to {QUERIES}",
+    )
+    parser.add_argument("--conversations", type=Path, help="a folder of conversations in JSON")
+    parser.add_argument("--output", type=Path, help="where to keep the page")
+    return parser
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that does the same; folders of this machine are not named."""
+    words = ["python", "-m", "benchmarks"]
+    words += ["--only", *options.only] if options.only else []
+    words += ["--rows", str(options.rows)] if options.rows != _ROWS else []
+    words += ["--repeats", str(options.repeats)] if options.repeats != _REPEATS else []
+    words += ["--conversations", "DIR"] if options.conversations else []
+    return shlex.join(words)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,82 @@
+"""The report of a run, as the Markdown page that is printed and kept."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+
+from benchmarks.bench import SIDES
+from benchmarks.environments import PINS
+from benchmarks.registry import Figure, Row
+
+_HEAD = "\n".join(
+    (
+        f"| work | unit | {' | '.join(SIDES)} | judged | target | met |",
+        f"|---|---|{'---:|' * len(SIDES)}---:|---|---|",
+    )
+)
+
+_HOW = (
+    "Each side runs in a process of its own and times the call alone; the sides are asked in turn, "
+    "so that all meet the same load. Times are medians. `judged` is what the target bounds: the "
+    "ratio to LanceDB where times are compared, unless the row says otherwise. Trust the ratios of "
+    "one run, not times across machines. Records are made up, the same for every side and run."
+)
+
+
+def page(results: Mapping[str, tuple[Figure, Sequence[Row]]], *, command: str, load: str) -> str:
+    """The whole page; `load` says how busy the machine was."""
+    parts = [
+        "# Benchmarks",
+        _HOW,
+        "Run it again from the root of the repository:",
+        f"```sh\n{command}\n```",
+        _machine(load),
+        *[_section(figure, rows) for figure, rows in results.values()],
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(figure: Figure, rows: Sequence[Row]) -> str:
+    lines = [f"## {figure.title}", "", _HEAD, *[_line(row) for row in rows]]
+    notes = [note for row in rows for note in row.notes]
+    if notes:
+        lines += ["", *[f"- {note}" for note in dict.fromkeys(notes)]]
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    values = [f"{row.values[name]:.3g}" if name in row.values else "-" for name in SIDES]
+    judged = "-" if row.judged is None else f"{row.judged:.3g}"
+    target = "-" if row.target is None else str(row.target)
+    met = "-"
+    if row.target is not None:
+        met = "not measured" if row.judged is None else _verdict(row.target.met_by(row.judged))
+    return "| " + " | ".join([row.what, row.unit, *values, judged, target, met]) + " |"
+
+
+def _verdict(met: bool) -> str:  # noqa: FBT001 - the only thing it is about
+    return "yes" if met else "**no**"
+
+
+def _machine(load: str) -> str:
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    facts = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} cores, {pages * size / 2**30:.0f} GiB of memory, "
+        f"{platform.system()} {platform.machine()}",
+        "load": load,
+        "Python": platform.python_version(),
+        "store": f"lance-context-core {_version('lance-context-core')} on lancedb "
+        f"{_version('lancedb')}, pyarrow {_version('pyarrow')}",
+        "peers": ", ".join(pin for pins in PINS.values() for pin in pins),
+    }
+    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,129 @@
+"""LanceDB by hand: one table, one index of each kind, one query for each work."""
+
+import asyncio
+from typing import Any
+
+import lancedb
+import pyarrow as pa
+from lancedb.index import FTS, BTree, IvfFlat
+from pyarrow import feather
+
+from benchmarks.sides.protocol import serve, timed_async
+
+_COLUMNS = ["id", "external_id", "session_id", "text"]
+_RUNNER = asyncio.Runner()
+_TABLES: dict[str, Any] = {}
+_INDEX = IvfFlat(distance_type="cosine", num_partitions=1)
+_WORDS = FTS(base_tokenizer="icu", remove_stop_words=False, stem=True)
+
+
+def load(*, uri: str, corpus: str, rows: int) -> str:
+    """Store the first `rows` records and index them; returns what the vectors' index is."""
+    table = feather.read_table(corpus).slice(0, rows)
+    ids = pa.array([f"r{number}" for number in range(rows)])
+
+    async def run() -> str:
+        database = await lancedb.connect_async(uri)
+        made = await database.create_table("records", table.append_column("id", ids))
+        for column in ("id", "external_id", "session_id"):
+            await made.create_index(column, config=BTree())
+        await made.create_index("text", config=_WORDS)
+        await made.create_index("vector", config=_INDEX)
+        _TABLES["records"] = made
+        return "IVF_FLAT, one partition"
+
+    return _RUNNER.run(run())
+
+
+def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+    """The nearest records."""
+    del text
+
+    async def run() -> dict[str, Any]:
+        query = _nearest("records", vector).select([*_COLUMNS, "_distance"]).limit(limit)
+        seconds, found = await timed_async(query.to_list())
+        return {"seconds": seconds, "ids": [row["external_id"] for row in found]}
+
+    return _RUNNER.run(run())
+
+
+def channels(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+    """The two queries that a hybrid search consists of, one after the other."""
+
+    async def run() -> dict[str, Any]:
+        near = _nearest("records", vector).select([*_COLUMNS, "_distance"]).limit(limit)
+        words = _matching("records", text).select([*_COLUMNS, "_score"]).limit(limit)
+        by_vector, _ = await timed_async(near.to_list())
+        by_text, _ = await timed_async(words.to_list())
+        return {"seconds": by_vector + by_text}
+
+    return _RUNNER.run(run())
+
+
+def get(*, by: str, value: str) -> dict[str, Any]:
+    """One record by its `id` or `external_id`."""
+
+    async def run() -> dict[str, Any]:
+        query = _TABLES["records"].query().where(f"{by} = '{value}'").select(_COLUMNS).limit(1)
+        seconds, found = await timed_async(query.to_list())
+        return {"seconds": seconds, "found": len(found)}
+
+    return _RUNNER.run(run())
+
+
+def last(*, session: str, limit: int) -> dict[str, Any]:
+    """The last messages of a session."""
+
+    async def run() -> dict[str, Any]:
+        table = _TABLES["records"]
+        query = table.query().where(f"session_id = '{session}'").select(_COLUMNS).with_row_id()
+        seconds, found = await timed_async(query.to_list())
+        kept = sorted(found, key=lambda row: int(row["_rowid"]))[-limit:]
+        return {"seconds": seconds, "found": len(kept)}
+
+    return _RUNNER.run(run())
+
+
+def conversation(*, uri: str, name: str, texts: str) -> None:
+    """Store a conversation's turns, given as a feather file of id, text and vector."""
+
+    async def run() -> None:
+        database = await lancedb.connect_async(uri)
+        made = await database.create_table(name, feather.read_table(texts))
+        await made.create_index("text", config=_WORDS)
+        _TABLES[name] = made
+
+    _RUNNER.run(run())
+
+
+def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str]:
+    """The turns that the engine's hybrid search finds, with its default fusion."""
+
+    async def run() -> list[str]:
+        near = _nearest(name, vector).nearest_to_text(text, columns="text")
+        found = await near.limit(limit).to_list()
+        return [row["id"] for row in found]
+
+    return _RUNNER.run(run())
+
+
+def _nearest(table: str, vector: list[float]) -> Any:
+    return _TABLES[table].query().nearest_to(vector).distance_type("cosine")
+
+
+def _matching(table: str, text: str) -> Any:
+    return _TABLES[table].query().nearest_to_text(text, columns="text")
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "load": load,
+            "vector": vector,
+            "hybrid": channels,
+            "get": get,
+            "last": last,
+            "conversation": conversation,
+            "recall": recall,
+        }
+    )

@@ -1,0 +1,141 @@
+"""The store of this project, through its asynchronous face."""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+from pyarrow import feather
+
+from benchmarks.sides.protocol import serve, timed_async
+from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+
+_AGENT = "bench"
+_BATCH = 10_000
+_RUNNER = asyncio.Runner()
+_STORES: dict[str, AsyncContextStore] = {}
+_IDS: list[str] = []
+"""Of the records, in order: a record that is given an external id is given its id by the store."""
+
+
+def load(*, uri: str, corpus: str, rows: int) -> str:
+    """Store the first `rows` records and let the store maintain itself; returns its indexes."""
+    table = feather.read_table(corpus).slice(0, rows)
+
+    async def run() -> str:
+        store = await AsyncContextStore.open(uri)
+        for start in range(0, rows, _BATCH):
+            added = await store.context("default").add_many(
+                {
+                    "role": "user",
+                    "content": row["text"],
+                    "embedding": row["vector"],
+                    "external_id": row["external_id"],
+                    "session_id": row["session_id"],
+                    "agent_id": _AGENT,
+                }
+                for row in table.slice(start, _BATCH).to_pylist()
+            )
+            _IDS.extend(added.ids)
+        built = [name for done in await store.maintain() for name in done.indexes_built]
+        _STORES["records"] = store
+        return f"maintain() built {', '.join(built) or 'no index'}"
+
+    return _RUNNER.run(run())
+
+
+def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+    """The nearest records."""
+    del text
+
+    async def run() -> dict[str, Any]:
+        context = _STORES["records"].context("default")
+        work = context.search(vector, limit=limit, include_embedding=False)
+        seconds, found = await timed_async(work)
+        return {"seconds": seconds, "ids": [row["external_id"] for row in found]}
+
+    return _RUNNER.run(run())
+
+
+def hybrid(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+    """Vectors and words, fused by the store."""
+
+    async def run() -> dict[str, Any]:
+        context = _STORES["records"].context("default")
+        work = context.retrieve(text=text, vector=vector, limit=limit, include_embedding=False)
+        seconds, found = await timed_async(work)
+        return {"seconds": seconds, "found": len(found)}
+
+    return _RUNNER.run(run())
+
+
+def get(*, by: str, value: str) -> dict[str, Any]:
+    """One record by its `external_id`, or by the id of the record that peers call `r` and a number."""
+
+    async def run() -> dict[str, Any]:
+        context = _STORES["records"].context("default")
+        given = {"id": _IDS[int(value[1:])]} if by == "id" else {"external_id": value}
+        seconds, found = await timed_async(context.get(**given))
+        return {"seconds": seconds, "found": int(found is not None)}
+
+    return _RUNNER.run(run())
+
+
+def last(*, session: str, limit: int) -> dict[str, Any]:
+    """The last messages of a session."""
+
+    async def run() -> dict[str, Any]:
+        history = _STORES["records"].history
+        work = history.get_messages(_AGENT, session_id=session, last=limit)
+        seconds, found = await timed_async(work)
+        return {"seconds": seconds, "found": len(found)}
+
+    return _RUNNER.run(run())
+
+
+def conversation(*, uri: str, name: str, turns: list[dict[str, Any]]) -> None:
+    """Store a conversation, session by session, embedded by the local embedder."""
+
+    async def run() -> None:
+        store = await AsyncContextStore.open(f"{uri}-{name}", embedder="local")
+        for session in sorted({turn["session"] for turn in turns}):
+            messages = [_message(turn) for turn in turns if turn["session"] == session]
+            await store.history.append_many(_AGENT, messages, session_id=f"s{session}")
+        _STORES[name] = store
+
+    _RUNNER.run(run())
+
+
+def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str]:
+    """The turns that the store finds with its defaults."""
+    del vector
+
+    async def run() -> list[str]:
+        found = await _STORES[name].history.search(text, agent_id=_AGENT, limit=limit)
+        return [hit.record.id for hit in found]
+
+    return _RUNNER.run(run())
+
+
+def _message(turn: dict[str, Any]) -> Message:
+    caption = turn["image_caption"]
+    shown = [ImagePart(url="image:unseen", caption=caption)] if caption else []
+    return Message.user(
+        [TextPart(text=turn["text"]), *shown],
+        id=turn["id"],
+        name=turn["speaker"],
+        created_at=datetime.fromisoformat(turn["session_time"]),
+    )
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "load": load,
+            "vector": vector,
+            "hybrid": hybrid,
+            "get": get,
+            "last": last,
+            "conversation": conversation,
+            "recall": recall,
+        }
+    )

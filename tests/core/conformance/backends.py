@@ -1,0 +1,80 @@
+"""Where a store may be kept: a directory, the memory of the process, and an S3 server."""
+
+import itertools
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lance_context_core.store import AsyncContextStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """One place for one store."""
+
+    uri: str
+    storage_options: Mapping[str, str] | None = None
+
+    def open(self, **options: Any) -> AsyncContextStore:
+        """A store there; another call opens the same one again, unless it is in memory."""
+        return AsyncContextStore.opened(self.uri, storage_options=self.storage_options, **options)
+
+
+def local(directory: Path) -> Backend:
+    return Backend(uri=str(directory))
+
+
+def memory() -> Backend:
+    return Backend(uri="memory://")
+
+
+class S3Server:
+    """moto's S3 server in a process of its own, at a free port of this machine, with one bucket."""
+
+    BUCKET = "conformance"
+
+    _PROGRAM = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", self._PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        # It says its port when it answers, and ends when its input does: even if we are killed.
+        self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        self._prefixes = itertools.count()
+        url = f"{self.endpoint}/{self.BUCKET}"
+        bucket = urllib.request.Request(url, data=b"", method="PUT")  # noqa: S310 - our own
+        with urllib.request.urlopen(bucket):  # noqa: S310
+            return self
+
+    def __exit__(self, *_):
+        with self._process as process:
+            process.terminate()
+
+    def backend(self) -> Backend:
+        """A place that nobody else has."""
+        return Backend(
+            uri=f"s3://{self.BUCKET}/store-{next(self._prefixes)}",
+            storage_options={
+                "aws_endpoint": self.endpoint,
+                "aws_region": "us-east-1",
+                "aws_access_key_id": "test",
+                "aws_secret_access_key": "test",
+                "allow_http": "true",
+            },
+        )

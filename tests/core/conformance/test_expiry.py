@@ -1,0 +1,104 @@
+"""What has expired by the store's clock is hidden from every read, and its id is free again."""
+
+from datetime import timedelta
+
+import pytest
+from core.conformance.vectors import MODES
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages import Message
+
+
+@pytest.fixture
+def expires_at(clock):
+    """In an hour."""
+    return clock.now() + timedelta(hours=1)
+
+
+async def test_an_expired_memory_is_hidden_from_every_read(store, memory, clock, expires_at):
+    await memory.add(["green tea"], user_id="u", session_id="s", expires_at=expires_at)
+    await memory.add(["black tea"], user_id="u", session_id="s")
+
+    async def read():
+        texts = {one.text for one in (await memory.list(user_id="u")).items}
+        assert {one.text for one in (await memory.list(user_id="u", session_id="s")).items} == texts
+        assert (await memory.list(user_id="u")).total == len(texts)
+        for mode in MODES:
+            for hits in (
+                await memory.search("tea", user_id="u", mode=mode),
+                await store.search("tea", mode=mode),
+                await store.context().search("tea", mode=mode),
+            ):
+                assert {text_of(hit) for hit in hits} == texts
+        assert {one["text"] for one in await store.context().list()} == texts
+        assert await store.context().entries() == len(texts)
+        return texts
+
+    assert await read() == {"green tea", "black tea"}
+    clock.advance(hours=1, microseconds=-1)
+    assert await read() == {"green tea", "black tea"}
+    clock.advance(microseconds=1)
+    assert await read() == {"black tea"}
+    everything = await store.context().list(include_expired=True)
+    assert {one["text"] for one in everything} == {"green tea", "black tea"}
+
+
+def text_of(hit):
+    """What a hit says, of the record API or of another one."""
+    return hit["text"] if isinstance(hit, dict) else hit.record.text
+
+
+async def test_an_expired_message_is_hidden_from_every_read(
+    store, history, sessions, clock, expires_at
+):
+    turn = {"session_id": "s", "agent_id": "a"}
+    await store.context().add("user", "green tea", id="m", expires_at=expires_at, **turn)
+    await history.append("a", Message.user("black tea"), session_id="s")
+
+    async def read():
+        messages = await history.get_messages("a", session_id="s")
+        assert await history.get_messages("a", session_id="s", last=9) == messages
+        assert await history.count("a", session_id="s") == len(messages)
+        assert (await sessions.get("s")).n_messages == len(messages)
+        assert (await sessions.list())[0].n_messages == len(messages)
+        for mode in MODES:
+            assert len(await store.history.search("tea", mode=mode)) == len(messages)
+        found = await store.context().get(id="m")
+        assert (found is not None) == ("green tea" in [one.text for one in messages])
+        return [one.text for one in messages]
+
+    assert await read() == ["green tea", "black tea"]
+    clock.advance(hours=1)
+    assert await read() == ["black tea"]
+    # It is hidden, not gone: forgetting the session forgets it too.
+    assert await history.clear("a", session_id="s") == 2
+    assert await store.context().list(include_expired=True) == []
+
+
+async def test_the_id_of_what_expired_can_be_used_again(store, clock, expires_at):
+    context = store.context()
+    await context.add("user", "old", external_id="x", expires_at=expires_at)
+    clock.advance(hours=1)
+    added = await context.add("user", "new", external_id="x")
+    assert (await context.get(external_id="x"))["text"] == "new"
+    assert (await context.get(id=added.id))["text"] == "new"
+    assert await context.entries() == 1
+
+
+async def test_a_session_whose_messages_all_expired_is_as_good_as_unknown(
+    store, history, sessions, clock, expires_at
+):
+    turn = {"session_id": "s", "agent_id": "a"}
+    await store.context().add("user", "green tea", expires_at=expires_at, **turn)
+    assert (await sessions.get("s")).n_messages == 1
+    clock.advance(hours=1)
+    assert await sessions.get("s") is None
+    assert await sessions.list() == []
+    assert await history.get_messages("a", session_id="s") == []
+    assert await sessions.delete("s") is True
+
+
+async def test_a_time_without_a_zone_is_refused(store, memory, back_door, clock):
+    with pytest.raises(InvalidRequestError, match="expires_at"):
+        await memory.add(["tea"], user_id="u", expires_at=clock.now().replace(tzinfo=None))
+    assert await back_door.rows("records") == []

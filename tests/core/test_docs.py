@@ -1,0 +1,295 @@
+"""What the documentation says is run, what it links to is there, and what is public stands in it."""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import lance_context_core
+from lance_context_core import Context, ContextStore, errors
+from lance_context_core.messages import Message
+from lance_context_core.sync import History, Memory, Sessions, Vectors
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PACKAGE = Path(lance_context_core.__file__).parents[1]
+
+NOT_RUN = {"store.md": 1}
+"""How many blocks of a page are not run, because they need a service."""
+
+ROOMS = {
+    ContextStore: "store.md",
+    Context: "records.md",
+    History: "history.md",
+    Memory: "memory.md",
+    Sessions: "history.md",
+    Vectors: "vectors.md",
+}
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+# The code
+
+
+@dataclass(frozen=True)
+class Block:
+    """What stands between two fences of a page."""
+
+    info: str
+    code: str
+    line: int
+    """Of the page, on which the code starts."""
+
+
+def blocks(page):
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(info=match[1], code=match[2], line=text.count("\n", 0, match.start(2)) + 1)
+        for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def checked(code):
+    """`code` with its comments `# -> value` and `# raises Name` made into calls of functions."""
+    code = re.sub(r"^( *)(\S.*?) +# -> (.+)$", r"\1_gives((\2), (\3))", code, flags=re.MULTILINE)
+    return re.sub(
+        r"^( *)(\S.*?) +# raises (\w+)$", r"\1_raises(lambda: \2, '\3')", code, flags=re.MULTILINE
+    )
+
+
+def gives(found, expected):
+    assert found == expected
+
+
+def raises(call, name):
+    with pytest.raises(getattr(errors, name)) as caught:
+        call()
+    assert type(caught.value).__name__ == name
+
+
+@each_page
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page", "_gives": gives, "_raises": raises}
+    for block in blocks(page):
+        if block.info == "python":
+            # Empty lines before it, so that a failure names the line of the page.
+            code = "\n" * (block.line - 1) + checked(block.code)
+            exec(compile(code, str(page), "exec"), namespace)  # noqa: S102 - our own pages
+
+
+@each_page
+def test_every_block_is_run_or_says_why_it_is_not(page):
+    kinds = Counter(block.info for block in blocks(page))
+    assert kinds.keys() <= {"python", "python no-run", "bash", "text"}
+    assert kinds["python no-run"] == NOT_RUN.get(page.name, 0)
+    skipped = [block.code for block in blocks(page) if block.info == "python no-run"]
+    assert all(code.startswith("# Not run by the tests: ") for code in skipped)
+
+
+def test_a_wrong_value_or_error_on_a_page_is_noticed():
+    namespace = {"_gives": gives, "_raises": raises, "boom": lambda: errors.__getattribute__("x")}
+    exec(checked("if True:\n    1 + 1  # -> 2"), namespace)  # noqa: S102 - our own code
+    with pytest.raises(AssertionError):
+        exec(checked("[1][0]   # -> 2"), namespace)  # noqa: S102 - our own code
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        exec(checked("len('')  # raises NotFoundError"), namespace)  # noqa: S102 - our own code
+
+
+# The links
+
+
+def prose(page):
+    """The page without its code."""
+    return re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+
+
+def anchors(page):
+    """What the headings of a page can be linked by: as they are made on the usual sites."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each_page
+def test_every_link_inside_the_documentation_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.is_file(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+def test_every_page_is_on_the_map():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in DOCS.glob("*.md"):
+        assert f"]({page.name})" in index or page.name == "index.md"
+        assert f"](docs/{page.name})" in readme or page.name == "index.md"
+
+
+# The names
+
+
+def test_every_public_name_is_in_the_documentation():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [
+        name for name in lance_context_core.__all__ if not re.search(rf"\b{name}\b", text)
+    ] == []
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_every_public_method_stands_on_the_page_of_its_room(room):
+    text = (DOCS / ROOMS[room]).read_text(encoding="utf-8")
+    names = [name for name in dir(room) if not name.startswith("_")]
+    assert len(names) > 3
+    assert [name for name in names if not re.search(rf"[.`]{name}\b", text)] == []
+
+
+def test_the_table_of_errors_is_the_tree_of_errors():
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (↳ )?`(\w+)` \| (?:`(\w+)`)? ?\| \S", text, re.MULTILINE)
+    shown = {}
+    parent = None
+    for is_below, name, builtin in rows:
+        parent = parent if is_below else name
+        shown[name] = {parent} if is_below else {"ContextStoreError", builtin}
+    tree = dict(inspect.getmembers(errors, inspect.isclass))
+    assert shown.pop("ContextStoreError") == {"ContextStoreError", "Exception"}
+    assert shown == {
+        name: {base.__name__ for base in one.__bases__}
+        for name, one in tree.items()
+        if one is not errors.ContextStoreError
+    }
+
+
+# The example
+
+
+def quickstart(*arguments, cwd):
+    """What `examples/quickstart.py` prints, as a process of its own, on lines as long as it likes."""
+    path = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "quickstart.py"), *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", "COLUMNS": "2000"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def marked(output):
+    """The questions in the output, and the lines below each that bear the mark of evidence."""
+    found = {}
+    question = None
+    for line in output.splitlines():
+        if re.fullmatch(r"   \S.*\?\s*", line):
+            question = line.strip()
+        elif "✓" in line:
+            found.setdefault(question, []).append(line)
+    return found
+
+
+def test_the_quickstart_recalls_in_one_process_what_another_one_remembered(tmp_path):
+    sample = json.loads((ROOT / "examples/data/conversation.json").read_text(encoding="utf-8"))
+    turns = {turn["id"]: turn for turn in sample["turns"]}
+    evidence = {question["question"]: question["evidence"] for question in sample["questions"]}
+    n_sessions = len({turn["session"] for turn in sample["turns"]})
+    n_last = sum(turn["session"] == n_sessions for turn in sample["turns"])
+
+    output = quickstart(cwd=tmp_path)
+
+    assert f"{len(turns)} turns of Tilda and Wren in {n_sessions} sessions" in output
+    assert len(set(re.findall(r"Process (\d+)", output))) == 2
+    assert marked(output)
+    for question, lines in marked(output).items():
+        texts = [turns[one]["text"].replace("\n", " ") for one in evidence[question]]
+        assert all(any(text in line for text in texts) for line in lines)
+    assert f"{n_last} added, 0 changed, 0 removed" in output
+    assert f"It holds {len(turns) - n_last} records instead of {len(turns)}" in output
+    now, then = re.findall(r"^   (?:now|then) .*$", output, re.MULTILINE)
+    assert sample["turns"][-1]["text"] in now
+    assert now[len("   now ") :] != then[len("   then") :]
+    assert list(tmp_path.iterdir()) == []
+
+
+CONVERSATION = {
+    "conversation_id": "two-brothers",
+    "speakers": ["Ivo", "Jan"],
+    "turns": [
+        *(
+            {
+                "id": f"D1:{number}",
+                "session": 1,
+                "session_time": "2026-03-01T10:00:00Z",
+                "speaker": speaker,
+                "text": text,
+                "image_caption": caption,
+            }
+            for number, (speaker, text, caption) in enumerate(
+                [
+                    ("Ivo", "I finally sold the motorbike.", None),
+                    ("Jan", "To whom?", None),
+                    ("Ivo", "To a beekeeper, here she is.", "a woman in a white veil"),
+                ],
+                start=1,
+            )
+        ),
+        {
+            "id": "D2:1",
+            "session": 2,
+            "session_time": "2026-03-09T18:30:00Z",
+            "speaker": "Jan",
+            "text": "She paid in honey, I hear.",
+            "image_caption": None,
+        },
+    ],
+    "questions": [
+        {"question": "Who wears a veil?", "category": "single-hop", "evidence": ["D1:3"]},
+    ],
+}
+
+
+def test_the_quickstart_takes_a_conversation_of_one_s_own_and_repeats_without_doubling(tmp_path):
+    file = tmp_path / "brothers.json"
+    file.write_text(json.dumps(CONVERSATION), encoding="utf-8")
+
+    outputs = [quickstart(file, "--store", tmp_path / "kept", cwd=tmp_path) for _ in range(2)]
+
+    for output in outputs:
+        assert "4 turns of Ivo and Jan in 2 sessions" in output
+        assert "To a beekeeper, here she is." in marked(output)["Who wears a veil?"][0]
+        assert "1 added, 0 changed, 0 removed" in output
+        assert "It holds 3 records instead of 4" in output
+    with ContextStore.open(tmp_path / "kept") as store:
+        assert store.tags().keys() == {"before-the-last-session"}
+        kept = {
+            number: store.history.get_messages("", session_id=f"two-brothers/{number}")
+            for number in (1, 2)
+        }
+    assert [message.id for message in kept[1]] == ["D1:1", "D1:2", "D1:3"]
+    assert [message.id for message in kept[2]] == ["D2:1"]
+    assert kept[2] == [
+        Message.assistant(
+            "She paid in honey, I hear.",
+            id="D2:1",
+            name="Jan",
+            created_at=kept[2][0].created_at,
+        )
+    ]
