@@ -13,22 +13,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
-from lance_context_core import ContextStore
-from lance_context_core.messages import ImagePart, Message, Part, TextPart
-from lance_context_core.records import ContextRecord, SearchHit
+# The process that starts the other two needs no store, so each of them imports it for itself.
+if TYPE_CHECKING:
+    from lance_context_core import ContextRecord, Message
 
 SAMPLE = Path(__file__).parent / "data" / "conversation.json"
 TAG = "before-the-last-session"
@@ -36,165 +36,296 @@ N_QUESTIONS = 6
 N_HITS = 3
 
 console = Console(highlight=False)
+console.width = min(console.width, 100)  # longer lines are no pleasure to read
 
 
-def main() -> None:
-    """Run the two processes, one after the other."""
+def main() -> int:
+    """Run the two processes, one after the other; returns the exit code."""
     arguments = _arguments()
+    try:
+        conversation = Conversation.read(arguments.conversation)
+    except (OSError, ValueError) as error:
+        return _refuse(
+            f"{arguments.conversation} is no conversation: {error}; see examples/data/README.md"
+        )
     if arguments.step is not None:
-        step = {"remember": remember, "recall": recall}[arguments.step]
-        step(Conversation.read(arguments.conversation), arguments.store)
-        return
+        return _take(arguments.step, conversation, arguments.store)
     with tempfile.TemporaryDirectory(prefix="memory-") as scratch:
         directory = arguments.store or Path(scratch) / "memory"
-        for name in ("remember", "recall"):
+        for step in ("remember", "recall"):
             command = [sys.executable, __file__, str(arguments.conversation)]
-            subprocess.run([*command, "--store", str(directory), "--step", name], check=True)  # noqa: S603 - ourselves
-    kept = f"The memory is in {directory}." if arguments.store else "Keep it with --store DIR."
-    console.print(f"\n[dim]{kept}[/]")
+            child = subprocess.run(  # noqa: S603 - ourselves
+                [*command, "--store", str(directory), "--step", step],
+                env={**os.environ, "PYTHONUTF8": "1"},  # ✓ and … in a pipe on any system
+                check=False,
+            )
+            if child.returncode:
+                return child.returncode
+    kept = (
+        f"The memory is in {arguments.store}." if arguments.store else "Keep it with --store DIR."
+    )
+    console.print(f"\n[dim]{escape(kept)}[/]")
+    return 0
 
 
 def remember(conversation: "Conversation", directory: Path) -> None:
     """Write the conversation, one commit a session, and name the moment before the last session."""
-    console.print(Rule("[bold]1  Remember", align="left"))
+    from lance_context_core import ContextStore
+
+    _heading("1  Remember")
+    sessions = list(conversation.sessions())
     started = time.perf_counter()
     with ContextStore.open(directory, embedder="local") as store:
-        sessions = list(conversation.sessions())
-        for number, (session_id, messages) in enumerate(
-            track(sessions, description="   remembering", console=console, transient=True), start=1
+        n_before = store.context().entries()
+        for session_id, messages in track(
+            sessions,
+            description="   remembering",
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         ):
-            if number == len(sessions) and TAG not in store.tags():
+            if session_id == sessions[-1][0] and TAG not in store.tags():
                 store.tag(TAG)
+            # Each message has an id of its own, so a second run of this writes nothing.
             store.history.append_many("", messages, session_id=session_id)
-        n_turns = sum(session.n_messages for session in store.sessions.list())
+        n_new = store.context().entries() - n_before
     seconds = time.perf_counter() - started
-    console.print(
-        f"   {n_turns} turns of {conversation.who()} in {len(sessions)} sessions, "
-        f"{conversation.when()}, in {seconds:.1f} s.\n"
-        f"   Process {os.getpid()} ends here, and with it all that it knew.\n"
+    n_turns = len(conversation.turns)
+    _say(
+        f"{_n(n_turns, 'turn')} of {conversation.who()} in {_n(len(sessions), 'session')}, "
+        f"{conversation.when()}."
     )
+    _say(
+        f"Remembered in {seconds:.1f} s."
+        if n_new == n_turns
+        else f"{n_new} of them are new; what was here already is not written twice."
+    )
+    _say(f"Process {os.getpid()} ends here, and with it all that it knew.")
 
 
 def recall(conversation: "Conversation", directory: Path) -> None:
     """Answer questions from the directory alone, then look at what changed, and back in time."""
-    console.print(Rule("[bold]2  Recall", align="left"))
-    console.print(f"   Process {os.getpid()} has only the directory.\n")
+    from lance_context_core import ContextStore
+
     with ContextStore.open(directory, embedder="local") as store:
-        for question in conversation.questions():
-            hits = store.search(question["question"], limit=N_HITS)
-            console.print(f"   [bold]{question['question']}[/]")
-            console.print(_hits(hits, set(question["evidence"])))
+        _heading("2  Recall")
+        questions = conversation.featured()
+        _say(f"Process {os.getpid()} has nothing but the directory.")
+        if questions:
+            _say(
+                f"It is asked {_n(len(questions), 'question')} of the {len(conversation.questions)} "
+                "in the file. A turn that holds the answer is marked ✓."
+            )
+        for question in questions:
+            console.print()
+            for line in _lines(question.text, indent=3):
+                console.print(line, style="bold")
+            for hit in store.search(question.text, limit=N_HITS):
+                is_evidence = (hit.record.session_id, hit.record.id) in question.evidence
+                mark = "[green]✓[/]" if is_evidence else " "
+                _show(
+                    hit.record,
+                    label=f"{mark} [cyan]{hit.score:.2f}[/]",
+                    note=" + ".join(hit.matched_channels),
+                    n_lines=8 if is_evidence else 2,
+                )
 
-        console.print(Rule(f"[bold]3  New since the tag {TAG!r}", align="left"))
+        _heading(f"3  New since the tag {TAG!r}")
         diff = store.diff(TAG)
-        console.print(
-            f"   {len(diff.added)} added, {len(diff.changed)} changed, "
-            f"{len(diff.removed)} removed; the first of them:"
-        )
-        for record in diff.added[:3]:
-            console.print(Text.assemble("   + ", *_turn(record)), soft_wrap=False)
+        _say(f"{len(diff.added)} added, {len(diff.changed)} changed, {len(diff.removed)} removed.")
+        for record in diff.added[:N_HITS]:
+            _show(record, label="[green]+[/]")
 
-        console.print(Rule(f"\n[bold]4  The memory as it was at {TAG!r}", align="left"))
+        _heading(f"4  The memory as it was at {TAG!r}")
         then = store.checkout(TAG)
-        question = diff.added[-1].text or ""
-        console.print(
-            f"   It holds {then.context().entries()} records instead of "
-            f"{store.context().entries()}. Asked for the last thing said,\n"
+        _say(
+            f"It holds {then.context().entries()} records instead of {store.context().entries()}. "
+            "Asked for the last thing said, the two find:"
         )
+        last = conversation.turns[-1]
         for label, view in (("now ", store), ("then", then)):
-            best = view.search(question, limit=1)[0]
-            console.print(Text.assemble(f"   {label}  {best.score:.2f}  ", *_turn(best.record)))
+            hits = view.search(last.text or last.caption or last.speaker, limit=1)
+            for hit in hits:
+                _show(hit.record, label=f"{label} [cyan]{hit.score:.2f}[/]")
+            if not hits:
+                _say(f"{label} nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one speaker said at once."""
+
+    id: str
+    session_id: str
+    time: datetime
+    speaker: str
+    text: str
+    caption: str | None
+    """What the photo shows that came with it."""
+
+    def message(self, *, role: str) -> "Message":
+        """This turn as the store keeps it."""
+        from lance_context_core import ImagePart, Message, TextPart
+
+        text = TextPart(text=self.text)
+        photo = ImagePart(url=f"urn:photo:{self.id}", media_type="image/jpeg", caption=self.caption)
+        parts = (text, photo) if self.caption else (text,)
+        return Message(role=role, parts=parts, id=self.id, name=self.speaker, created_at=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and the turns that answer it, by their sessions and ids."""
+
+    text: str
+    category: str
+    evidence: frozenset[tuple[str, str]]
+    is_featured: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation file: turns, and questions with the ids of the turns that answer them."""
+    """A conversation file; `examples/data/README.md` says what stands in it."""
 
-    data: dict[str, Any]
+    speakers: list[str]
+    turns: list[Turn]
+    questions: list[Question]
 
     @classmethod
-    def read(cls, path: Path) -> "Conversation":
-        """The conversation in a file; ends the program with a clear word if it is none."""
+    def read(cls, path: Path) -> Self:
+        """The conversation in a file; raises ValueError that says what is wrong with it."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            if not data["turns"]:
-                raise ValueError("it has no turns")
-            return cls(data)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            sys.exit(f"{path} is no conversation: {error!r}; see examples/data/README.md")
+            turns = [_turn(turn, data["conversation_id"]) for turn in data["turns"]]
+            sessions = {turn.id: turn.session_id for turn in turns}
+            questions = [_question(question, sessions) for question in data.get("questions", [])]
+            speakers = [str(speaker) for speaker in data["speakers"]]
+        except KeyError as error:
+            raise ValueError(f"it lacks {error}") from error
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"it is of another shape ({error})") from error
+        if not turns or not speakers:
+            raise ValueError(f"it has no {'speakers' if turns else 'turns'}")
+        return cls(speakers, turns, questions)
 
-    def sessions(self) -> Iterator[tuple[str, list[Message]]]:
+    def sessions(self) -> "Iterator[tuple[str, list[Message]]]":
         """Each session's id and messages, in order."""
-        for number, turns in groupby(self.data["turns"], key=lambda turn: turn["session"]):
-            yield f"{self.data['conversation_id']}/{number}", [self._message(t) for t in turns]
+        for session_id, turns in groupby(self.turns, key=lambda turn: turn.session_id):
+            yield session_id, [turn.message(role=self._role(turn)) for turn in turns]
 
-    def questions(self) -> list[dict[str, Any]]:
-        """A few of the questions, of every category."""
-        by_category: dict[str, list[dict[str, Any]]] = {}
-        for question in self.data.get("questions", []):
-            by_category.setdefault(question["category"], []).append(question)
+    def featured(self) -> list[Question]:
+        """The questions that the file features; without any, a few of every category."""
+        featured = [question for question in self.questions if question.is_featured]
+        if featured:
+            return featured
+        by_category: dict[str, list[Question]] = {}
+        for question in self.questions:
+            by_category.setdefault(question.category, []).append(question)
         by_category.pop("adversarial", None)  # these have no answer
-        rounds = zip(*(qs[:N_QUESTIONS] for qs in by_category.values()), strict=False)
+        rounds = zip(*(asked[:N_QUESTIONS] for asked in by_category.values()), strict=False)
         return [question for one in rounds for question in one][:N_QUESTIONS]
 
     def who(self) -> str:
         """The speakers."""
-        return " and ".join(self.data["speakers"])
+        return " and ".join(self.speakers)
 
     def when(self) -> str:
         """From when to when it goes."""
-        times = [datetime.fromisoformat(turn["session_time"]) for turn in self.data["turns"]]
-        return f"{min(times):%-d %B %Y} to {max(times):%-d %B %Y}"
+        times = [turn.time for turn in self.turns]
+        return f"{_date(min(times), month='%B')} to {_date(max(times), month='%B')}"
 
-    def _message(self, turn: dict[str, Any]) -> Message:
-        is_first = turn["speaker"] == self.data["speakers"][0]
-        parts: list[Part] = [TextPart(text=turn["text"])]
-        if turn.get("image_caption"):
-            photo = f"urn:photo:{turn['id']}"
-            parts.append(ImagePart(url=photo, media_type="image/jpeg", caption=turn["image_caption"]))
-        return Message(
-            role="user" if is_first else "assistant",
-            parts=tuple(parts),
-            id=turn["id"],
-            name=turn["speaker"],
-            created_at=datetime.fromisoformat(turn["session_time"]),
-        )
+    def _role(self, turn: Turn) -> str:
+        return "user" if turn.speaker == self.speakers[0] else "assistant"
 
 
-def _hits(hits: list[SearchHit[ContextRecord]], evidence: set[str]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    for style in ("green", "cyan", "bold", "dim", "dim", ""):
-        table.add_column(style=style, vertical="top", no_wrap=style != "")
-    for hit in hits:
-        record = hit.record
-        table.add_row(
-            "    ✓" if record.id in evidence else "     ",
-            f"{hit.score:.2f}",
-            record.name,
-            f"{record.created_at:%d %b %Y}",
-            " + ".join(hit.matched_channels),
-            Text(record.text or ""),
-        )
-    table.add_row()
-    return table
+def _turn(data: Mapping[str, Any], conversation_id: str) -> Turn:
+    for name in ("id", "speaker", "text"):
+        if not isinstance(data[name], str):
+            raise TypeError(f"the {name} {data[name]!r} of a turn is not a string")
+    time = datetime.fromisoformat(data["session_time"])
+    if time.tzinfo is None:
+        raise ValueError(f"{data['session_time']!r} does not say its offset from UTC, such as Z")
+    return Turn(
+        id=data["id"],
+        session_id=f"{conversation_id}/{data['session']}",
+        time=time,
+        speaker=data["speaker"],
+        text=data["text"],
+        caption=data.get("image_caption"),
+    )
 
 
-def _turn(record: ContextRecord) -> list[tuple[str, str]]:
-    text = (record.text or "").replace("\n", " ")
-    return [
-        (f"{record.name} ", "bold"),
-        (f"{record.created_at:%d %b %Y}  ", "dim"),
-        (text if len(text) <= 90 else text[:89] + "…", ""),
-    ]
+def _question(data: Mapping[str, Any], sessions: Mapping[str, str]) -> Question:
+    return Question(
+        text=data["question"],
+        category=data["category"],
+        evidence=frozenset((sessions.get(turn, ""), turn) for turn in data["evidence"]),
+        is_featured=data.get("featured", False),
+    )
+
+
+def _heading(title: str) -> None:
+    console.print()
+    console.print(Rule(f"[bold]{escape(title)}", align="left"))
+
+
+def _say(text: str) -> None:
+    for line in _lines(text, indent=3):
+        console.print(line)
+
+
+def _show(record: "ContextRecord", *, label: str, note: str = "", n_lines: int = 2) -> None:
+    """One line about the record, and below it what it says, as far as `n_lines` hold it."""
+    head = Text.from_markup(f"   {label}  ")
+    about = f"  {_date(record.created_at)}  {note}".rstrip()
+    console.print(head + Text.assemble((f"{record.name}", "bold"), (about, "dim")), no_wrap=True)
+    said = " ".join([record.text or "", *(f"[photo: {one}]" for one in record.captions)])
+    lines = _lines(said, indent=head.cell_len)
+    if len(lines) > n_lines:
+        lines[n_lines - 1].append(" …")
+    for line in lines[:n_lines]:
+        console.print(line)
+
+
+def _lines(text: str, *, indent: int) -> list[Text]:
+    """`text` in lines that leave room for two more characters, however wide its script is."""
+    room = max(console.width - indent - 2, 20)
+    lines = Text(" ".join(text.split())).wrap(console, room)
+    return [Text(" " * indent + line.plain.rstrip()) for line in lines]
+
+
+def _n(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _date(time: datetime, *, month: str = "%b") -> str:
+    return f"{time.day} {time:{month} %Y}"
+
+
+def _take(step: str, conversation: Conversation, directory: Path) -> int:
+    from lance_context_core import ContextStoreError
+
+    try:
+        {"remember": remember, "recall": recall}[step](conversation, directory)
+    except ContextStoreError as error:
+        return _refuse(str(error))
+    return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"quickstart: {message}", file=sys.stderr)
+    return 1
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("conversation", nargs="?", type=Path, default=SAMPLE, metavar="FILE")
+    parser.add_argument(
+        "conversation", nargs="?", type=Path, default=SAMPLE, metavar="CONVERSATION.json"
+    )
     parser.add_argument("--store", type=Path, metavar="DIR", help="keep the memory in DIR")
     parser.add_argument("--step", choices=["remember", "recall"], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

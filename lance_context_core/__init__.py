@@ -4,6 +4,7 @@ from lance_context_core.composition import (
     Composer,
 )
 from lance_context_core.embedders import (
+    AsyncCallableEmbedder,
     AsyncEmbedder,
     CallableEmbedder,
     Embedder,
@@ -62,6 +63,7 @@ from lance_context_core.protocols import (
     Clock,
     HistoryProvider,
     MemoryService,
+    Reranker,
     SessionStore,
     VectorStore,
 )
@@ -96,6 +98,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExistsError",
+    "AsyncCallableEmbedder",
     "AsyncContext",
     "AsyncContextStore",
     "AsyncEmbedder",
@@ -140,6 +143,7 @@ __all__ = [
     "ReciprocalRank",
     "RecordChange",
     "Relationship",
+    "Reranker",
     "SearchHit",
     "SearchOptions",
     "Session",

@@ -7,7 +7,7 @@ plain types, so that an enum, a numpy float or a tuple compares equal to what is
 import json
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -35,6 +35,18 @@ def check_name(value: object, where: str) -> str:
     if "\0" in text:
         raise InvalidRequestError(f"{where} holds a NUL character: {shown(text)}; remove it")
     return text
+
+
+def check_names(values: object, where: str) -> list[str]:
+    """`values` as a list of names. Refuses one text, which would be taken letter by letter."""
+    return [check_name(one, f"{where}[{index}]") for index, one in enumerate(listed(values, where))]
+
+
+def listed(values: object, where: str) -> list[Any]:
+    """`values` as a list, whatever they are. Refuses a text, a mapping, and what is not many."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidRequestError(f"{where} is {shown(values)}: pass a list")
+    return list(values)
 
 
 def check_time(value: object, where: str) -> datetime:

@@ -73,13 +73,18 @@ def dated(record: Composable) -> str | None:
 
 
 def index_words(text: str) -> str:
-    """`text` as the word index can split it: NFKC, and Korean words in overlapping pairs.
+    """`text` as the word index can split it: folded, and Korean words in overlapping pairs.
+
+    Folded: NFKC without accents, vowel points and the like in Latin, Greek, Cyrillic, Hebrew and
+    Arabic script. The engine would fold Latin letters alone, and only after it has stripped
+    endings, so that `école` and `ecole` would be two words. Upper and lower case are left to it.
 
     Korean glues particles to its words, so that whole words seldom meet again; pairs of syllables,
     and the first one for words of one syllable, do. Everything else keeps its words.
     """
-    # The tokenizer splits at combining marks, so "ü" as two characters would be two words.
-    return _HANGUL.sub(_pairs, unicodedata.normalize("NFKC", text))
+    folded = _MARKS.sub("", unicodedata.normalize("NFKD", text)).translate(_SAME)
+    # The tokenizer splits at combining marks, so a mark that is left must be joined to its letter.
+    return _HANGUL.sub(_pairs, unicodedata.normalize("NFKC", folded))
 
 
 def query_words(query: str) -> str:
@@ -136,6 +141,12 @@ _ASKING = frozenset(
 _EDGES = re.compile(r"^\W+|\W+$")
 _APOSTROPHE = re.compile("['\u2019]")
 _HANGUL = re.compile("[\uac00-\ud7a3]{2,}")
+# Not those of other scripts: there a mark is a vowel, or makes another letter.
+_MARKS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]"
+)
+_SAME = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3", "Σ": "\u03c3"})
+"""Letters that change with the case of a word, or with their place in it."""
 
 
 def _content(record: Composable) -> tuple[str, str]:

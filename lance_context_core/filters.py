@@ -244,10 +244,14 @@ def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
     if not isinstance(value, Mapping):
         return [place.eq(value)]
     if not value:
-        raise FilterError(f"{str(place)!r} is {{}}: write {{'$eq': {{}}}} to mean the empty object")
+        raise FilterError(
+            f"{shown(str(place))} is {{}}: write {{'$eq': {{}}}} to mean the empty object"
+        )
     spelled = [isinstance(key, str) and key.startswith("$") for key in value]
     if any(spelled) and not all(spelled):
-        raise FilterError(f"{str(place)!r} has operators and keys side by side: {shown(value)}")
+        raise FilterError(
+            f"{shown(str(place))} has operators and keys side by side: {shown(value)}"
+        )
     if any(spelled):
         return [_operation(place, name, operand, depth=depth) for name, operand in value.items()]
     if place.column != METADATA:
@@ -256,6 +260,8 @@ def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
         ]
     found: list[Filter] = []
     for key, below in value.items():
+        if not isinstance(key, str):
+            raise FilterError(f"{shown(str(place))} has the key {shown(key)}: keys are texts")
         is_operator = key == "contains" and len(value) == 1 and not isinstance(below, Mapping)
         if is_operator and place.paths != ((),):
             found.append(place.contains(below))
@@ -271,7 +277,9 @@ def _operation(place: Field, operator: str, operand: Any, *, depth: int) -> Filt
         return Not(_all(_conditions(place, operand, depth=depth + 1)))
     if operator != "$exists":
         known = ", ".join((*_OPERATIONS, "$exists", "$not"))
-        raise FilterError(f"unknown operator {operator!r} on {str(place)!r}, which knows {known}")
+        raise FilterError(
+            f"unknown operator {operator!r} on {shown(str(place))}, which knows {known}"
+        )
     if not isinstance(operand, bool):
         raise Absent(place).refused(operand, wanted="True or False")
     return place.exists() if operand else Absent(place)

@@ -6,6 +6,8 @@ for vectors, BM25 above 0 for text. `fuse` gives each of them one score in [0, 1
 1. each channel's raw scores are min-max normalised over the channel's own candidates;
 2. a `Fusion` makes one score of the two (`Convex`, unless the caller brings another);
 3. the turns before and after a candidate in its session lend it a part of their own score.
+
+Where one channel is asked alone, `by_vector` and `by_text` rank its candidates on its own scale.
 """
 
 import math
@@ -124,17 +126,6 @@ class ReciprocalRank:
         }
 
 
-def words_alone(
-    vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
-) -> dict[str, float]:
-    """The `Fusion` for a search of the text channel alone: `text_score`, which no other hit moves.
-
-    With neighbours it also finds the turn that answers what the turn before it asked.
-    """
-    del vector
-    return {key: text_score(channel.raw) for key, channel in text.items()}
-
-
 DEFAULT_FUSION: Fusion = Convex()
 """Words a little ahead of vectors: measured on long chats with the local embedder."""
 
@@ -158,29 +149,82 @@ def fuse(
     no candidates are harmless. A hit gains `neighbours` (in [0, 1]) times the fused score of its
     previous turn and of its next one, as far as these are hits themselves; of several next turns the
     best one counts. The sum is divided by 1 + 2 * `neighbours`, which leaves the order as it is.
-    Equal scores are ordered by vector score, then by text score, then by key: neither the order of
-    the mappings nor that of the engine shows.
+    Equal scores are ordered by cosine, then by BM25, then by key: neither the order of the mappings
+    nor that of the engine shows.
 
     Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` that scores
     what is no candidate or leaves [0, 1].
     """
-    if not 0 <= neighbours <= 1:
-        raise InvalidRequestError(f"neighbours={neighbours!r}: give a number from 0 (off) to 1")
-    by_vector = channel_scores(vector)
-    by_text = channel_scores(text)
-    fused = fusion(by_vector, by_text)
-    _require_sound(fused, candidates=by_vector.keys() | by_text.keys())
+    said_vector, said_text = channel_scores(vector), channel_scores(text)
+    fused = fusion(said_vector, said_text)
+    _require_sound(fused, candidates=said_vector.keys() | said_text.keys())
     largest = 1 + 2 * neighbours
-    lent = {key: neighbours * score for key, score in _around(fused, previous).items()}
+    lent = _lent(fused, previous, neighbours)
     hits = [
         FusedHit(
             key=key,
             score=min(1.0, (score + lent[key]) / largest),
-            vector=by_vector.get(key),
-            text=by_text.get(key),
+            vector=said_vector.get(key),
+            text=said_text.get(key),
             neighbour_bonus=min(1.0, lent[key] / largest),
         )
         for key, score in fused.items()
+    ]
+    return sorted(hits, key=_best_first)
+
+
+def by_vector(
+    cosines: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    neighbours: float = DEFAULT_NEIGHBOURS,
+) -> list[FusedHit]:
+    """The candidates of the vector channel alone, best first, scored by `vector_score`.
+
+    Scored is the cosine and what is lent to it: `neighbours` times what the cosine of the previous
+    turn, and the best of the next ones, has above the lowest candidate's. Not above 0: how near
+    strangers are differs from model to model. Without the bonus a hit has (1 + cosine) / 2. Links
+    and equal scores as in `fuse`.
+    """
+    low = min(cosines.values(), default=0.0)
+    lent = _lent({key: raw - low for key, raw in cosines.items()}, previous, neighbours)
+    scores = {key: vector_score(raw + lent[key]) for key, raw in cosines.items()}
+    hits = [
+        FusedHit(
+            key=key,
+            score=scores[key],
+            vector=said,
+            text=None,
+            neighbour_bonus=scores[key] - vector_score(said.raw),
+        )
+        for key, said in channel_scores(cosines).items()
+    ]
+    return sorted(hits, key=_best_first)
+
+
+def by_text(
+    bm25: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    neighbours: float = DEFAULT_NEIGHBOURS,
+) -> list[FusedHit]:
+    """The candidates of the text channel alone, best first, scored by `text_score`.
+
+    Scored is the BM25 and what is lent to it: `neighbours` times the BM25 of the previous turn, and
+    of the best of the next ones. Without the bonus a hit has bm25 / (bm25 + 10). Links and equal
+    scores as in `fuse`.
+    """
+    lent = _lent(bm25, previous, neighbours)
+    scores = {key: text_score(raw + lent[key]) for key, raw in bm25.items()}
+    hits = [
+        FusedHit(
+            key=key,
+            score=scores[key],
+            vector=None,
+            text=said,
+            neighbour_bonus=scores[key] - text_score(said.raw),
+        )
+        for key, said in channel_scores(bm25).items()
     ]
     return sorted(hits, key=_best_first)
 
@@ -274,16 +318,20 @@ def mmr(
     return picked
 
 
-def _around(fused: Mapping[str, float], previous: Mapping[str, str]) -> dict[str, float]:
-    """For each key the fused score of its previous turn plus the best of its next ones, 0 if absent."""
-    before = dict.fromkeys(fused, 0.0)
-    after = dict.fromkeys(fused, 0.0)
-    for key, score in fused.items():
+def _lent(
+    scores: Mapping[str, float], previous: Mapping[str, str], neighbours: float
+) -> dict[str, float]:
+    """For each key `neighbours` times: the score of its previous turn and the best of its next ones."""
+    if not 0 <= neighbours <= 1:
+        raise InvalidRequestError(f"neighbours={neighbours!r}: give a number from 0 (off) to 1")
+    before = dict.fromkeys(scores, 0.0)
+    after = dict.fromkeys(scores, 0.0)
+    for key, score in scores.items():
         earlier = previous.get(key)
-        if earlier is not None and earlier in fused and earlier != key:
-            before[key] = fused[earlier]
+        if earlier is not None and earlier in scores and earlier != key:
+            before[key] = scores[earlier]
             after[earlier] = max(after[earlier], score)
-    return {key: before[key] + after[key] for key in fused}
+    return {key: neighbours * (before[key] + after[key]) for key in scores}
 
 
 def _best_first(hit: FusedHit) -> tuple[float, float, float, str]:

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import pyarrow as pa
+
+from lance_context_core.embedders import AsyncEmbedder, Embedder
 from lance_context_core.messages import Message
 from lance_context_core.records import (
     ContextRecord,
@@ -19,7 +22,20 @@ from lance_context_core.records import (
     Session,
 )
 
+__all__ = [
+    "AsyncEmbedder",
+    "Clock",
+    "Embedder",
+    "HistoryProvider",
+    "MemoryService",
+    "Reranker",
+    "SearchMode",
+    "SessionStore",
+    "VectorStore",
+]
+
 SearchMode = Literal["hybrid", "vector", "text"]
+"""By words and vectors at once, or by one of them."""
 
 
 @runtime_checkable
@@ -28,6 +44,25 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The current moment, aware."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Orders the candidates of a search anew; each of LanceDB's rerankers is one.
+
+    A search by vector alone calls `rerank_vector(query, vector_results)` instead, and one by words
+    alone `rerank_fts(query, fts_results)`: whoever asks so has to bring them, too. All are called in
+    worker threads, from several at once.
+    """
+
+    def rerank_hybrid(
+        self, query: str, vector_results: pa.Table, fts_results: pa.Table
+    ) -> pa.Table:
+        """Rows with the `_rowid` and a finite `_relevance_score` of each that shall stay, in any order.
+
+        Both tables hold `_rowid` and `text` of their candidates, best first, and `_distance`
+        (1 - cosine) or `_score` (BM25).
+        """
 
 
 @runtime_checkable

@@ -117,7 +117,7 @@ class SearchHit(Generic[R]):
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     """What each channel that matched said, by its name: `vector`, `text`."""
     neighbour_bonus: float = 0.0
-    """The part of `score` that came from the turns before and after, in hybrid search."""
+    """The part of `score` that came from the turns before and after."""
 
     @property
     def matched_channels(self) -> tuple[str, ...]:

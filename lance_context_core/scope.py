@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._json import shown
 from lance_context_core.errors import InvalidRequestError
 
 SCOPE_PARTS = ("tenant", "user_id", "agent_id")
@@ -44,7 +45,7 @@ class Scope:
         if own is None or value is None or value == own:
             return value if own is None else own
         raise InvalidRequestError(
-            f"{part}={value!r} lies outside this handle's scope, {part}={own!r}: "
+            f"{part}={shown(value)} lies outside this handle's scope, {part}={shown(own)}: "
             f"leave {part} out, or use a handle of that scope"
         )
 

@@ -13,17 +13,9 @@ from lance_context_core.embedders import EmbeddingService, as_embedder
 from lance_context_core.engine import maintenance, versions
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.indexes import IndexPolicy
-from lance_context_core.engine.names import collection_of
-from lance_context_core.engine.schema import RECORDS, SESSIONS, VECTORS
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
-from lance_context_core.errors import (
-    AlreadyExistsError,
-    InvalidRequestError,
-    NotFoundError,
-    ReadOnlyError,
-)
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import ContextRecord, Diff, SearchHit, Version
@@ -31,13 +23,16 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.diff import diff
+from lance_context_core.stores.fields import one_agent
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.pending import embed_documents, embed_records
 from lance_context_core.stores.records import Records
 from lance_context_core.stores.resources import Resources, SystemClock
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.stores.whole import Whole
 
 DEFAULT_CONTEXT = "default"
 
@@ -59,11 +54,18 @@ class AsyncContextStore:
     is made, and the connection, when they are first needed.
     """
 
-    def __init__(self, resources: Resources, scope: Scope | None = None) -> None:
-        """Use `open`."""
+    def __init__(
+        self,
+        resources: Resources,
+        *,
+        scope: Scope | None = None,
+        compactor: Compactor | None = None,
+    ) -> None:
+        """Use `open`; with the `compactor` of another handle this one does not own the store."""
         self._resources = resources
         self._scope = scope or Scope()
-        self._compactor = Compactor(resources.records, resources.clock)
+        self._is_owner = compactor is None
+        self._compactor = compactor or Compactor(resources.records, resources.clock)
 
     @classmethod
     async def open(
@@ -165,11 +167,7 @@ class AsyncContextStore:
 
         The default context is where history and memory write, so it shows them too.
         """
-        return AsyncContext(*self.room(name))
-
-    def room(self, name: str) -> tuple[Records, Compactor]:
-        """What a context is made of; for `AsyncContext` alone."""
-        return self._records(check_name(name, "name")), self._compactor
+        return AsyncContext(self._records(check_name(name, "name")), self._compactor)
 
     def scope(
         self,
@@ -177,15 +175,18 @@ class AsyncContextStore:
         tenant: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
+        bot_id: str | None = None,
     ) -> Self:
         """A handle that sees and writes only what belongs to that tenant, user and agent.
 
-        Scopes narrow: a scope of a scope has the parts of both. Raises InvalidRequestError for a
-        part that is set already to something else.
+        `bot_id` is another name of `agent_id`. Scopes narrow: a scope of a scope has the parts of
+        both. Raises InvalidRequestError for a part that is set already to something else.
         """
-        given = {"tenant": tenant, "user_id": user_id, "agent_id": agent_id}
+        agent = one_agent(agent_id, bot_id)
+        given = {"tenant": tenant, "user_id": user_id, "agent_id": agent}
         checked = {k: None if v is None else check_name(v, k) for k, v in given.items()}
-        return type(self)(self._resources, self._scope.narrow(**checked))
+        scope = self._scope.narrow(**checked)
+        return type(self)(self._resources, scope=scope, compactor=self._compactor)
 
     # Search
 
@@ -205,7 +206,7 @@ class AsyncContextStore:
         `mode` the search is hybrid where text and vector are at hand, else by the one that is.
         `filter` is applied before the best are taken: as many are returned as `limit`, if as many
         match. Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
-        the fused score in hybrid search.
+        the fused score in hybrid search, each with what the turns before and after lend to it.
         """
         records = self._records()
         where = records.where(filter=filter)
@@ -214,8 +215,16 @@ class AsyncContextStore:
         )
 
     async def embed_pending(self, *, limit: int | None = None) -> int:
-        """Embed records that were stored without a vector, oldest first; returns how many."""
-        return await self._records().embed_pending(limit)
+        """Embed what was stored without a vector, oldest first; returns how many that were.
+
+        The records of all contexts come first, hidden ones too, then the documents of all
+        collections. A collection whose vectors are of another length or model is passed by. May be
+        repeated, and stopped in between. Raises InvalidRequestError without an embedder.
+        """
+        where = self._records().everything()
+        done = await embed_records(self._resources, where, limit=limit)
+        rest = None if limit is None else limit - done
+        return done + await embed_documents(self._resources, where, limit=rest)
 
     # Versions
 
@@ -233,51 +242,23 @@ class AsyncContextStore:
         A version or a tag names the state of every table. Raises NotFoundError if there was no
         such moment.
         """
-        return type(self)(await self._resources_at(ref), self._scope)
+        resources = await self._resources_at(ref)
+        compactor = Compactor(resources.records, resources.clock)
+        return type(self)(resources, scope=self._scope, compactor=compactor)
 
     async def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version, which is returned.
 
         Nothing is lost: what came after stays in the older versions. May be repeated after a crash.
         """
-        self._require_whole("restore")
-        pin = await versions.pin(self._resources.records, ref)
-        for table in await self._tables():
-            await versions.restore(table, pin)
-        return await self.version()
+        return await self._whole().restore(ref)
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one; returns its number.
 
         Raises AlreadyExistsError if the name is taken. May be repeated after a crash.
         """
-        self._require_whole("tag")
-        versions.check_tag(name)
-        records = self._resources.records
-        await records.writer()
-        tables = await self._tables()
-        pin = None if version is None else await versions.pin(records, version)
-        numbers = {
-            table.name: await table.version()
-            if pin is None
-            else await pin.version_of(table.name, await table.writer())
-            for table in tables
-        }
-        number = numbers[records.name]
-        if number is None:
-            raise NotFoundError(f"there were no records at {version!r}: nothing to name")
-        existing = (await versions.tags(records)).get(name)
-        if existing is not None and existing != number:
-            raise AlreadyExistsError(
-                f"tag {name!r} names version {existing} already: "
-                "choose another name, or delete_tag() it first"
-            )
-        # The records last: the tag exists when they have it, and a crash before leaves none.
-        for table in sorted(tables, key=lambda table: table is records):
-            at = numbers[table.name]
-            if at is not None:
-                await versions.move_tag(table, name, at)
-        return number
+        return await self._whole().tag(name, version=version)
 
     async def tags(self) -> dict[str, int]:
         """The version that each tag names."""
@@ -285,12 +266,7 @@ class AsyncContextStore:
 
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag, not the version that it names; returns whether it existed."""
-        self._require_whole("delete a tag")
-        tables = sorted(
-            await self._tables(), key=lambda table: table is not self._resources.records
-        )
-        removed = [await versions.delete_tag(table, name) for table in tables]
-        return any(removed)
+        return await self._whole().delete_tag(name)
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in the records from one version to another, or to now.
@@ -305,7 +281,7 @@ class AsyncContextStore:
 
     async def maintain(self, *, policy: IndexPolicy | None = None) -> list[TableUpkeep]:
         """Merge fragments, fold new rows into the indexes, and build the indexes that pay now."""
-        self._require_whole("maintain")
+        self._whole().require("maintain")
         done = []
         for table in await self._tables():
             metrics = await maintenance.compact(table)
@@ -323,10 +299,11 @@ class AsyncContextStore:
     async def close(self) -> None:
         """End background work and let go of the connection; closing twice is no error.
 
-        Only the store that was opened closes anything: its scopes and earlier versions do not.
+        A compaction that runs is waited for. Only the store that was opened closes anything: its
+        scopes and earlier versions do not.
         """
-        self._compactor.stop()
-        if not self._scope.parts():
+        if self._is_owner:
+            await self._compactor.stop()
             await self._resources.database.close()
 
     async def __aenter__(self) -> Self:
@@ -349,31 +326,15 @@ class AsyncContextStore:
     def _records(self, context: str = DEFAULT_CONTEXT) -> Records:
         return Records(self._resources, self._scope, context)
 
+    def _whole(self) -> Whole:
+        return Whole(self._resources, self._scope)
+
+    async def _tables(self) -> list[Table]:
+        return await self._whole().tables()
+
     async def _resources_at(self, ref: Ref) -> Resources:
         pin = await versions.pin(self._resources.records, ref)
         return replace(self._resources, database=self._resources.database.at(pin))
 
     async def _records_at(self, ref: Ref) -> Table:
         return (await self._resources_at(ref)).records
-
-    async def _tables(self) -> list[Table]:
-        """The tables that exist, of those that are the store's."""
-        specs = {"records": RECORDS, "sessions": SESSIONS}
-        database = self._resources.database
-        return [
-            database.table(name, specs.get(name, VECTORS))
-            for name in await database.table_names()
-            if name in specs or collection_of(name) is not None
-        ]
-
-    def _require_whole(self, action: str) -> None:
-        """Raise for what concerns the whole store, in a handle that sees a part or the past."""
-        if parts := self._scope.parts():
-            raise InvalidRequestError(
-                f"cannot {action} within a scope ({parts}): that concerns the whole store, "
-                "do it through the store that was opened"
-            )
-        if not isinstance(self._resources.database, Database):
-            raise ReadOnlyError(
-                f"cannot {action} at an earlier version: do it through the store that was opened"
-            )

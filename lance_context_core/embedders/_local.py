@@ -22,13 +22,16 @@ _loading = threading.Lock()
 class LocalEmbedder:
     """wordllama's 256-d static model, which the extra `local` installs with its weights.
 
-    A text's vector is the mean of its tokens' vectors, whatever the texts beside it. Tokens take
-    about 100 bytes per character while they are counted, for a million characters at a time or for
-    one longer text. The model is loaded at the first call, once per process: about a second, 33 MB.
-    It never opens a connection. Raises MissingExtraError, at construction, without the extra.
+    A text's vector is the mean of the vectors of its tokens, whatever the texts beside it. Texts are
+    lower-cased first: a word has tokens of its own for each way to write it, and "Vase" would be
+    nearly a stranger to "vase". Tokens take about 100 bytes per character while they are counted,
+    for a million characters at a time or for one longer text. The model is loaded at the first call,
+    once per process: about a second, 33 MB. It never opens a connection. Raises MissingExtraError,
+    at construction, without the extra.
     """
 
-    model = "wordllama-l2-supercat-256"
+    model = "wordllama-l2-supercat-256-lower"
+    """Not the bare name of the weights: whoever embeds with them as they are gets other vectors."""
     dimension = 256
 
     def __init__(self) -> None:
@@ -41,7 +44,7 @@ class LocalEmbedder:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         rows = iter(vectors)
         for batch in _batches(texts):
-            for tokens in model.tokens([_well_formed(text) for text in batch]):
+            for tokens in model.tokens([_well_formed(text).lower() for text in batch]):
                 next(rows)[:] = model.mean(tokens)
         return vectors
 

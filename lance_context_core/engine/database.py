@@ -1,5 +1,6 @@
 """A LanceDB database: connects when it is first needed, and hands out its tables by name."""
 
+import asyncio
 import os
 import re
 import threading
@@ -10,7 +11,9 @@ from typing import Any
 
 import lancedb
 
+from lance_context_core._json import check_name
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.schema import TableSpec
 from lance_context_core.engine.table import Pin, Table
 from lance_context_core.engine.text import TextIndex
@@ -34,6 +37,8 @@ class Database:
         text_index: TextIndex | None = None,
     ) -> None:
         """Name the database; see `ContextStore.open` for what the arguments mean."""
+        if not isinstance(storage_options, Mapping | None):
+            raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
         self.uri = normalised(uri)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
@@ -58,6 +63,12 @@ class Database:
                 self._connection = self._connection or connection
         return self._connection
 
+    async def has_place(self) -> bool:
+        """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""
+        self.require_open()
+        place = Path(self.uri)  # absolute, unless it is on an object store
+        return not (place.is_absolute() and await asyncio.to_thread(_is_missing, place))
+
     def require_open(self) -> None:
         """Raise StoreClosedError after `close`, and in a process forked after the store was opened.
 
@@ -80,6 +91,8 @@ class Database:
 
     async def table_names(self) -> list[str]:
         """The names of the tables that exist, in alphabetical order."""
+        if not await self.has_place():
+            return []
         connection = await self.connection()
         names: list[str] = []
         page = None
@@ -92,7 +105,7 @@ class Database:
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error."""
         connection = await self.connection()
-        with translated(f"drop table {name!r}"):
+        with translated(f"drop {shown_name(name)}"):
             await connection.drop_table(name, ignore_missing=True)
         with self._lock:
             self._tables.pop(name, None)
@@ -146,11 +159,22 @@ class PinnedDatabase:
         """Nothing to let go of: the connection belongs to the store."""
 
 
+def _is_missing(place: Path) -> bool:
+    """Whether there is nothing; what cannot be looked at is for the engine to complain about."""
+    try:
+        place.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def normalised(uri: str | Path) -> str:
     """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme."""
-    text = os.fspath(uri)
-    if not text or "\0" in text:
-        raise InvalidRequestError(f"uri={text!r}: give a directory or the URI of an object store")
+    if not isinstance(uri, str | Path):
+        raise InvalidRequestError(f"uri={uri!r}: give a directory or the URI of an object store")
+    text = check_name(str(uri), "uri")
     if _REMOTE.match(text) and not text.startswith("file://"):
         return text
     return str(Path(text.removeprefix("file://")).expanduser().absolute())

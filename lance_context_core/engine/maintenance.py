@@ -25,7 +25,7 @@ async def compact(table: Table) -> CompactionMetrics:
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
     handle = await table.writer()
-    with translated(f"compact {table.name!r}"):
+    with translated(f"compact {table.label}"):
         stats = (await handle.optimize(cleanup_older_than=_NEVER)).compaction
     return CompactionMetrics(
         fragments_removed=stats.fragments_removed,
@@ -36,12 +36,12 @@ async def compact(table: Table) -> CompactionMetrics:
 
 
 async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
-    """Build the indexes that pay at the table's size and are missing; returns their names."""
+    """Build the indexes that pay at the table's size and are missing; returns their columns."""
     if await table.reader() is None:
         return []
     handle = await table.writer()
-    with translated(f"index {table.name!r}"):
-        return await indexes.build(handle, table.spec, policy)
+    with translated(f"index {table.label}"):
+        return await indexes.build(handle, table.spec, policy=policy, text_index=table.text_index)
 
 
 async def count_fragments(table: Table) -> int:
@@ -49,7 +49,7 @@ async def count_fragments(table: Table) -> int:
     handle = await table.reader()
     if handle is None:
         return 0
-    with translated(f"inspect {table.name!r}"):
+    with translated(f"inspect {table.label}"):
         stats: Any = await handle.stats()
     return int(stats["fragment_stats"]["num_fragments"])
 

@@ -2,7 +2,7 @@
 
 import re
 
-from lance_context_core._json import check_name
+from lance_context_core._json import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
 _PREFIX = "vectors."
@@ -31,3 +31,9 @@ def collection_of(table: str) -> str | None:
         return None
     escaped = table.removeprefix(_PREFIX).encode()
     return re.sub(rb"\.([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), escaped).decode()
+
+
+def shown_name(table: str) -> str:
+    """What an error message calls a table: the collection that it holds, or its own name."""
+    collection = collection_of(table)
+    return f"table {table!r}" if collection is None else f"collection {shown(collection)}"

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.engine import indexes
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
 
@@ -37,16 +36,14 @@ async def nearest(
     """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
     Rows without a vector never match. A zero vector has no direction: it is at distance 1 from
-    everything. If as many rows match `where`, as many are returned: where the index finds fewer,
-    the rest is looked up without it.
+    everything. If as many rows match `where`, as many are returned.
     """
     selected = [*await present(handle, columns), "_distance"]
 
     def query(*, exact: bool) -> Any:
         search = handle.vector_search(vector).distance_type("cosine").limit(limit)
-        search = search.bypass_vector_index() if exact else indexes.tuned(search, limit)
-        search = search.select(selected).with_row_id()
-        return search.where(where) if where else search
+        search = search.bypass_vector_index() if exact else search.nprobes(1)
+        return search.select(selected).with_row_id().where(_alive(where))
 
     hits = await query(exact=False).to_arrow()
     if hits.num_rows == limit:
@@ -66,7 +63,7 @@ async def match(
     """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
     query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
     query = query.select([*await present(handle, columns), "_score"]).with_row_id()
-    return await (query.where(where) if where else query).to_arrow()
+    return await query.where(_alive(where)).to_arrow()
 
 
 async def present(handle: Any, columns: Sequence[str]) -> list[str]:
@@ -80,6 +77,15 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
 def with_column(rows: pa.Table, name: str, value: float | None = None) -> pa.Table:
     """`rows` with one more column of 32-bit floats, all alike."""
     return rows.append_column(name, pa.array([value] * rows.num_rows, pa.float32()))
+
+
+def _alive(where: str | None) -> str:
+    """`where`, said in a way that makes the engine look which rows are there.
+
+    Without it, an index that is older than a deletion and a compaction proposes rows that are gone,
+    and the engine drops these from the best instead of taking the next ones.
+    """
+    return all_of(["_rowid >= 0", *([where] if where else [])])
 
 
 async def _with_undirected(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_context_core.engine import creation, indexes, reading
 from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.schema import (
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -21,6 +22,7 @@ from lance_context_core.engine.schema import (
     vector_field,
     vector_model,
 )
+from lance_context_core.engine.text import TextIndex
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -48,6 +50,9 @@ where it can."""
 _NULLS = {"on_bad_vectors": "null"}
 """A merge takes a row without a vector for one with a bad vector, and would refuse it."""
 
+_UNCHANGED = "target.revision + 1 = source.revision"
+"""New rows have revisions drawn at random: none replaces another."""
+
 _running: set[asyncio.Task[Any]] = set()
 
 
@@ -66,6 +71,8 @@ class Table:
     ) -> None:
         """Name the table; with `pin` it is read as it was, and refuses writes."""
         self.name = name
+        self.label = shown_name(name)
+        """What error messages call it."""
         self.spec = spec
         self._database = database
         self._pin = pin
@@ -73,6 +80,11 @@ class Table:
         self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
         self._is_text_indexed = False
+
+    @property
+    def text_index(self) -> TextIndex:
+        """How the table's texts are cut into words."""
+        return self._database.text_index
 
     # Reading
 
@@ -83,7 +95,7 @@ class Table:
             self._handle = await self._open()
         elif self._pin is None and self._is_due():
             try:
-                with translated(f"read {self.name!r}"):
+                with translated(f"read {self.label}"):
                     await self._handle.checkout_latest()
             except StorageError:
                 # Another process may have dropped the table; if it did not, this raises again.
@@ -106,7 +118,7 @@ class Table:
         handle = await self.reader()
         if handle is None:
             return 0
-        with translated(f"count {self.name!r}"):
+        with translated(f"count {self.label}"):
             count: int = await handle.count_rows(where)
         return count
 
@@ -115,7 +127,7 @@ class Table:
         handle = await self.reader()
         if handle is None:
             return self.nothing(columns)
-        with translated(f"read {self.name!r}"):
+        with translated(f"read {self.label}"):
             return await reading.scan(handle, where, columns)
 
     async def slice(
@@ -135,7 +147,7 @@ class Table:
         handle = await self.reader()
         if handle is None:
             return self.nothing(columns)
-        with translated(f"read {self.name!r}"):
+        with translated(f"read {self.label}"):
             if limit is None and last is None and offset == 0:
                 return await reading.scan(handle, where, columns)
             ids = (await reading.scan(handle, where, []))["_rowid"].to_numpy()
@@ -155,7 +167,7 @@ class Table:
         handle = await self.reader()
         if handle is None or len(row_ids) == 0:
             return self.nothing(columns)
-        with translated(f"read {self.name!r}"):
+        with translated(f"read {self.label}"):
             return await reading.take(handle, row_ids, columns)
 
     async def nearest(
@@ -165,7 +177,7 @@ class Table:
         handle = await self.reader()
         if handle is None or limit == 0 or VECTOR not in (await handle.schema()).names:
             return reading.with_column(self.nothing(columns), "_distance")
-        with translated(f"search {self.name!r} by vector"):
+        with translated(f"search {self.label} by vector"):
             return await reading.nearest(handle, vector, where=where, limit=limit, columns=columns)
 
     async def match(
@@ -178,7 +190,7 @@ class Table:
         handle = await self.reader()
         if handle is None or limit == 0 or not await self._has_text_index(handle):
             return reading.with_column(self.nothing(columns), "_score")
-        with translated(f"search {self.name!r} by words"):
+        with translated(f"search {self.label} by words"):
             return await reading.match(handle, text, where=where, limit=limit, columns=columns)
 
     def nothing(self, columns: Sequence[str]) -> pa.Table:
@@ -192,7 +204,7 @@ class Table:
         """The engine's handle for writing; creates the table if it is absent."""
         if self._pin is not None:
             raise ReadOnlyError(
-                f"table {self.name!r} is open at an earlier version, for reading only: "
+                f"{self.label} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
         self._database.require_open()
@@ -224,38 +236,37 @@ class Table:
         return await self._write("insert into", write)
 
     async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """Add or replace rows by key, in one commit.
+        """Add rows, and replace those by key that nobody changed meanwhile, in one commit.
 
-        Returns how many were added, and the version that is current afterwards.
+        A row that replaces another carries the revision that it was read with, plus one. Returns
+        how many were written, and the version that is current afterwards: the rows that are
+        missing in the number were written or changed by others since they were read.
         """
 
         async def write(handle: Any) -> tuple[int, int]:
             data = await self._arrow(handle, rows)
-            merge = handle.merge_insert(KEY).when_matched_update_all()
-            result = await merge.when_not_matched_insert_all().execute(data, **_NULLS)
-            return int(result.num_inserted_rows), int(result.version or await handle.version())
+            merge = _updating(handle).when_not_matched_insert_all()
+            result = await merge.execute(data, **_NULLS)
+            n_written = int(result.num_inserted_rows) + int(result.num_updated_rows)
+            return n_written, int(result.version or await handle.version())
 
         return await self._write("upsert into", write)
 
     async def replace(self, rows: Sequence[Row]) -> int:
-        """Replace rows by key, each if nobody changed it meanwhile; returns how many were replaced.
-
-        A row carries the revision that it was read with, plus one.
-        """
+        """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""
 
         async def write(handle: Any) -> int:
             data = await self._arrow(handle, rows)
-            merge = handle.merge_insert(KEY)
-            merge = merge.when_matched_update_all(where="target.revision + 1 = source.revision")
-            return int((await merge.execute(data, **_NULLS)).num_updated_rows)
+            return int((await _updating(handle).execute(data, **_NULLS)).num_updated_rows)
 
         return await self._write("update", write)
 
     async def delete(self, where: str) -> int:
         """Remove the matching rows in one commit; returns how many there were."""
-        if await self.reader() is None:
-            if self._pin is not None:
-                await self.writer()
+        if self._pin is not None:
+            await self.writer()  # which says why not
+        if await self.count(where) == 0:
+            # A deletion of nothing would be a version of its own.
             return 0
 
         async def write(handle: Any) -> int:
@@ -281,7 +292,7 @@ class Table:
                     raise
 
         handle = await self.writer()
-        await self._insist(f"add a vector column to {self.name!r}", handle, add)
+        await self._insist(f"add a vector column to {self.label}", handle, add)
         self.check_vectors(await handle.schema(), dimension, model)
 
     def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
@@ -292,12 +303,12 @@ class Table:
         built_with = vector_model(field)
         if model and built_with and model != built_with:
             raise EmbeddingModelMismatchError(
-                f"embedder model={model!r}, but the vectors in {self.name!r} were made by "
+                f"embedder model={model!r}, but the vectors in {self.label} were made by "
                 f"{built_with!r}: open the store with that embedder, or use another store"
             )
         if dimension != field.type.list_size:
             raise DimensionMismatchError(
-                f"embedding of length {dimension}, but the vectors in {self.name!r} have "
+                f"embedding of length {dimension}, but the vectors in {self.label} have "
                 f"{field.type.list_size} numbers: use the same embedder for all of them"
             )
 
@@ -309,9 +320,9 @@ class Table:
             if missing := [field for field in self.spec.schema if field.name not in names]:
                 await handle.add_columns(missing)
             if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self._database.text_index)
+                await indexes.ensure_text_index(handle, self.text_index)
 
-        await self._insist(f"bring table {self.name!r} up to date", handle, work)
+        await self._insist(f"bring {self.label} up to date", handle, work)
 
     def close(self) -> None:
         """Let go of the engine's handle."""
@@ -333,9 +344,11 @@ class Table:
         )
 
     async def _open(self) -> Any | None:
+        if not await self._database.has_place():
+            return None
         connection = await self._database.connection()
         try:
-            with translated(f"open table {self.name!r}"):
+            with translated(f"open {self.label}"):
                 handle = await connection.open_table(self.name)
         except NotFoundError:
             return None
@@ -345,7 +358,7 @@ class Table:
             version = await self._pin.version_of(self.name, handle)
             if version is None:
                 return None
-            with translated(f"open version {version} of {self.name!r}"):
+            with translated(f"open version {version} of {self.label}"):
                 return await connection.open_table(self.name, version=version)
         await self.complete(handle)
         return handle
@@ -367,12 +380,12 @@ class Table:
 
     async def _create_alone(self) -> Any:
         connection = await self._database.connection()
-        with translated(f"create table {self.name!r}"):
+        with translated(f"create {self.label}"):
             handle = await creation.create(
                 connection, self.name, schema=self.spec.schema, options=STABLE_ROW_IDS
             )
             if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self._database.text_index)
+                await indexes.ensure_text_index(handle, self.text_index)
         return handle
 
     async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
@@ -383,7 +396,7 @@ class Table:
 
     async def _write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         handle = await self.writer()
-        return await _uncancelled(self._insist(f"{action} {self.name!r}", handle, write))
+        return await _uncancelled(self._insist(f"{action} {self.label}", handle, write))
 
     async def _insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
@@ -401,17 +414,24 @@ class Table:
 
 def check_format(schema: pa.Schema, name: str) -> None:
     """Raise StoreFormatError unless this release reads tables of that schema."""
-    written = (schema.metadata or {}).get(FORMAT_KEY)
-    if written is None:
+    written = (schema.metadata or {}).get(FORMAT_KEY, b"")
+    if not written.isdigit():
         raise StoreFormatError(
-            f"table {name!r} was not written by lance_context_core: give the store a directory "
+            f"{shown_name(name)} was not written by lance_context_core: give the store a directory "
             "of its own"
         )
     if int(written) > FORMAT_VERSION:
         raise StoreFormatError(
-            f"table {name!r} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
+            f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
             "upgrade lance-context-core"
         )
+
+
+def _updating(handle: Any) -> Any:
+    """A merge that replaces rows which nobody changed meanwhile."""
+    merge = handle.merge_insert(KEY).when_matched_update_all(where=_UNCHANGED)
+    # With an index on the key the engine panics over JSON columns: it updates them as plain texts.
+    return merge.use_index(False)
 
 
 async def _uncancelled(write: Awaitable[T]) -> T:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lance_context_core._json import check_name, shown
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table import Pin, Table
 from lance_context_core.errors import (
     InvalidRequestError,
@@ -30,7 +31,7 @@ class AtTag:
 
     async def version_of(self, name: str, handle: Any) -> int | None:
         """The version of the table `name` that the tag names; None if it did not exist."""
-        with translated(f"read the tags of {name!r}"):
+        with translated(f"read the tags of {shown_name(name)}"):
             tags = await handle.tags.list()
         return int(tags[self.tag]["version"]) if self.tag in tags else None
 
@@ -124,7 +125,7 @@ async def tags(table: Table) -> dict[str, int]:
 async def move_tag(table: Table, tag: str, version: int) -> None:
     """Name a version, whatever the tag named before."""
     handle = await table.writer()
-    with translated(f"tag {table.name!r}"):
+    with translated(f"tag {table.label}"):
         if tag in await _tags(handle, table.name):
             await handle.tags.update(tag, version)
         else:
@@ -136,7 +137,7 @@ async def delete_tag(table: Table, tag: str) -> bool:
     handle = await table.reader()
     if handle is None or tag not in await _tags(handle, table.name):
         return False
-    with translated(f"delete a tag of {table.name!r}"):
+    with translated(f"delete a tag of {table.label}"):
         await (await table.writer()).tags.delete(tag)
     return True
 
@@ -144,11 +145,11 @@ async def delete_tag(table: Table, tag: str) -> bool:
 async def restore(table: Table, moment: Pin) -> None:
     """Make the table what it was, as a new version; empty if it did not exist then."""
     handle = await table.writer()
-    with translated(f"restore {table.name!r}"):
+    with translated(f"restore {table.label}"):
         # What others wrote meanwhile is undone too.
         await handle.checkout_latest()
     version = await moment.version_of(table.name, handle)
-    with translated(f"restore {table.name!r}"):
+    with translated(f"restore {table.label}"):
         if version is None:
             await handle.delete("true")
         elif version != await handle.version():
@@ -157,12 +158,12 @@ async def restore(table: Table, moment: Pin) -> None:
 
 
 async def _tags(handle: Any, name: str) -> dict[str, int]:
-    with translated(f"read the tags of {name!r}"):
+    with translated(f"read the tags of {shown_name(name)}"):
         return {tag: int(about["version"]) for tag, about in (await handle.tags.list()).items()}
 
 
 async def _versions(handle: Any, name: str) -> list[Version]:
-    with translated(f"list the versions of {name!r}"):
+    with translated(f"list the versions of {shown_name(name)}"):
         listed = await handle.list_versions()
     found = [
         # The engine gives local time without its zone.

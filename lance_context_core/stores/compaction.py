@@ -1,11 +1,10 @@
 """Compaction of the records: by hand, and in the background at set times."""
 
 import asyncio
-import threading
-from concurrent.futures import Future
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from lance_context_core._bridge import bridge
 from lance_context_core.engine import maintenance
@@ -13,6 +12,8 @@ from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import CompactionInProgressError, InvalidRequestError
 from lance_context_core.protocols import Clock
+
+T = TypeVar("T")
 
 
 class CompactionStats(TypedDict):
@@ -48,7 +49,9 @@ class CompactionSchedule:
             )
         for span in self.quiet_hours:
             if not _is_span(span):
-                raise InvalidRequestError(f"quiet_hours has {span!r}: give (start, end), 0 to 24")
+                raise InvalidRequestError(
+                    f"quiet_hours has {span!r}: give (start, end), whole hours from 0 to 24"
+                )
 
     def is_quiet(self, moment: datetime) -> bool:
         """Whether nothing may be done at that moment."""
@@ -60,53 +63,48 @@ class CompactionSchedule:
 
 
 class Compactor:
-    """Compacts one table, never twice at once, and remembers how it went."""
+    """Compacts one table, never twice at once, and remembers how it went.
+
+    Its work is done on the bridge's loop, whoever asks for it: it needs no lock there, and no
+    caller's loop that ends takes a compaction along.
+    """
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
-        self._lock = threading.Lock()
         self._last: datetime | None = None
         self._error: str | None = None
         self._n_done = 0
-        self._background: Future[None] | None = None
+        self._running: asyncio.Task[CompactionMetrics] | None = None
+        self._background: asyncio.Task[None] | None = None
 
     async def compact(self) -> CompactionMetrics:
-        """Merge fragments now. Raises CompactionInProgressError while another one runs here."""
-        if not self._lock.acquire(blocking=False):
-            raise CompactionInProgressError("a compaction is running already: wait for its end")
-        try:
-            metrics = await maintenance.compact(self._table)
-        except BaseException as error:
-            self._error = str(error) or type(error).__name__
-            raise
-        else:
-            self._last, self._error = self._clock.now(), None
-            self._n_done += 1
-            return metrics
-        finally:
-            self._lock.release()
+        """Merge fragments now. Raises CompactionInProgressError while another one runs here.
+
+        Cancelling the call ends the wait, not the compaction.
+        """
+        return await _on_the_bridge(self._compact())
 
     async def stats(self) -> CompactionStats:
         """How fragmented the table is, and what was done so far."""
         return CompactionStats(
             total_fragments=await maintenance.count_fragments(self._table),
-            is_compacting=self._lock.locked(),
+            is_compacting=self._is_compacting(),
             last_compaction=None if self._last is None else self._last.isoformat(),
             last_error=self._error,
             total_compactions=self._n_done,
         )
 
-    def start(self, schedule: CompactionSchedule) -> None:
+    async def start(self, schedule: CompactionSchedule) -> None:
         """Compact in the background from now on, until `stop`."""
-        self.stop()
-        self._background = bridge.spawn(self._keep(schedule))
+        await _on_the_bridge(self._start(schedule))
 
-    def stop(self) -> None:
-        """End the background compaction; one that is running ends its commit first."""
-        background, self._background = self._background, None
-        if background is not None:
-            background.cancel()
+    async def stop(self) -> None:
+        """End the background compaction; returns when no compaction runs any more.
+
+        One that is running, whoever began it, ends its commit first. Stopping twice is no error.
+        """
+        await _on_the_bridge(self._stop())
 
     async def tick(self, schedule: CompactionSchedule) -> bool:
         """Do what the schedule asks for at this moment; returns whether anything was done."""
@@ -114,8 +112,41 @@ class Compactor:
             return False
         if await maintenance.count_fragments(self._table) < schedule.min_fragments:
             return False
-        await self.compact()
+        try:
+            await self.compact()
+        except CompactionInProgressError:
+            return False
         return True
+
+    # On the bridge
+
+    async def _compact(self) -> CompactionMetrics:
+        if self._is_compacting():
+            raise CompactionInProgressError("a compaction is running already: wait for its end")
+        self._running = asyncio.create_task(self._merge())
+        return await asyncio.shield(self._running)
+
+    async def _merge(self) -> CompactionMetrics:
+        try:
+            metrics = await maintenance.compact(self._table)
+        except BaseException as error:
+            self._error = str(error) or type(error).__name__
+            raise
+        self._last, self._error = self._clock.now(), None
+        self._n_done += 1
+        return metrics
+
+    async def _start(self, schedule: CompactionSchedule) -> None:
+        await self._stop()
+        self._background = asyncio.create_task(self._keep(schedule))
+
+    async def _stop(self) -> None:
+        background, self._background = self._background, None
+        if background is not None:
+            background.cancel()
+        running = [one for one in (background, self._running) if one is not None and not one.done()]
+        if running:
+            await asyncio.wait(running)
 
     async def _keep(self, schedule: CompactionSchedule) -> None:
         while True:
@@ -125,10 +156,17 @@ class Compactor:
             except Exception as error:  # noqa: BLE001 - it is told by stats(), and tried again
                 self._error = str(error) or type(error).__name__
 
+    def _is_compacting(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+
+async def _on_the_bridge(work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wrap_future(bridge.spawn(work))
+
 
 def _is_span(value: object) -> bool:
     return (
         isinstance(value, tuple | list)
         and len(value) == 2
-        and all(isinstance(hour, int | float) and 0 <= hour <= 24 for hour in value)
+        and all(type(hour) is int and 0 <= hour <= 24 for hour in value)
     )

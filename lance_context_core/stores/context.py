@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, Unpack
 
-from lance_context_core._json import check_name
+from lance_context_core._json import check_name, listed
 from lance_context_core.engine import sql, versions
 from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.schema import VECTOR
@@ -15,11 +15,9 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import (
-    Version,
-    WriteResult,
-)
+from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.stores.compaction import CompactionSchedule, CompactionStats, Compactor
+from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import (
     RecordChanges,
     RecordDict,
@@ -27,14 +25,17 @@ from lance_context_core.stores.fields import (
     draft_of,
     hit_dict,
     patch_of,
+    patched,
     record_dict,
 )
+from lance_context_core.stores.pending import embed_records
 from lance_context_core.stores.records import Draft, Records, Upserted
 from lance_context_core.stores.rows import (
     COLUMNS,
     edge,
 )
-from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.stores.searching import SearchOptions, settled
+from lance_context_core.stores.whole import Whole
 
 
 class Closable(Protocol):
@@ -71,6 +72,7 @@ class AsyncContext:
         embedding_dim: int | None = None,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        defer_embedding: bool = False,
         enable_background_compaction: bool = False,
         compaction_interval_secs: float = 300,
         compaction_min_fragments: int = 5,
@@ -79,8 +81,8 @@ class AsyncContext:
         """The context `name` of the store at `uri`, which is made when it is first written to.
 
         The store belongs to this handle and ends with its `close`; for the meaning of `embedder`,
-        `storage_options` and `clock` see `AsyncContextStore.open`. `embedding_dim` fixes the length
-        of the vectors; without it the first vector does. With `enable_background_compaction` the
+        `storage_options`, `clock` and `defer_embedding` see `AsyncContextStore.open`.
+        `embedding_dim` fixes the length of the vectors; without it the first vector does. With `enable_background_compaction` the
         fragments are counted every `compaction_interval_secs`, and merged from
         `compaction_min_fragments` on, but in none of the `quiet_hours`: pairs of hours of the
         machine's local day, such as (22, 6).
@@ -97,14 +99,22 @@ class AsyncContext:
             quiet_hours=tuple(quiet_hours or ()),
         )
         store = await AsyncContextStore.open(
-            uri, embedder=embedder, storage_options=storage_options, clock=clock
+            uri,
+            embedder=embedder,
+            storage_options=storage_options,
+            clock=clock,
+            defer_embedding=defer_embedding,
         )
-        records, compactor = store.room(name)
-        if embedding_dim is not None:
-            await records.table.ensure_vectors(embedding_dim, None)
-        if enable_background_compaction:
-            compactor.start(schedule)
-        return cls(records, compactor, owned=store)
+        try:
+            shared: AsyncContext = store.context(name)
+            if embedding_dim is not None:
+                await shared._live.table.ensure_vectors(embedding_dim, None)
+            if enable_background_compaction:
+                await shared._compactor.start(schedule)
+        except BaseException:
+            await store.close()
+            raise
+        return cls(shared._live, shared._compactor, owned=store)
 
     @classmethod
     async def open(
@@ -115,12 +125,23 @@ class AsyncContext:
         embedder: Any = None,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        defer_embedding: bool = False,
     ) -> Self:
         """As `create`, for a store that must exist: raises NotFoundError where there is none."""
         context = await cls.create(
-            uri, name=name, embedder=embedder, storage_options=storage_options, clock=clock
+            uri,
+            name=name,
+            embedder=embedder,
+            storage_options=storage_options,
+            clock=clock,
+            defer_embedding=defer_embedding,
         )
-        if await context.version() == 0:
+        try:
+            exists = await context.version() > 0
+        except BaseException:
+            await context.close()
+            raise
+        if not exists:
             await context.close()
             raise NotFoundError(f"there is no store at {context.uri()!r}: create() makes one")
         return context
@@ -166,18 +187,20 @@ class AsyncContext:
         Without an `embedding` the store's embedder makes one from a text.
 
         A `tenant` and `tags` that stand in `metadata` count as the record's own where these are
-        absent. A record of a chat role in a session is a message of that session's history.
+        absent. A record of a chat role in a session is a message of that session's history. The id
+        of a `Message` is the record's, unless you choose another `id` or an `external_id`.
 
         Adding the same content under the same `external_id` or `id` again changes nothing. Raises
         AlreadyExistsError if another content has it, and InvalidRequestError, before anything is
         written, for what cannot be kept faithfully.
         """
         given = {"content_type": content_type, "data_type": data_type, "embedding": embedding}
-        return await self.add_many([{"role": role, "content": content, **given, **fields}])
+        record = {"role": role, "content": content, **given, **fields}
+        return await self._writable().insert([self._draft(record)])
 
     async def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
         """Add records in one commit, all or none; each a mapping of the parameters of `add`."""
-        return await self._records.insert(self._drafts(records))
+        return await self._writable().insert(self._drafts(records))
 
     async def upsert(
         self,
@@ -197,7 +220,7 @@ class AsyncContext:
         """
         given = {"content_type": content_type, "data_type": data_type, "embedding": embedding}
         record = {"role": role, "content": content, **given, **fields}
-        (result,) = await self.upsert_many([record], key=key)
+        (result,) = await self._upsert([self._draft(record)], key, [""])
         return result
 
     async def upsert_many(
@@ -207,16 +230,8 @@ class AsyncContext:
         key: Literal["external_id", "id"] = "external_id",
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit; returns what became of each, as `upsert` does."""
-        if key not in {"external_id", "id"}:
-            raise InvalidRequestError(
-                f"key={key!r}: records are told apart by 'external_id' or 'id'"
-            )
         drafts = self._drafts(records)
-        for index, draft in enumerate(drafts):
-            if draft.identity is None or draft.identity[0] != key:
-                raise InvalidRequestError(f"records[{index}] has no {key}: upsert needs one")
-        upserted, version = await self._records.upsert(drafts)
-        return [_outcome(one, version) for one in upserted]
+        return await self._upsert(drafts, key, [f"records[{i}]" for i in range(len(drafts))])
 
     async def update(
         self,
@@ -224,17 +239,34 @@ class AsyncContext:
         id: str | None = None,
         external_id: str | None = None,
         embedding: Sequence[float] | None = None,
+        clear: Iterable[str] = (),
+        include_expired: bool = False,
+        include_retired: bool = False,
         **changes: Unpack[RecordChanges],
     ) -> dict[str, Any]:
-        """Change fields of one visible record; what is not named stays.
+        """Change fields of one record; what is not named, or None, stays.
 
-        `metadata` is replaced as a whole. An `embedding` that was deferred is attached here. The
-        record keeps its id, its `created_at` and its place. Returns `updated` (False if there is
-        no such record), `version` and the `record` as it is now, or None.
+        `clear` names the fields that shall be as if they had never been given. A hidden record is
+        changed if it is included: so it may be brought back, as with `include_retired=True,
+        lifecycle_status="active", clear=["retired_at"]`. An `embedding` that was deferred is
+        attached here; one that is cleared is made anew by the store's embedder, if it has one and
+        does not defer.
+
+        `metadata` is replaced as a whole: tags that came from it follow it, a tenant that the
+        record has stays, and one outside the handle's scope is refused. The record keeps its id, its `created_at` and its place. Returns
+        `updated` (False if there is no such record), `version` and the `record` as it is now, or
+        None.
         """
-        where = self._records.where(_identity(id, external_id))
-        patch = patch_of({**changes, "embedding": embedding})
-        record = await self._records.patch(where, lambda before: replace(before, **patch))
+        records = self._writable()
+        where = records.where(
+            _identity(id, external_id),
+            include_expired=include_expired,
+            include_retired=include_retired,
+        )
+        patch = patch_of({**changes, "embedding": embedding}, clear)
+        record = await records.patch(
+            where, lambda before: patched(before, patch, scope=records.scope)
+        )
         return {
             "updated": record is not None,
             "replaced_id": None if record is None else record.id,
@@ -247,14 +279,23 @@ class AsyncContext:
 
         This is logical forgetting: older versions still hold the record, and so does the disk.
         """
-        where = self._records.where(
+        records = self._writable()
+        where = records.where(
             _identity(id, external_id), include_expired=True, include_retired=True
         )
-        return await self._records.delete(where) > 0
+        return await records.delete(where) > 0
 
     async def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """The same as `delete`."""
         return await self.delete(id=id, external_id=external_id)
+
+    async def embed_pending(self, *, limit: int | None = None) -> int:
+        """Embed the context's records that have no vector, oldest first; returns how many that were.
+
+        Raises InvalidRequestError without an embedder.
+        """
+        where = self._records.where(include_expired=True, include_retired=True)
+        return await embed_records(self._records.resources, where, limit=limit)
 
     # Reading
 
@@ -322,6 +363,7 @@ class AsyncContext:
         A text is embedded by the store's embedder; without one it is searched by words. Records
         without a vector are found by words only. Each hit has, beside the record's keys, `score`
         in [0, 1], `distance` (cosine, in [0, 2]), `text_score` (BM25) and `matched_channels`.
+        Nothing is lent by neighbours here, unless `options` say so; in `retrieve` it is.
         """
         if mode is None:
             by_words = isinstance(query, str) and self._records.resources.embeddings is None
@@ -333,7 +375,7 @@ class AsyncContext:
                 filter=filters, include_expired=include_expired, include_retired=include_retired
             ),
             limit=limit,
-            options=options,
+            options=settled(options, neighbours=0.0),
             columns=_columns(
                 binary=include_binary,
                 embedding=include_embedding,
@@ -373,7 +415,7 @@ class AsyncContext:
                 filter=filters, include_expired=include_expired, include_retired=include_retired
             ),
             limit=limit,
-            options=options or SearchOptions(fusion=chosen),
+            options=SearchOptions(fusion=chosen) if options is None else options,
             columns=_columns(
                 binary=include_binary,
                 embedding=include_embedding,
@@ -392,6 +434,8 @@ class AsyncContext:
         include_retired: bool = False,
     ) -> builtins.list[RecordDict]:
         """The records with a relationship to `target_id`, of that `relation` or of any."""
+        if relation is not None:
+            relation = check_name(relation, "relation")
         target = edge(check_name(target_id, "target_id"), relation)
         where = self._records.where(
             f"array_has(edges, {sql.quote_string(target)})",
@@ -411,24 +455,50 @@ class AsyncContext:
         """All versions that are kept, oldest first."""
         return await versions.versions(self._live.table)
 
-    async def checkout(self, version: Ref | str) -> Self:
+    async def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment: a version, a tag, or an aware datetime.
 
         It then reads what was, and refuses writes with ReadOnlyError, until `checkout_latest`.
         Other handles of the store are not touched. Raises NotFoundError if there was no such moment.
         """
-        if isinstance(version, str) and version.isdecimal():
-            version = int(version)
-        pin = await versions.pin(self._live.table, version)
-        database = self._live.resources.database.at(pin)
-        resources = replace(self._live.resources, database=database)
-        self._records = replace(self._live, resources=resources)
+        self._records = await self._at(version)
         return self
 
     async def checkout_latest(self) -> Self:
         """Turn this handle back to the present, for reading and writing."""
         self._records = self._live
         return self
+
+    async def tag(self, name: str, *, version: Ref | None = None) -> int:
+        """Name the store's current version, or another one. See `AsyncContextStore.tag`."""
+        number = None if version is None else await self._ref(version)
+        return await self._whole().tag(name, version=number)
+
+    async def tags(self) -> dict[str, int]:
+        """The version that each tag of the store names."""
+        return await versions.tags(self._live.table)
+
+    async def delete_tag(self, name: str) -> bool:
+        """Forget a tag of the store, not the version that it names; returns whether it existed."""
+        return await self._whole().delete_tag(name)
+
+    async def restore(self, version: Ref) -> int:
+        """Make the whole store what it was, as a new version, which is returned.
+
+        That concerns its other contexts, its history and its collections too. See
+        `AsyncContextStore.restore`.
+        """
+        return await self._whole().restore(await self._ref(version))
+
+    async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed in this context from one version to another, or to what is read now.
+
+        Expired and retired records are compared too: they are there, if hidden.
+        """
+        old = await self._at(before)
+        new = self._records if after is None else await self._at(after)
+        where = self._records.where(include_expired=True, include_retired=True)
+        return await diff(old.table, new.table, where)
 
     # Compaction
 
@@ -441,6 +511,7 @@ class AsyncContext:
         parameters are accepted for compatibility: the engine chooses both by itself.
         """
         del target_rows_per_fragment, materialize_deletions
+        self._writable()
         return await self._compactor.compact()
 
     async def compaction_stats(self) -> CompactionStats:
@@ -449,9 +520,47 @@ class AsyncContext:
 
     # Helpers
 
+    def _writable(self) -> Records:
+        """The records; raises ReadOnlyError while the handle looks at an earlier moment."""
+        self._records.resources.writable()
+        return self._records
+
     def _drafts(self, records: Iterable[Mapping[str, Any]]) -> builtins.list[Draft]:
+        return [self._draft(record, f"records[{i}]") for i, record in enumerate(listed(records, "records"))]
+
+    def _draft(self, record: Mapping[str, Any], where: str = "") -> Draft:
         now = self._records.resources.clock.now()
-        return [draft_of(record, f"records[{i}]", now) for i, record in enumerate(records)]
+        return draft_of(record, where=where, now=now)
+
+    async def _upsert(
+        self, drafts: Sequence[Draft], key: str, places: Sequence[str]
+    ) -> builtins.list[dict[str, Any]]:
+        records = self._writable()
+        if key not in ("external_id", "id"):
+            raise InvalidRequestError(
+                f"key={key!r}: records are told apart by 'external_id' or 'id'"
+            )
+        for draft, where in zip(drafts, places, strict=True):
+            if draft.identity is None or draft.identity[0] != key:
+                raise InvalidRequestError(f"{where or 'the record'} has no {key}: upsert needs one")
+        upserted, version = await records.upsert(drafts)
+        return [_outcome(one, version) for one in upserted]
+
+    async def _ref(self, version: Ref) -> Ref:
+        """`version`, as a number if it is digits that are no tag."""
+        if isinstance(version, str) and version.isdecimal() and version not in await self.tags():
+            return int(version)
+        return version
+
+    async def _at(self, version: Ref) -> Records:
+        """The records as they were at that moment."""
+        pin = await versions.pin(self._live.table, await self._ref(version))
+        database = self._live.resources.database.at(pin)
+        resources = replace(self._live.resources, database=database)
+        return replace(self._live, resources=resources)
+
+    def _whole(self) -> Whole:
+        return Whole(self._records.resources, self._records.scope)
 
 
 def _columns(*, binary: bool, embedding: bool, relationships: bool = True) -> list[str]:

@@ -25,7 +25,9 @@ async def embedded(
     it has none yet.
     """
     vectors = [
-        None if vector is None else as_vector(vector, f"embedding of record {index}")
+        None
+        if vector is None
+        else as_vector(vector, "embedding" if len(given) == 1 else f"embedding of record {index}")
         for index, vector in enumerate(given)
     ]
     lengths = {len(vector) for vector in vectors if vector is not None}
@@ -65,7 +67,7 @@ def as_vector(value: Any, where: str) -> np.ndarray:
         is_numeric = given.dtype.kind in "fiuO"  # texts and booleans would become numbers, too
         with np.errstate(over="ignore"):  # what becomes infinite is refused below
             vector = given.astype(np.float32, copy=False) if is_numeric else given
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRequestError(f"{where} must be a sequence of numbers: {error}") from error
     if not is_numeric:
         raise InvalidRequestError(f"{where} must be a sequence of numbers, not of {given.dtype}")

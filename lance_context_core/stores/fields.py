@@ -1,7 +1,7 @@
 """The words of the record API: what `add` and `update` take, and what records look like in it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -9,6 +9,7 @@ from lance_context_core._json import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Relationship, SearchHit
+from lance_context_core.scope import Scope
 from lance_context_core.stores.content import content_of
 from lance_context_core.stores.history import CHAT_ROLES
 from lance_context_core.stores.records import Draft
@@ -64,6 +65,11 @@ _KNOWN = (
     | RecordFields.__annotations__.keys()
     | {"role", "content", "content_type", "data_type"}
 )
+_DEFAULTS: dict[str, Any] = {
+    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+    for field in fields(ContextRecord)
+    if field.name in _CHANGEABLE
+}
 
 
 def record_dict(record: ContextRecord) -> RecordDict:
@@ -104,32 +110,36 @@ def hit_dict(hit: SearchHit[ContextRecord]) -> RecordDict:
     }
 
 
-def draft_of(given: Mapping[str, Any], where: str, now: datetime) -> Draft:
-    """A record from the parameters of `add`."""
+def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
+    """A record from the parameters of `add`; `where` it stands in its batch, "" if it is alone."""
+    what, prefix = where or "the record", f"{where}." if where else ""
     if not isinstance(given, Mapping):
-        raise InvalidRequestError(f"{where} is a {type(given).__name__}: pass a mapping")
+        raise InvalidRequestError(f"{what} is a {type(given).__name__}: pass a mapping")
     if unknown := set(given) - _KNOWN:
         raise InvalidRequestError(
-            f"{where} has the unknown field {min(map(str, unknown))!r}: "
+            f"{what} has the unknown field {shown(min(map(str, unknown)))}: "
             f"there are {', '.join(sorted(_KNOWN))}; anything else goes into metadata"
         )
     for required in ("role", "content"):
         if required not in given:
-            raise InvalidRequestError(f"{where} has no {required!r}")
+            raise InvalidRequestError(f"{what} has no {required!r}")
     if given.get("content_type") and given.get("data_type"):
-        raise InvalidRequestError(f"{where} has both content_type and data_type: pass one of them")
+        raise InvalidRequestError(f"{what} has both content_type and data_type: pass one of them")
     if given.get("id") is not None and given.get("external_id") is not None:
-        raise InvalidRequestError(f"{where} has both id and external_id: choose one of them")
+        raise InvalidRequestError(f"{what} has both id and external_id: choose one of them")
     content = content_of(given["content"], given.get("content_type") or given.get("data_type"))
-    values = _values(given)
-    role = check_name(given["role"], f"{where}.role")
+    values = {**_said_by(given["content"]), **_values(given)}
+    if values.get("external_id"):
+        # It is the caller's name for the record: the message's own would be a second one.
+        values.pop("id", None)
+    role = check_name(given["role"], f"{prefix}role")
     is_turn = role in CHAT_ROLES and values.get("session_id") is not None
     record = ContextRecord(
         **{
             "id": new_id(),
             "kind": "message" if is_turn else "record",
             "created_at": now,
-            **_said_by(given["content"]),
+            **_promoted(values.get("metadata")),
             **values,
             "updated_at": now,
             "role": role,
@@ -141,14 +151,67 @@ def draft_of(given: Mapping[str, Any], where: str, now: datetime) -> Draft:
     )
     if record.external_id:
         return Draft(record=record, identity=("external_id", record.external_id))
-    return Draft(record=record, identity=("id", record.id) if given.get("id") else None)
+    return Draft(record=record, identity=("id", record.id) if "id" in values else None)
+
+
+def patch_of(changes: Mapping[str, Any], clear: Iterable[str]) -> dict[str, Any]:
+    """The fields of a record that are to be changed, and what to.
+
+    A cleared field becomes what it is in a record that was added without it. Raises
+    InvalidRequestError if nothing is to be changed.
+    """
+    if unknown := set(changes) - _CHANGEABLE:
+        raise InvalidRequestError(
+            f"{shown(min(unknown))} cannot be updated: there are "
+            f"{', '.join(sorted(_CHANGEABLE))}; use upsert to replace the content"
+        )
+    values = _values(changes)
+    for name in _cleared(clear):
+        if name in values:
+            raise InvalidRequestError(f"{name} is both set and in clear: choose one of them")
+        values[name] = _DEFAULTS[name]
+    if not values:
+        raise InvalidRequestError(
+            f"nothing to update: name one of {', '.join(sorted(_CHANGEABLE))}"
+        )
+    return values
+
+
+def patched(record: ContextRecord, patch: Mapping[str, Any], *, scope: Scope) -> ContextRecord:
+    """`record` with the changes of `patch_of`.
+
+    Tags that it has from its metadata follow the metadata. A tenant in the metadata counts for a
+    record that has none; it moves no other. In a tenant's scope it counts always, so that one
+    outside the scope is refused. What is cleared falls back to the scope.
+    """
+    changes = dict(patch)
+    if "metadata" in changes:
+        promoted = _promoted(changes["metadata"])
+        if record.tags == _promoted(record.metadata).get("tags", ()):
+            changes.setdefault("tags", promoted.get("tags", ()))
+        if "tenant" in promoted and (record.tenant is None or scope.tenant is not None):
+            changes.setdefault("tenant", promoted["tenant"])
+    for part, value in scope.parts().items():
+        if changes.get(part) in {None, ""}:
+            changes[part] = value
+    return replace(record, **changes)
+
+
+def one_agent(agent_id: str | None, bot_id: str | None) -> str | None:
+    """The agent that goes by two names. Raises InvalidRequestError if they are not one."""
+    if agent_id is not None and bot_id is not None and agent_id != bot_id:
+        raise InvalidRequestError(
+            f"bot_id={shown(bot_id)} and agent_id={shown(agent_id)} are two names of one thing"
+        )
+    return bot_id if agent_id is None else agent_id
 
 
 def _said_by(content: Any) -> dict[str, Any]:
     """What a message brings along beside its content."""
     if not isinstance(content, Message):
         return {}
-    said = {name: getattr(content, name) for name in ("name", "created_at", "metadata", "native")}
+    names = ("id", "name", "created_at", "metadata", "native")
+    said = {name: getattr(content, name) for name in names}
     return {name: value for name, value in said.items() if value is not None}
 
 
@@ -156,12 +219,9 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a record by their own names, those that are given, each in the form it is kept in."""
     left_out = {"role", "content", "content_type", "data_type"}
     values = {k: v for k, v in given.items() if v is not None and k not in left_out}
-    if "bot_id" in values:
-        agent = values.pop("bot_id")
-        if values.setdefault("agent_id", agent) != agent:
-            raise InvalidRequestError(
-                f"bot_id={agent!r} and agent_id={values['agent_id']!r} are two names of one thing"
-            )
+    agent = one_agent(values.get("agent_id"), values.pop("bot_id", None))
+    if agent is not None:
+        values["agent_id"] = agent
     for name in values.keys() & {"relationships", "tags", "source_ids"}:
         if isinstance(values[name], str | Mapping) or not isinstance(values[name], Iterable):
             raise InvalidRequestError(f"{name}={shown(values[name])} is no list: pass one")
@@ -169,33 +229,37 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("created_at", "expires_at", "retired_at"):
         if isinstance(values.get(name), str):
             values[name] = _moment(values[name], name)
-    metadata = values.get("metadata")
-    if isinstance(metadata, Mapping):
-        if isinstance(metadata.get("tenant"), str) and metadata["tenant"]:
-            values.setdefault("tenant", metadata["tenant"])
-        tags = metadata.get("tags")
-        if isinstance(tags, list | tuple) and all(isinstance(tag, str) for tag in tags):
-            values.setdefault("tags", tuple(tags))
     return values
+
+
+def _promoted(metadata: Any) -> dict[str, Any]:
+    """The tenant and the tags that stand in a record's metadata, those that do."""
+    if not isinstance(metadata, Mapping):
+        return {}
+    promoted: dict[str, Any] = {}
+    tenant, tags = metadata.get("tenant"), metadata.get("tags")
+    if isinstance(tenant, str) and tenant:
+        promoted["tenant"] = tenant
+    if isinstance(tags, list | tuple) and all(isinstance(tag, str) for tag in tags):
+        promoted["tags"] = tuple(tags)
+    return promoted
+
+
+def _cleared(clear: Iterable[str]) -> set[str]:
+    """The fields to clear, by the record's own names."""
+    if isinstance(clear, str) or not isinstance(clear, Iterable):
+        raise InvalidRequestError(f"clear={shown(clear)} is no list: pass the names of fields")
+    names = [*clear]
+    for name in names:
+        if not isinstance(name, str) or name not in _CHANGEABLE:
+            raise InvalidRequestError(
+                f"clear has {shown(name)}: there are {', '.join(sorted(_CHANGEABLE))}"
+            )
+    return {"agent_id" if name == "bot_id" else name for name in names}
 
 
 def _moment(text: str, name: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidRequestError(f"{name}={text!r} is no ISO 8601 time") from error
-
-
-def patch_of(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record that `changes` sets. Raises InvalidRequestError if there are none."""
-    if unknown := set(changes) - _CHANGEABLE:
-        raise InvalidRequestError(
-            f"{min(unknown)!r} cannot be updated: there are {', '.join(sorted(_CHANGEABLE))}; "
-            "use upsert to replace the content"
-        )
-    values = _values(changes)
-    if not values:
-        raise InvalidRequestError(
-            f"nothing to update: name one of {', '.join(sorted(_CHANGEABLE))}"
-        )
-    return values
+        raise InvalidRequestError(f"{name}={shown(text)} is no ISO 8601 time") from error

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_context_core._json import check_name
+from lance_context_core._json import check_name, listed
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -47,11 +47,11 @@ class AsyncHistory:
         agent = self._agent(agent_id)
         drafts = [
             self._draft(message, index, agent, session_id, run_id)
-            for index, message in enumerate(messages)
+            for index, message in enumerate(listed(messages, "messages"))
         ]
         if not drafts:
             return []
-        within = {"agent_id": agent, "session_id": session_id}
+        within = {"kind": "message", "agent_id": agent, "session_id": session_id}
         result = await self._records.insert(drafts, within=within, keep_existing=True)
         return list(result.ids)
 
@@ -103,7 +103,8 @@ class AsyncHistory:
     ) -> list[SearchHit[ContextRecord]]:
         """The messages that answer `query` best, best first: of all sessions, or of one."""
         conditions = [sql.equals("kind", "message")]
-        conditions += [] if session_id is None else [sql.equals("session_id", session_id)]
+        if session_id is not None:
+            conditions.append(sql.equals("session_id", check_name(session_id, "session_id")))
         conditions += [] if agent_id is None else [sql.equals("agent_id", self._agent(agent_id))]
         where = self._records.where(*conditions, filter=filter)
         return await self._records.search(

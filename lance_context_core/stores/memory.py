@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._json import check_name
+from lance_context_core._json import check_json_object, check_name, check_names, listed
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -15,10 +15,7 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
 from lance_context_core.stores.records import Draft, Records
 from lance_context_core.stores.rows import COLUMNS, from_rows, new_id
-from lance_context_core.stores.searching import SearchOptions
-
-FACT_OPTIONS = SearchOptions(neighbours=0.0)
-"""Memories stand alone: unlike turns, what was added before and after says nothing about them."""
+from lance_context_core.stores.searching import SearchOptions, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +38,18 @@ class AsyncMemory:
         `metadata` is added to each. From `expires_at` on they are hidden from every read. Raises
         InvalidRequestError for an empty text: there is nothing to remember in it.
         """
-        if isinstance(memories, str):
-            raise InvalidRequestError("memories is one text: pass a list of texts")
+        common = check_json_object(metadata or {}, "metadata")
         drafts = [
-            self._draft(memory, index, user_id, session_id, metadata or {}, expires_at)
-            for index, memory in enumerate(memories)
+            self._draft(memory, index, user_id, session_id, common, expires_at)
+            for index, memory in enumerate(listed(memories, "memories"))
         ]
         if not drafts:
             return []
-        within = {"user_id": self._user(user_id), "session_id": session_id or None}
+        within = {
+            "kind": "memory",
+            "user_id": self._user(user_id),
+            "session_id": session_id or None,
+        }
         result = await self._records.insert(drafts, within=within, keep_existing=True)
         return list(result.ids)
 
@@ -65,7 +65,10 @@ class AsyncMemory:
         limit: int = 10,
         options: SearchOptions | None = None,
     ) -> builtins.list[SearchHit[ContextRecord]]:
-        """What a user's memories say about `query`, best first; in one session, or in all."""
+        """What a user's memories say about `query`, best first; in one session, or in all.
+
+        Memories stand alone, unlike turns: nothing is lent by neighbours, unless `options` say so.
+        """
         where = self._where(user_id, session_id, filter=filter)
         return await self._records.search(
             query,
@@ -73,7 +76,7 @@ class AsyncMemory:
             mode=mode,
             where=where,
             limit=limit,
-            options=options or FACT_OPTIONS,
+            options=settled(options, neighbours=0.0),
         )
 
     async def list(
@@ -94,7 +97,7 @@ class AsyncMemory:
         table = self._records.table
         rows = await table.select(self._where(user_id, session_id), columns=["session_id"])
         order = rows.sort_by([("session_id", "ascending"), ("_rowid", "ascending")])["_rowid"]
-        wanted = order.slice((page - 1) * page_size, page_size).to_pylist()
+        wanted = order.to_pylist()[(page - 1) * page_size :][:page_size]
         items = from_rows(await table.take(wanted, columns=COLUMNS))
         return Page(items=items, page=page, page_size=page_size, total=rows.num_rows)
 
@@ -108,7 +111,7 @@ class AsyncMemory:
         """Forget a user's memories: all, those of one session, or some; returns how many."""
         where = self._where(user_id, session_id, hidden=True)
         if ids is not None:
-            where = sql.all_of([where, sql.in_list("id", ids)])
+            where = sql.all_of([where, sql.in_list("id", check_names(ids, "ids"))])
         return await self._records.delete(where)
 
     def _user(self, user_id: str) -> str | None:
@@ -127,7 +130,8 @@ class AsyncMemory:
     ) -> str:
         conditions = [sql.equals("kind", "memory"), sql.equals("user_id", self._user(user_id))]
         if session_id is not None:
-            conditions.append(sql.equals("session_id", session_id or None))
+            session = check_name(session_id, "session_id") if session_id != "" else None
+            conditions.append(sql.equals("session_id", session))
         return self._records.where(
             *conditions, filter=filter, include_expired=hidden, include_retired=hidden
         )

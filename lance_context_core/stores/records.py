@@ -33,12 +33,14 @@ WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 _MAX_ATTEMPTS = 20
 """How often an update is tried anew when other writers keep changing the record under it."""
 
-Session = tuple[str, str | None, str | None, str]
-"""Context, tenant, agent and session: what tells one conversation from another."""
+Session = tuple[str | None, ...]
+"""Context, tenant, user, agent and session: what tells one conversation from another."""
 
 _ALL_COLUMNS = [*COLUMNS, KEY, "revision", "previous_key"]
 
-_FINGERPRINT = ("role", "content_type", "text", "parts", "blob", "payload_uri")
+_FINGERPRINT = (
+    "session_id", "role", "content_type", "text", "parts", "blob", "payload_uri",
+)  # fmt: skip
 """What must be equal for an append to count as a repetition of an earlier one."""
 
 
@@ -112,6 +114,7 @@ class Records:
         identity at the same moment, the rest of the call may be written. Identities hold `within`
         the columns named there, such as one session.
         """
+        self.resources.writable()
         within = within or {}
         drafts = self._prepared(drafts)
         existing, expired = await self._repeated(drafts, within, keep_existing=keep_existing)
@@ -131,34 +134,31 @@ class Records:
     async def upsert(self, drafts: Sequence[Draft]) -> tuple[list[Upserted], int]:
         """Add records or replace those that the view has already, in one commit.
 
-        A replaced record keeps its id, its `created_at` and its place in the order. Returns what
-        became of each, and the version that is current afterwards.
+        Only where another writer changes one of them at the same moment it takes a second commit,
+        on top of the other's. A replaced record keeps its id, its `created_at` and its place in the
+        order. Returns what became of each, and the version that is current afterwards.
         """
+        self.resources.writable()
         drafts = self._prepared(drafts)
-        existing, expired = await self._existing(drafts, {}, full=True)
-        replaced = [existing.get(draft.identity) for draft in drafts]
-        records = [
-            draft.record
-            if row is None
-            else replace(draft.record, id=row["id"], created_at=row["created_at"])
-            for draft, row in zip(drafts, replaced, strict=True)
-        ]
-        keys = [
-            self._key(draft, {}) if row is None else row[KEY]
-            for draft, row in zip(drafts, replaced, strict=True)
-        ]
-        rows = await self._rows(records, keys)
-        for row, old in zip(rows, replaced, strict=True):
-            if old is not None:
-                row["previous_key"] = old["previous_key"]
-        await self._clear(expired)
-        _, version = await self.table.upsert(rows)
-        self._remember(rows)
-        results = [
-            Upserted(record=from_row(row), was_inserted=old is None)
-            for row, old in zip(rows, replaced, strict=True)
-        ]
-        return results, version
+        results: dict[int, Upserted] = {}
+        for _ in range(_MAX_ATTEMPTS):
+            todo = [index for index in range(len(drafts)) if index not in results]
+            tried = [drafts[index] for index in todo]
+            existing, expired = await self._existing(tried, {}, full=True)
+            replaced = [existing.get(draft.identity) for draft in tried]
+            rows = await self._upserted_rows(tried, replaced)
+            await self._clear(expired)
+            n_written, version = await self.table.upsert(rows)
+            written = {row[KEY] for row in rows}
+            if n_written < len(rows):
+                written = await self._added(rows, replaced)
+            self._remember([row for row in rows if row[KEY] in written])
+            for index, row, old in zip(todo, rows, replaced, strict=True):
+                if row[KEY] in written:
+                    results[index] = Upserted(record=from_row(row), was_inserted=old is None)
+            if len(results) == len(drafts):
+                return [results[index] for index in range(len(drafts))], version
+        raise ConflictError("the same records kept being changed by others: try again")
 
     async def patch(
         self, where: str, change: Callable[[ContextRecord], ContextRecord]
@@ -167,6 +167,7 @@ class Records:
 
         Concurrent changes of one record are applied one after the other, none is lost.
         """
+        self.resources.writable()
         for _ in range(_MAX_ATTEMPTS):
             rows = (await self.table.select(where, columns=[*_ALL_COLUMNS, VECTOR])).to_pylist()
             if not rows:
@@ -174,7 +175,9 @@ class Records:
             row = rows[0]
             before = from_row(row)
             after = checked(replace(change(before), updated_at=self._now()), "")
-            self.scope.stamp({part: getattr(after, part) for part in SCOPE_PARTS})
+            after = replace(
+                after, **self.scope.stamp({part: getattr(after, part) for part in SCOPE_PARTS})
+            )
             if after.embedding is not before.embedding:
                 (after,) = await self._embedded([after])
             if await self.table.replace([self._successor(row, after)]) == 1:
@@ -184,33 +187,6 @@ class Records:
     async def delete(self, where: str) -> int:
         """Forget the matching records; older versions still have them. Returns how many."""
         return await self.table.delete(where)
-
-    async def embed_pending(self, limit: int | None = None) -> int:
-        """Embed what was stored without a vector, oldest first; returns how many records."""
-        embeddings = self.resources.embeddings
-        if embeddings is None:
-            raise InvalidRequestError("there is no embedder: open the store with embedder=")
-        done, first = 0, 0
-        while limit is None or done < limit:
-            batch = 1000 if limit is None else min(1000, limit - done)
-            pending = [*self._walls(), "search_text IS NOT NULL", f"_rowid >= {first}"]
-            if VECTOR in (await self.table.schema()).names:
-                pending.append(f"{VECTOR} IS NULL")
-            columns = [*_ALL_COLUMNS, VECTOR]
-            rows = (
-                await self.table.slice(sql.all_of(pending), columns=columns, limit=batch)
-            ).to_pylist()
-            if not rows:
-                break
-            first = rows[-1]["_rowid"] + 1
-            embedded = await self._embedded([from_row(row) for row in rows], even_if_deferred=True)
-            ready = [
-                self._successor(row, record)
-                for row, record in zip(rows, embedded, strict=True)
-                if record.embedding is not None
-            ]
-            done += await self.table.replace(ready) if ready else 0
-        return done
 
     # Reading
 
@@ -245,7 +221,7 @@ class Records:
         columns: Sequence[str] = WITHOUT_BLOB,
     ) -> list[SearchHit[ContextRecord]]:
         """The matching records that answer `query` best, best first."""
-        options = options or SearchOptions()
+        options = searching.settled(options)
         question = await searching.ask(
             query,
             vector=vector,
@@ -282,13 +258,18 @@ class Records:
         prepared = []
         for index, draft in enumerate(drafts):
             record = checked(draft.record, f"records[{index}]." if many else "")
-            parts = self.scope.stamp({part: getattr(record, part) for part in SCOPE_PARTS})
-            record = replace(record, context=self.context, **parts)
+            record = replace(self._stamped(record), context=self.context)
             prepared.append(replace(draft, record=record))
         for column in ("id", "external_id"):
             chosen = [d.identity[1] for d in prepared if d.identity and d.identity[0] == column]
             refuse_duplicates(chosen, column)
         return prepared
+
+    def _stamped(self, record: ContextRecord) -> ContextRecord:
+        """`record` with the parts of the scope; raises if it names others."""
+        return replace(
+            record, **self.scope.stamp({part: getattr(record, part) for part in SCOPE_PARTS})
+        )
 
     async def _repeated(
         self, drafts: Sequence[Draft], within: Mapping[str, str | None], *, keep_existing: bool
@@ -370,24 +351,56 @@ class Records:
                 tails[session] = key
         return rows
 
+    async def _upserted_rows(
+        self, drafts: Sequence[Draft], replaced: Sequence[Mapping[str, Any] | None]
+    ) -> list[dict[str, Any]]:
+        """The rows of the drafts, each the successor of the row that it replaces, if there is one."""
+        records = [
+            draft.record
+            if old is None
+            else replace(draft.record, id=old["id"], created_at=old["created_at"])
+            for draft, old in zip(drafts, replaced, strict=True)
+        ]
+        keys = [
+            self._key(draft, {}) if old is None else old[KEY]
+            for draft, old in zip(drafts, replaced, strict=True)
+        ]
+        rows = await self._rows(records, keys)
+        return [
+            row if old is None else row | _succession(old)
+            for row, old in zip(rows, replaced, strict=True)
+        ]
+
+    async def _added(
+        self, rows: Sequence[Mapping[str, Any]], replaced: Sequence[Mapping[str, Any] | None]
+    ) -> set[str]:
+        """The keys of the rows of which it is certain that they were written, where not all were.
+
+        Their revisions tell the new ones. Of the others somebody else may have made the next.
+        """
+        new = {
+            row[KEY]: row["revision"]
+            for row, old in zip(rows, replaced, strict=True)
+            if old is None
+        }
+        where = sql.in_list(KEY, list(new))
+        found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
+        return {row[KEY] for row in found if row["revision"] == new[row[KEY]]}
+
     def _successor(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
         """The row that replaces `row`, if nobody has changed it meanwhile."""
-        kept = {KEY: row[KEY], "previous_key": row["previous_key"]}
-        return self._row(record, row[KEY]) | kept | {"revision": row["revision"] + 1}
+        return self._row(record, row[KEY]) | _succession(row)
 
     def _row(self, record: ContextRecord, key: str) -> dict[str, Any]:
         return to_row(record, key=key, search_text=self.resources.composer.index_text(record))
 
-    async def _embedded(
-        self, records: Sequence[ContextRecord], *, even_if_deferred: bool = False
-    ) -> list[ContextRecord]:
+    async def _embedded(self, records: Sequence[ContextRecord]) -> list[ContextRecord]:
         """The records with their vectors, as far as they are given or can be made."""
         vectors: list[Any] = await embedded(
             self.table,
             self.resources,
             given=[record.embedding for record in records],
             texts=[self.resources.composer.embed_text(record) for record in records],
-            even_if_deferred=even_if_deferred,
         )
         return [
             replace(record, embedding=vector)
@@ -398,19 +411,20 @@ class Records:
         """What tells a record's session from all others of the store."""
         if record.session_id is None:
             return None
-        return (self.context, record.tenant, record.agent_id, record.session_id)
+        parts = [getattr(record, part) for part in SCOPE_PARTS]
+        return (self.context, *parts, record.session_id)
 
     async def _tails(self, records: Sequence[ContextRecord]) -> dict[Session | None, str]:
         """The key of the last record of each session that the records belong to."""
         sessions = {session for record in records if (session := self._session(record))}
         known = {session: self.resources.tails.get(session) for session in sessions}
         tails: dict[Session | None, str] = {one: key for one, key in known.items() if key}
-        unknown = {session[-1] for session in sessions if session not in tails}
+        unknown = {str(session[-1]) for session in sessions if session not in tails}
         if unknown:
             inside = sql.all_of([*self._walls(), sql.in_list("session_id", sorted(unknown))])
-            columns = [KEY, "tenant", "agent_id", "session_id"]
+            columns = [KEY, *SCOPE_PARTS, "session_id"]
             for row in (await self.table.select(inside, columns=columns)).to_pylist():
-                one = (self.context, row["tenant"], row["agent_id"], row["session_id"])
+                one = (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
                 if one in sessions and self.resources.tails.get(one) is None:
                     tails[one] = row[KEY]
         return tails
@@ -418,8 +432,13 @@ class Records:
     def _remember(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:
             if row["session_id"] is not None:
-                session = (self.context, row["tenant"], row["agent_id"], row["session_id"])
+                session = (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
                 self.resources.tails.put(session, row[KEY])
+
+
+def _succession(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the row that replaces `row` takes over."""
+    return {"previous_key": row["previous_key"], "revision": row["revision"] + 1}
 
 
 def check_span(*, offset: int, limit: int | None, last: int | None) -> None:

@@ -166,7 +166,9 @@ def refuse_duplicates(ids: Sequence[str], what: str) -> None:
     seen: set[str] = set()
     for one in ids:
         if one in seen:
-            raise InvalidRequestError(f"{what}={one!r} stands twice in one call: give each once")
+            raise InvalidRequestError(
+                f"{what}={shown(one)} stands twice in one call: give each once"
+            )
         seen.add(one)
 
 
@@ -181,10 +183,10 @@ def _floats(vector: Any) -> tuple[float, ...] | None:
 def _relationship(value: Any, index: int) -> Relationship:
     where = f"relationships[{index}]"
     if not isinstance(value, Mapping):
-        raise InvalidRequestError(f"{where} is {value!r}: give a mapping or a Relationship")
+        raise InvalidRequestError(f"{where} is {shown(value)}: give a mapping or a Relationship")
     if unknown := set(value) - {"target_id", "relation", "weight"}:
         raise InvalidRequestError(
-            f"{where} has the unknown key {min(map(str, unknown))!r}: "
+            f"{where} has the unknown key {shown(min(map(str, unknown)))}: "
             "there are target_id, relation and weight"
         )
     weight = value.get("weight")

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core._json import check_text
 from lance_context_core.embedders import EmbeddingService
+from lance_context_core.engine.reading import with_column
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
@@ -18,40 +21,69 @@ from lance_context_core.fusion import (
     ChannelScore,
     FusedHit,
     Fusion,
-    channel_scores,
+    by_text,
+    by_vector,
     fuse,
     mmr,
-    text_score,
-    vector_score,
 )
-from lance_context_core.protocols import SearchMode
+from lance_context_core.protocols import Reranker, SearchMode
+from lance_context_core.stores import reranking
 from lance_context_core.stores.embedding import as_vector
 from lance_context_core.stores.resources import Resources
 
-
-class Reranker(Protocol):
-    """Any reranker of LanceDB: it is given both channels' results and orders them anew."""
-
-    def rerank_hybrid(
-        self, query: str, vector_results: pa.Table, fts_results: pa.Table
-    ) -> pa.Table:
-        """The rows of both, with their `_rowid` and a `_relevance_score`, best first."""
+_MOST = 2**31 - 1
+"""How many rows the engine can be asked for; no table of ours has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """How a search ranks; the defaults suit conversations."""
+    """How a search ranks. Raises InvalidRequestError for what is out of range or of a wrong type."""
 
     fusion: Fusion = DEFAULT_FUSION
     """How hybrid search makes one score of two channels."""
-    neighbours: float = DEFAULT_NEIGHBOURS
-    """In [0, 1]: the share of their scores that the turns before and after lend to a hit."""
+    neighbours: float | None = None
+    """In [0, 1]: the share of their scores that the turns before and after lend to a hit.
+
+    Absent, it is what suits the room: 0.3 in conversations, 0 among memories and documents.
+    """
     n_candidates: int = 50
-    """How many candidates each channel contributes at least."""
+    """How many candidates each channel contributes at least, 1 or more."""
     reranker: Reranker | None = None
     """Orders the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
     mmr_lambda: float | None = None
-    """In [0, 1]: rank by maximal marginal relevance; 1 is relevance alone, 0 diversity alone."""
+    """In [0, 1]: pick by maximal marginal relevance; 1 is nearness alone, 0 diversity alone."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.fusion) or isinstance(self.fusion, type):
+            raise InvalidRequestError(
+                f"fusion={self.fusion!r:.80}: give Convex(), ReciprocalRank(), or a function of both "
+                "channels' scores"
+            )
+        for name in ("neighbours", "mmr_lambda"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0 <= value <= 1):
+                raise InvalidRequestError(f"{name}={value!r:.80}: give a number from 0 to 1")
+        n = self.n_candidates
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InvalidRequestError(f"n_candidates={n!r:.80}: give a whole number, 1 or more")
+        if self.reranker is not None and (
+            not isinstance(self.reranker, Reranker) or isinstance(self.reranker, type)
+        ):
+            raise InvalidRequestError(
+                f"reranker={self.reranker!r:.80}: give one of LanceDB's rerankers, or an object with "
+                "the method rerank_hybrid"
+            )
+
+
+def settled(
+    options: SearchOptions | None, *, neighbours: float = DEFAULT_NEIGHBOURS
+) -> SearchOptions:
+    """The options of a search in a room where turns lend that much, unless the options say."""
+    if options is None:
+        return SearchOptions(neighbours=neighbours)
+    if not isinstance(options, SearchOptions):
+        raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
+    return replace(options, neighbours=neighbours) if options.neighbours is None else options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +137,15 @@ async def ask(
                 "query is a vector, and vector is given too: pass one of them"
             )
         query, vector = None, query
+    if query is not None:
+        query = check_text(query, "query")
     if query is None and vector is None:
         raise InvalidRequestError("nothing to search for: pass a text, a vector, or both")
     embeddings = resources.embeddings
     can_embed = vector is not None or (query is not None and embeddings is not None)
     if mode is None:
         mode = "text" if not can_embed else "vector" if query is None else "hybrid"
-    if mode not in {"hybrid", "vector", "text"}:
+    if mode not in ("hybrid", "vector", "text"):
         raise InvalidRequestError(f"mode={mode!r}: there are 'hybrid', 'vector' and 'text'")
     if mode != "vector" and query is None:
         raise InvalidRequestError(f"mode={mode!r} needs a text: pass one, or use mode='vector'")
@@ -137,21 +171,24 @@ async def search(
     limit: int,
     options: SearchOptions,
 ) -> list[Found]:
-    """The best `limit` rows, best first."""
+    """The best `limit` rows, best first, equals in the order of writing; `options` as `settled`."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a number of hits, 0 or more")
+    if options.reranker is not None:
+        reranking.require_method(options.reranker, question.mode)
     if limit == 0:
         return []
-    is_plain = options.reranker is None and options.mmr_lambda is None
-    if question.mode == "hybrid" or not is_plain:
-        return await _fused(table, question, where, columns, limit, options)
+    is_reordered = (
+        options.neighbours or options.reranker is not None or options.mmr_lambda is not None
+    )
+    if question.mode == "hybrid" or is_reordered:
+        return await _of_candidates(table, question, where, columns, limit, options)
     vector, text = await _channels(table, question, where, limit, columns)
-    if question.uses_vector:
-        return _single(vector, "vector", _cosines(vector), vector_score)
-    return _single(text, "text", _column(text, "_score"), text_score)
+    rows = _by_place(vector) | _by_place(text)
+    return [_found(rows[hit.key], hit) for hit in _ranked(question, vector, text, rows, options)]
 
 
-async def _fused(
+async def _of_candidates(
     table: Table,
     question: Question,
     where: str | None,
@@ -159,52 +196,40 @@ async def _fused(
     limit: int,
     options: SearchOptions,
 ) -> list[Found]:
-    """Candidates first, by key alone; then the rows of the best of them."""
+    """Candidates first, with what ranks them; then the rows of the best of them."""
     read = [KEY, "previous_key"]
     read += [VECTOR] if options.mmr_lambda is not None else []
-    read += ["text"] if options.reranker is not None else []
+    read += reranking.COLUMNS if options.reranker is not None else []
     vector, text = await _channels(table, question, where, max(limit, options.n_candidates), read)
-    by_key = _by_key(vector) | _by_key(text)
-    hits = fuse(
-        dict(zip(_column(vector, KEY), _cosines(vector), strict=True)),
-        dict(zip(_column(text, KEY), _column(text, "_score"), strict=True)),
-        previous={k: row["previous_key"] for k, row in by_key.items() if row.get("previous_key")},
-        fusion=options.fusion,
-        neighbours=options.neighbours if question.mode == "hybrid" else 0.0,
-    )
-    scores = {hit.key: _score(hit, question.mode) for hit in hits}
+    candidates = _by_place(vector) | _by_place(text)
+    hits = _ranked(question, vector, text, candidates, options)
     if options.reranker is not None:
-        scores = await _reranked(options.reranker, question, vector, text, by_key)
-        hits = sorted((h for h in hits if h.key in scores), key=lambda h: -scores[h.key])
+        hits = await _reranked(options.reranker, question, vector, text, hits)
     if options.mmr_lambda is not None:
-        hits = _diverse(hits, question, by_key, limit, options.mmr_lambda)
+        hits = _diverse(hits, question, candidates, limit, options.mmr_lambda)
     best = hits[:limit]
-    rows = await table.take([by_key[hit.key]["_rowid"] for hit in best], columns=[KEY, *columns])
-    complete = {row[KEY]: row for row in rows.to_pylist()}
-    return [
-        Found(complete[hit.key], scores[hit.key], _explained(hit), hit.neighbour_bonus)
-        for hit in best
-        if hit.key in complete
-    ]
+    rows = _by_place(await table.take([int(hit.key) for hit in best], columns=columns))
+    # What was deleted meanwhile is gone.
+    return [_found(rows[hit.key], hit) for hit in best if hit.key in rows]
 
 
 async def _channels(
     table: Table, question: Question, where: str | None, limit: int, columns: Sequence[str]
 ) -> tuple[pa.Table, pa.Table]:
     """What each channel finds; nothing for one that is not asked."""
-    nobody = table.nothing(columns)
+    limit = min(limit, _MOST)
 
-    async def by_vector() -> pa.Table:
+    async def nearest() -> pa.Table:
         if not question.uses_vector or question.vector is None:
-            return nobody
+            return with_column(table.nothing(columns), "_distance")
         return await table.nearest(question.vector, where=where, limit=limit, columns=columns)
 
-    async def by_text() -> pa.Table:
+    async def matching() -> pa.Table:
         if not question.uses_text or question.words is None:
-            return nobody
+            return with_column(table.nothing(columns), "_score")
         return await table.match(question.words, where=where, limit=limit, columns=columns)
 
-    return tuple(await asyncio.gather(by_vector(), by_text()))
+    return tuple(await asyncio.gather(nearest(), matching()))
 
 
 async def _vector(
@@ -228,75 +253,81 @@ async def _vector(
     return made if made.any() else None
 
 
-def _single(rows: pa.Table, channel: str, raw: list[float], scale: Any) -> list[Found]:
-    scores = channel_scores({str(index): value for index, value in enumerate(raw)})
-    return [
-        Found(row, scale(value), {channel: scores[str(index)]})
-        for index, (row, value) in enumerate(zip(rows.to_pylist(), raw, strict=True))
+def _ranked(
+    question: Question,
+    vector: pa.Table,
+    text: pa.Table,
+    rows: Mapping[str, Mapping[str, Any]],
+    options: SearchOptions,
+) -> list[FusedHit]:
+    """The candidates on the scale of the mode, best first."""
+    cosines = {place: 1.0 - distance for place, distance in _said(vector, "_distance").items()}
+    bm25 = _said(text, "_score")
+    places = {row[KEY]: place for place, row in rows.items() if KEY in row}
+    links = {place: places.get(row.get("previous_key")) for place, row in rows.items()}
+    previous = {place: earlier for place, earlier in links.items() if earlier is not None}
+    neighbours = options.neighbours or 0.0
+    if question.mode == "vector":
+        return by_vector(cosines, previous=previous, neighbours=neighbours)
+    if question.mode == "text":
+        return by_text(bm25, previous=previous, neighbours=neighbours)
+    return fuse(cosines, bm25, previous=previous, fusion=options.fusion, neighbours=neighbours)
+
+
+async def _reranked(
+    reranker: Reranker,
+    question: Question,
+    vector: pa.Table,
+    text: pa.Table,
+    hits: Sequence[FusedHit],
+) -> list[FusedHit]:
+    """The hits that the reranker kept, with its scores, by which nobody lends to anybody."""
+    scores = await reranking.rerank(
+        reranker, question.text or "", mode=question.mode, vector=vector, text=text
+    )
+    kept = [
+        replace(hit, score=scores[int(hit.key)], neighbour_bonus=0.0)
+        for hit in hits
+        if int(hit.key) in scores
     ]
+    return sorted(kept, key=lambda hit: -hit.score)
 
 
 def _diverse(
     hits: list[FusedHit],
     question: Question,
-    by_key: Mapping[str, Mapping[str, Any]],
+    candidates: Mapping[str, Mapping[str, Any]],
     limit: int,
     mmr_lambda: float,
 ) -> list[FusedHit]:
-    if question.vector is None:
+    if question.vector is None or not hits:
         return hits[:limit]
     # What only words found may have no vector: it then resembles nothing.
     nothing = np.zeros(len(question.vector), dtype=np.float32)
-    vectors = [by_key[hit.key].get(VECTOR) for hit in hits]
+    vectors = [candidates[hit.key].get(VECTOR) for hit in hits]
     rows = np.array([nothing if v is None else v for v in vectors]).reshape(len(hits), -1)
     return [hits[i] for i in mmr(question.vector, rows, k=limit, lambda_mult=mmr_lambda)]
 
 
-async def _reranked(
-    reranker: Any,
-    question: Question,
-    vector: pa.Table,
-    text: pa.Table,
-    by_key: Mapping[str, Mapping[str, Any]],
-) -> dict[str, float]:
-    """The reranker's scores by key. It may be a model: it runs off the event loop."""
-    query = question.text or ""
-    if question.mode == "hybrid":
-        ranked = await asyncio.to_thread(reranker.rerank_hybrid, query, vector, text)
-    elif question.mode == "vector":
-        ranked = await asyncio.to_thread(reranker.rerank_vector, query, vector)
-    else:
-        ranked = await asyncio.to_thread(reranker.rerank_fts, query, text)
-    keys = {row["_rowid"]: key for key, row in by_key.items()}
-    found = zip(_column(ranked, "_rowid"), _column(ranked, "_relevance_score"), strict=True)
-    scores = {keys[row_id]: float(score) for row_id, score in found}
-    if all(0 <= score <= 1 for score in scores.values()):
-        return scores
-    return {key: score.normalised for key, score in channel_scores(scores).items()}
+def _found(row: Mapping[str, Any], hit: FusedHit) -> Found:
+    said = {"vector": hit.vector, "text": hit.text}
+    channels = {name: score for name, score in said.items() if score is not None}
+    return Found(row, hit.score, channels, hit.neighbour_bonus)
 
 
-def _score(hit: FusedHit, mode: SearchMode) -> float:
-    """The hit's score on the scale of the mode."""
-    if mode == "vector" and hit.vector is not None:
-        return vector_score(hit.vector.raw)
-    if mode == "text" and hit.text is not None:
-        return text_score(hit.text.raw)
-    return hit.score
+def _said(rows: pa.Table, name: str) -> dict[str, float]:
+    """What a channel said of its candidates, by place."""
+    return dict(zip(_places(rows), rows[name].to_pylist(), strict=True))
 
 
-def _explained(hit: FusedHit) -> dict[str, ChannelScore]:
-    found = {"vector": hit.vector, "text": hit.text}
-    return {name: score for name, score in found.items() if score is not None}
+def _by_place(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
+    return dict(zip(_places(rows), rows.to_pylist(), strict=True))
 
 
-def _by_key(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
-    return {row[KEY]: row for row in rows.to_pylist()}
+def _places(rows: pa.Table) -> list[str]:
+    """The ids of the rows as texts of one length: they sort in the order of writing."""
+    return [f"{row_id:020}" for row_id in rows["_rowid"].to_pylist()]
 
 
-def _cosines(rows: pa.Table) -> list[float]:
-    return [1.0 - distance for distance in _column(rows, "_distance")]
-
-
-def _column(rows: pa.Table, name: str) -> list[Any]:
-    values: list[Any] = rows[name].to_pylist() if name in rows.column_names else []
-    return values
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

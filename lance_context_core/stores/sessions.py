@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,7 @@ class AsyncSessions:
         A session that was created before is returned as it is: creating never loses anything.
         """
         session_id = new_id() if session_id is None else check_name(session_id, "session_id")
+        self._records.resources.writable()
         now = self._records.resources.clock.now()
         row = {
             KEY: key_of(self._records.scope, self._records.context, "session", session_id),
@@ -96,6 +97,7 @@ class AsyncSessions:
             else dumps(check_json_object(metadata, "metadata")),
             "ended_at": None if ended_at is None else check_time(ended_at, "ended_at"),
         }
+        self._records.resources.writable()
         if await self.get(session_id) is None:
             raise NotFoundError(f"session {session_id!r} does not exist: create it first")
         await self.create(session_id)
@@ -188,13 +190,17 @@ def _session(
             "updated_at": activity["updated_at_max"],
             "status": "active",
         }
+    created = min(row["created_at"], activity.get("created_at_min") or row["created_at"])
+    updated = max(row["updated_at"], activity.get("updated_at_max") or row["updated_at"])
+    ended = row.get("ended_at")
     return Session(
         id=session_id,
         title=row.get("title"),
         status=row["status"],
-        created_at=min(row["created_at"], activity.get("created_at_min") or row["created_at"]),
-        updated_at=max(row["updated_at"], activity.get("updated_at_max") or row["updated_at"]),
-        ended_at=row.get("ended_at"),
+        # Arrow has a UTC of its own.
+        created_at=created.replace(tzinfo=UTC),
+        updated_at=updated.replace(tzinfo=UTC),
+        ended_at=None if ended is None else ended.replace(tzinfo=UTC),
         metadata=loads(row["metadata"], "metadata") if row.get("metadata") else {},
         n_messages=activity.get("updated_at_count", 0),
         # A description made outside every scope knows less than the messages do.

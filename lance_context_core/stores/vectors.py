@@ -1,30 +1,40 @@
 """Collections of documents with vectors, each a table of its own."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_context_core._json import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core._json import (
+    check_json_object,
+    check_name,
+    check_names,
+    check_text,
+    dumps,
+    listed,
+    loads,
+)
 from lance_context_core.composition import index_words
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table import Table
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, SearchHit
 from lance_context_core.scope import Scope
 from lance_context_core.stores import searching
 from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import key_of, new_id, new_revision, refuse_duplicates
 from lance_context_core.stores.searching import SearchOptions
 
 _COLUMNS = ("id", "text", "metadata")
-DOCUMENT_OPTIONS = SearchOptions(neighbours=0.0)
-"""Documents do not answer each other as turns do: nothing is lent by neighbours."""
+
+_MAX_ATTEMPTS = 20
+"""How often a write is tried anew when other writers keep changing the documents under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +56,31 @@ class AsyncVectors:
         call whose outcome is unknown may be repeated; with another content AlreadyExistsError is
         raised before anything is written.
         """
+        self._resources.writable()
         documents = self._prepared(documents)
-        existing = await self._existing(documents)
-        for document in documents:
-            old = existing.get(document.id or "")
-            if old is not None and (old["text"], loads(old["metadata"] or "{}", "metadata")) != (
-                document.text,
-                document.metadata,
-            ):
-                raise AlreadyExistsError(
-                    f"id={document.id!r} is taken in collection {self.collection!r} by another "
-                    "document: use upsert to replace it"
-                )
-        new = [document for document in documents if document.id not in existing]
-        if new:
-            await self._table.insert_absent(await self._rows(new, {}))
-        return [document.id or "" for document in documents]
+        for _ in range(_MAX_ATTEMPTS):
+            existing = await self._existing(documents)
+            self._refuse_other_content(documents, existing)
+            new = [document for document in documents if document.id not in existing]
+            rows = await self._rows(new, {})
+            if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
+                return [document.id or "" for document in documents]
+            # Another writer took some of the ids meanwhile: what it wrote is looked at.
+        raise ConflictError("the same documents kept being written by others: try again")
 
     async def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
-        """Add documents, replacing those whose ids exist, in one commit; returns their ids."""
+        """Add documents, replacing those whose ids exist, in one commit; returns their ids.
+
+        Only where another writer changes one of them at the same moment it takes a second commit,
+        on top of the other's.
+        """
+        self._resources.writable()
         documents = self._prepared(documents)
-        existing = await self._existing(documents)
-        if documents:
-            await self._table.upsert(await self._rows(documents, existing))
-        return [document.id or "" for document in documents]
+        for _ in range(_MAX_ATTEMPTS):
+            rows = await self._rows(documents, await self._existing(documents))
+            if not rows or (await self._table.upsert(rows))[0] == len(rows):
+                return [document.id or "" for document in documents]
+        raise ConflictError("the same documents kept being changed by others: try again")
 
     async def search(
         self,
@@ -87,7 +98,8 @@ class AsyncVectors:
         `query` is a text or a vector; a text and its `vector` may be given together. Without a
         `mode` the search is hybrid where text and vector are at hand, else by the one that is.
         """
-        options = options or DOCUMENT_OPTIONS
+        # Documents do not answer each other as turns do.
+        options = searching.settled(options, neighbours=0.0)
         question = await searching.ask(
             query,
             vector=vector,
@@ -114,6 +126,7 @@ class AsyncVectors:
         self, ids: Sequence[str], *, include_embedding: bool = False
     ) -> builtins.list[Document]:
         """Documents in the order of `ids`; unknown ids are left out."""
+        ids = check_names(ids, "ids")
         where = self._where(sql.in_list("id", ids))
         columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
         rows = (await self._table.select(where, columns=columns)).to_pylist()
@@ -124,6 +137,7 @@ class AsyncVectors:
         self, *, filter: FilterLike | None = None, limit: int | None = None, offset: int = 0
     ) -> builtins.list[Document]:
         """Matching documents in the order in which they were added."""
+        check_span(offset=offset, limit=limit, last=None)
         where = self._where(filter=filter) or None
         rows = await self._table.slice(where, columns=_COLUMNS, limit=limit, offset=offset)
         return [_document(row) for row in rows.to_pylist()]
@@ -139,7 +153,7 @@ class AsyncVectors:
             raise InvalidRequestError(
                 "delete what? pass ids or filter, or call delete_collection()"
             )
-        conditions = [] if ids is None else [sql.in_list("id", ids)]
+        conditions = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
         return await self._table.delete(self._where(*conditions, filter=filter) or "true")
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
@@ -185,7 +199,7 @@ class AsyncVectors:
 
     def _prepared(self, documents: Sequence[Document]) -> builtins.list[Document]:
         prepared = []
-        for index, document in enumerate(documents):
+        for index, document in enumerate(listed(documents, "documents")):
             where = f"documents[{index}]"
             if not isinstance(document, Document):
                 raise InvalidRequestError(
@@ -206,10 +220,24 @@ class AsyncVectors:
         refuse_duplicates([document.id or "" for document in prepared], "id")
         return prepared
 
+    def _refuse_other_content(
+        self, documents: Sequence[Document], existing: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        for document in documents:
+            old = existing.get(document.id or "")
+            if old is not None and (old["text"], loads(old["metadata"] or "{}", "metadata")) != (
+                document.text,
+                document.metadata,
+            ):
+                raise AlreadyExistsError(
+                    f"id={document.id!r} is taken in collection {self.collection!r} by another "
+                    "document: use upsert to replace it"
+                )
+
     async def _existing(self, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
         ids = [document.id or "" for document in documents]
         where = self._where(sql.in_list("id", ids))
-        columns = [KEY, "id", "text", "metadata", "created_at"]
+        columns = [KEY, "id", "text", "metadata", "created_at", "revision"]
         rows = (await self._table.select(where, columns=columns)).to_pylist()
         return {row["id"]: row for row in rows}
 
@@ -235,7 +263,7 @@ class AsyncVectors:
                     "id": id,
                     "created_at": old["created_at"] if old else now,
                     "updated_at": now,
-                    "revision": new_revision(),
+                    "revision": old["revision"] + 1 if old else new_revision(),
                     "text": document.text,
                     "search_text": index_words(document.text or "") or None,
                     "metadata": dumps(document.metadata),

@@ -11,7 +11,7 @@ from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.fusion import Fusion
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import Version, WriteResult
+from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.stores.compaction import CompactionStats
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
@@ -38,6 +38,7 @@ class Context:
         embedding_dim: int | None = None,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        defer_embedding: bool = False,
         enable_background_compaction: bool = False,
         compaction_interval_secs: float = 300,
         compaction_min_fragments: int = 5,
@@ -53,6 +54,7 @@ class Context:
                     embedding_dim=embedding_dim,
                     storage_options=storage_options,
                     clock=clock,
+                    defer_embedding=defer_embedding,
                     enable_background_compaction=enable_background_compaction,
                     compaction_interval_secs=compaction_interval_secs,
                     compaction_min_fragments=compaction_min_fragments,
@@ -70,6 +72,7 @@ class Context:
         embedder: Any = None,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        defer_embedding: bool = False,
     ) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
         return cls(
@@ -80,6 +83,7 @@ class Context:
                     embedder=embedder,
                     storage_options=storage_options,
                     clock=clock,
+                    defer_embedding=defer_embedding,
                 )
             )
         )
@@ -158,11 +162,22 @@ class Context:
         id: str | None = None,
         external_id: str | None = None,
         embedding: Sequence[float] | None = None,
+        clear: Iterable[str] = (),
+        include_expired: bool = False,
+        include_retired: bool = False,
         **changes: Unpack[RecordChanges],
     ) -> dict[str, Any]:
         """Change fields of one record; what is not named stays. See `AsyncContext.update`."""
         return bridge.run(
-            self._twin.update(id=id, external_id=external_id, embedding=embedding, **changes)
+            self._twin.update(
+                id=id,
+                external_id=external_id,
+                embedding=embedding,
+                clear=clear,
+                include_expired=include_expired,
+                include_retired=include_retired,
+                **changes,
+            )
         )
 
     def delete(self, *, id: str | None = None, external_id: str | None = None) -> bool:
@@ -172,6 +187,10 @@ class Context:
     def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """The same as `delete`. See `AsyncContext.forget`."""
         return bridge.run(self._twin.forget(id=id, external_id=external_id))
+
+    def embed_pending(self, *, limit: int | None = None) -> int:
+        """Embed what has no vector yet; returns how many. See `AsyncContext.embed_pending`."""
+        return bridge.run(self._twin.embed_pending(limit=limit))
 
     # Reading
 
@@ -305,7 +324,7 @@ class Context:
         """All versions that are kept, oldest first. See `AsyncContext.versions`."""
         return bridge.run(self._twin.versions())
 
-    def checkout(self, version: Ref | str) -> Self:
+    def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
         bridge.run(self._twin.checkout(version))
         return self
@@ -314,6 +333,26 @@ class Context:
         """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
         bridge.run(self._twin.checkout_latest())
         return self
+
+    def tag(self, name: str, *, version: Ref | None = None) -> int:
+        """Name a version of the store; returns its number. See `AsyncContext.tag`."""
+        return bridge.run(self._twin.tag(name, version=version))
+
+    def tags(self) -> dict[str, int]:
+        """The version that each tag of the store names. See `AsyncContext.tags`."""
+        return bridge.run(self._twin.tags())
+
+    def delete_tag(self, name: str) -> bool:
+        """Forget a tag; returns whether it existed. See `AsyncContext.delete_tag`."""
+        return bridge.run(self._twin.delete_tag(name))
+
+    def restore(self, version: Ref) -> int:
+        """Make the whole store what it was, as a new version. See `AsyncContext.restore`."""
+        return bridge.run(self._twin.restore(version))
+
+    def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed in this context between two versions. See `AsyncContext.diff`."""
+        return bridge.run(self._twin.diff(before, after))
 
     # Compaction
 

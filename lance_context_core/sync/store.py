@@ -104,9 +104,12 @@ class ContextStore:
         tenant: str | None = None,
         user_id: str | None = None,
         agent_id: str | None = None,
+        bot_id: str | None = None,
     ) -> Self:
         """A handle that sees and writes only one part of it. See `AsyncContextStore.scope`."""
-        return type(self)(self._twin.scope(tenant=tenant, user_id=user_id, agent_id=agent_id))
+        return type(self)(
+            self._twin.scope(tenant=tenant, user_id=user_id, agent_id=agent_id, bot_id=bot_id)
+        )
 
     # Search
 

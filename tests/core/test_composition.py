@@ -147,7 +147,7 @@ def test_a_query_of_nothing_but_such_words_is_left_as_it_is(query):
 @given(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("가나다 .'whatis")))
 def test_a_query_never_loses_its_last_word_nor_gains_one(query):
     kept = query_words(query)
-    has_words = any(map(str.isalnum, query))
+    has_words = any(map(str.isalnum, index_words(query)))
     assert any(map(str.isalnum, kept)) or not has_words
     if not any("가" <= letter <= "힣" for letter in unicodedata.normalize("NFKC", query)):
         assert len(kept.split()) <= len(unicodedata.normalize("NFKC", query).split())
@@ -161,7 +161,7 @@ def test_indexing_leaves_plain_text_alone(text):
 def test_letters_written_in_two_ways_become_the_same():
     decomposed = unicodedata.normalize("NFD", "Müller")
     assert len(decomposed) == 7
-    assert index_words(decomposed) == "Müller"
+    assert index_words(decomposed) == "Muller"
     assert index_words("ｶﾞﾑ \uff21\uff22\uff23") == "ガム ABC"
 
 

@@ -1,11 +1,7 @@
 """What the documentation says is run, what it links to is there, and what is public stands in it."""
 
 import inspect
-import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +10,11 @@ import pytest
 
 import lance_context_core
 from lance_context_core import Context, ContextStore, errors
-from lance_context_core.messages import Message
 from lance_context_core.sync import History, Memory, Sessions, Vectors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-PACKAGE = Path(lance_context_core.__file__).parents[1]
 
 NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
@@ -173,123 +167,3 @@ def test_the_table_of_errors_is_the_tree_of_errors():
         for name, one in tree.items()
         if one is not errors.ContextStoreError
     }
-
-
-# The example
-
-
-def quickstart(*arguments, cwd):
-    """What `examples/quickstart.py` prints, as a process of its own, on lines as long as it likes."""
-    path = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "quickstart.py"), *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", "COLUMNS": "2000"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def marked(output):
-    """The questions in the output, and the lines below each that bear the mark of evidence."""
-    found = {}
-    question = None
-    for line in output.splitlines():
-        if re.fullmatch(r"   \S.*\?\s*", line):
-            question = line.strip()
-        elif "✓" in line:
-            found.setdefault(question, []).append(line)
-    return found
-
-
-def test_the_quickstart_recalls_in_one_process_what_another_one_remembered(tmp_path):
-    sample = json.loads((ROOT / "examples/data/conversation.json").read_text(encoding="utf-8"))
-    turns = {turn["id"]: turn for turn in sample["turns"]}
-    evidence = {question["question"]: question["evidence"] for question in sample["questions"]}
-    n_sessions = len({turn["session"] for turn in sample["turns"]})
-    n_last = sum(turn["session"] == n_sessions for turn in sample["turns"])
-
-    output = quickstart(cwd=tmp_path)
-
-    assert f"{len(turns)} turns of Tilda and Wren in {n_sessions} sessions" in output
-    assert len(set(re.findall(r"Process (\d+)", output))) == 2
-    assert marked(output)
-    for question, lines in marked(output).items():
-        texts = [turns[one]["text"].replace("\n", " ") for one in evidence[question]]
-        assert all(any(text in line for text in texts) for line in lines)
-    assert f"{n_last} added, 0 changed, 0 removed" in output
-    assert f"It holds {len(turns) - n_last} records instead of {len(turns)}" in output
-    now, then = re.findall(r"^   (?:now|then) .*$", output, re.MULTILINE)
-    assert sample["turns"][-1]["text"] in now
-    assert now[len("   now ") :] != then[len("   then") :]
-    assert list(tmp_path.iterdir()) == []
-
-
-CONVERSATION = {
-    "conversation_id": "two-brothers",
-    "speakers": ["Ivo", "Jan"],
-    "turns": [
-        *(
-            {
-                "id": f"D1:{number}",
-                "session": 1,
-                "session_time": "2026-03-01T10:00:00Z",
-                "speaker": speaker,
-                "text": text,
-                "image_caption": caption,
-            }
-            for number, (speaker, text, caption) in enumerate(
-                [
-                    ("Ivo", "I finally sold the motorbike.", None),
-                    ("Jan", "To whom?", None),
-                    ("Ivo", "To a beekeeper, here she is.", "a woman in a white veil"),
-                ],
-                start=1,
-            )
-        ),
-        {
-            "id": "D2:1",
-            "session": 2,
-            "session_time": "2026-03-09T18:30:00Z",
-            "speaker": "Jan",
-            "text": "She paid in honey, I hear.",
-            "image_caption": None,
-        },
-    ],
-    "questions": [
-        {"question": "Who wears a veil?", "category": "single-hop", "evidence": ["D1:3"]},
-    ],
-}
-
-
-def test_the_quickstart_takes_a_conversation_of_one_s_own_and_repeats_without_doubling(tmp_path):
-    file = tmp_path / "brothers.json"
-    file.write_text(json.dumps(CONVERSATION), encoding="utf-8")
-
-    outputs = [quickstart(file, "--store", tmp_path / "kept", cwd=tmp_path) for _ in range(2)]
-
-    for output in outputs:
-        assert "4 turns of Ivo and Jan in 2 sessions" in output
-        assert "To a beekeeper, here she is." in marked(output)["Who wears a veil?"][0]
-        assert "1 added, 0 changed, 0 removed" in output
-        assert "It holds 3 records instead of 4" in output
-    with ContextStore.open(tmp_path / "kept") as store:
-        assert store.tags().keys() == {"before-the-last-session"}
-        kept = {
-            number: store.history.get_messages("", session_id=f"two-brothers/{number}")
-            for number in (1, 2)
-        }
-    assert [message.id for message in kept[1]] == ["D1:1", "D1:2", "D1:3"]
-    assert [message.id for message in kept[2]] == ["D2:1"]
-    assert kept[2] == [
-        Message.assistant(
-            "She paid in honey, I hear.",
-            id="D2:1",
-            name="Jan",
-            created_at=kept[2][0].created_at,
-        )
-    ]

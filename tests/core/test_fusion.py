@@ -1,6 +1,7 @@
 import math
 import random
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.fusion import (
     Convex,
     ReciprocalRank,
+    by_text,
+    by_vector,
     channel_scores,
     fuse,
     min_max,
     mmr,
     text_score,
     vector_score,
-    words_alone,
 )
 
 # Few keys, so that channels overlap and links meet; scores on a coarse grid, so that ties happen.
@@ -42,7 +44,7 @@ def order(hits):
     return [hit.key for hit in hits]
 
 
-def by_key(hits):
+def hits_of(hits):
     return {hit.key: hit for hit in hits}
 
 
@@ -76,7 +78,7 @@ def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previo
         rng.shuffle(items)
         return dict(items)
 
-    for fusion in (Convex(), ReciprocalRank(), words_alone):
+    for fusion in (Convex(), ReciprocalRank()):
         given_order = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
         another = fuse(
             shuffled(vector),
@@ -90,7 +92,7 @@ def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previo
 
 @given(VECTOR, TEXT, LINKS, UNIT)
 def test_scores_fall_from_hit_to_hit_and_stay_in_the_unit_interval(vector, text, previous, n):
-    for fusion in (Convex(), ReciprocalRank(), words_alone):
+    for fusion in (Convex(), ReciprocalRank()):
         hits = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
@@ -99,7 +101,7 @@ def test_scores_fall_from_hit_to_hit_and_stay_in_the_unit_interval(vector, text,
 
 @given(VECTOR, TEXT)
 def test_a_hit_explains_itself_by_what_each_channel_said_of_it(vector, text):
-    hits = by_key(fuse(vector, text))
+    hits = hits_of(fuse(vector, text))
     for key, hit in hits.items():
         for channel, raw in ((hit.vector, vector), (hit.text, text)):
             if key not in raw:
@@ -147,7 +149,7 @@ def test_no_candidates_are_no_hits():
 
 def test_missing_from_a_channel_costs_no_more_than_being_its_worst():
     # "worst" and "missing" differ by the text channel alone, where one is last and one is absent.
-    hits = by_key(
+    hits = hits_of(
         fuse(
             {"best": 0.9, "worst": 0.5, "missing": 0.5, "low": 0.1},
             {"best": 9.0, "worst": 1.0},
@@ -159,7 +161,7 @@ def test_missing_from_a_channel_costs_no_more_than_being_its_worst():
 
 
 def test_reciprocal_ranks_add_up_as_in_the_paper():
-    hits = by_key(
+    hits = hits_of(
         fuse(
             {"a": 0.9, "b": 0.8, "c": 0.7},
             {"c": 5.0, "a": 4.0},
@@ -177,7 +179,7 @@ def test_reciprocal_ranks_add_up_as_in_the_paper():
 def test_reciprocal_ranks_forget_by_how_much_a_hit_leads_and_convex_does_not():
     vector = {"a": 0.51, "b": 0.50, "low": 0.0}
     text = {"b": 20.0, "a": 1.0, "low": 0.5}
-    ranks = by_key(fuse(vector, text, fusion=ReciprocalRank(), neighbours=0))
+    ranks = hits_of(fuse(vector, text, fusion=ReciprocalRank(), neighbours=0))
     assert ranks["a"].score == ranks["b"].score
     assert order(fuse(vector, text, neighbours=0))[0] == "b"
 
@@ -191,7 +193,7 @@ def test_being_first_in_both_channels_scores_one_whatever_the_fusion():
 def test_only_a_hit_with_perfect_neighbours_on_both_sides_scores_one():
     links = {"b": "a", "c": "b"}
     equal = dict.fromkeys("abc", 1.0)
-    hits = by_key(fuse(equal, equal, previous=links, neighbours=0.5))
+    hits = hits_of(fuse(equal, equal, previous=links, neighbours=0.5))
     assert {key: hit.score for key, hit in hits.items()} == {"a": 0.75, "b": 1.0, "c": 0.75}
     assert hits["b"].neighbour_bonus == 0.5
 
@@ -203,14 +205,14 @@ def test_an_answer_rises_with_the_question_before_it():
     assert order(fuse(vector, text, neighbours=0)) == ["question", "stray", "answer", "far"]
     hits = fuse(vector, text, previous={"answer": "question"})
     assert order(hits) == ["question", "answer", "stray", "far"]
-    assert by_key(hits)["answer"].neighbour_bonus > 0
-    assert by_key(hits)["stray"].neighbour_bonus == 0
+    assert hits_of(hits)["answer"].neighbour_bonus > 0
+    assert hits_of(hits)["stray"].neighbour_bonus == 0
 
 
 def test_of_several_next_turns_the_best_lends_its_score():
     scores = {"root": 0.0, "weak": 0.25, "strong": 0.75, "top": 1.0}
     links = {"weak": "root", "strong": "root"}
-    hits = by_key(fuse(scores, {}, previous=links, fusion=Convex(vector_weight=1), neighbours=1))
+    hits = hits_of(fuse(scores, {}, previous=links, fusion=Convex(vector_weight=1), neighbours=1))
     assert hits["root"].neighbour_bonus == pytest.approx(0.75 / 3)
 
 
@@ -262,8 +264,9 @@ def test_numbers_out_of_range_are_refused_by_name():
         Convex(vector_weight=1.5)
     with pytest.raises(InvalidRequestError, match="k=-1"):
         ReciprocalRank(k=-1)
-    with pytest.raises(InvalidRequestError, match="neighbours=nan"):
-        fuse({}, {}, neighbours=math.nan)
+    for rank in (partial(fuse, {}), by_vector, by_text):
+        with pytest.raises(InvalidRequestError, match="neighbours=nan"):
+            rank({}, neighbours=math.nan)
 
 
 @given(COSINES, COSINES)
@@ -284,9 +287,64 @@ def test_a_text_score_rises_with_bm25_and_never_reaches_one(one, other):
     assert same(1 / text_score(low), 1 + 10 / low)
 
 
-def test_words_alone_score_a_hit_as_the_text_channel_does():
-    (hit,) = fuse({}, {"a": 10.0}, fusion=words_alone, neighbours=0)
-    assert hit.score == text_score(10.0) == 0.5
+def lenders(key, scores, previous):
+    """The keys of the turn before `key` and of the best one after it, among the candidates."""
+    links = [(k, p) for k, p in previous.items() if k != p and {k, p} <= set(scores)]
+    before = [p for k, p in links if k == key]
+    after = sorted((k for k, p in links if p == key), key=scores.get)[-1:]
+    return [*before, *after]
+
+
+@given(TEXT, LINKS, UNIT)
+def test_words_alone_lend_bm25_and_keep_the_scale_of_words(text, previous, neighbours):
+    hits = by_text(text, previous=previous, neighbours=neighbours)
+    for hit in hits:
+        around = sum(text[key] for key in lenders(hit.key, text, previous))
+        total = text[hit.key] + neighbours * around
+        assert same(hit.score, 1 - 10 / (10 + total))
+        assert same(hit.score - hit.neighbour_bonus, 1 - 10 / (10 + text[hit.key]))
+        assert hit.channels == ("text",)
+    assert set(order(hits)) == set(text)
+
+
+@given(VECTOR, LINKS, UNIT)
+def test_vectors_alone_lend_what_a_neighbour_has_above_the_lowest(vector, previous, neighbours):
+    hits = by_vector(vector, previous=previous, neighbours=neighbours)
+    for hit in hits:
+        around = [vector[key] - min(vector.values()) for key in lenders(hit.key, vector, previous)]
+        total = vector[hit.key] + neighbours * sum(around)
+        assert same(hit.score, min(1.0, 0.5 + total / 2))
+        assert same(hit.score - hit.neighbour_bonus, 0.5 + vector[hit.key] / 2)
+        assert hit.channels == ("vector",)
+    assert set(order(hits)) == set(vector)
+
+
+@given(VECTOR, TEXT, LINKS, UNIT, st.randoms(use_true_random=False))
+def test_one_channel_falls_from_hit_to_hit_in_whatever_order_it_arrives(
+    vector, text, previous, n, rng
+):
+    for rank, raw in ((by_vector, vector), (by_text, text)):
+        hits = rank(raw, previous=previous, neighbours=n)
+        items = rng.sample(list(raw.items()), len(raw))
+        assert rank(dict(items), previous=previous, neighbours=n) == hits
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= hit.neighbour_bonus <= hit.score <= 1 for hit in hits)
+
+
+@given(VECTOR, LINKS, UNIT, st.integers(-4, 0))
+def test_a_model_that_finds_everything_alike_lends_no_more_than_another(vector, previous, n, shift):
+    moved = {key: value / 4 + shift / 8 for key, value in vector.items()}
+    lent = {
+        hit.key: hit.neighbour_bonus for hit in by_vector(moved, previous=previous, neighbours=n)
+    }
+    unmoved = {key: value / 4 - 0.5 for key, value in vector.items()}
+    for hit in by_vector(unmoved, previous=previous, neighbours=n):
+        assert same(hit.neighbour_bonus, lent[hit.key])
+
+
+def test_nobody_to_rank_is_nobody_ranked():
+    assert by_vector({}) == by_text({}) == []
 
 
 def cosine(one, other):

@@ -1,22 +1,16 @@
-"""The record API writes what it is given, keeps it, and replaces it in place."""
+"""The record API writes what it is given, and keeps it."""
 
 import asyncio
 import io
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from core.conformance.doubles import START
 from core.conformance.hostile import METADATA, NAMES, TEXTS
-from core.record_api import assert_refused, contents
+from core.record_api import EARLIER, EVERY_FIELD, assert_refused, contents
 
-from lance_context_core import (
-    AlreadyExistsError,
-    DimensionMismatchError,
-)
+from lance_context_core import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart
-
-EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
 
 
 @pytest.fixture
@@ -38,33 +32,6 @@ async def fill(ctx, n, **fields):
 
 
 # Adding
-
-EVERY_FIELD = {
-    "external_id": "chat#1",
-    "kind": "note",
-    "name": "Ann",
-    "layer": "L1",
-    "tenant": "acme",
-    "user_id": "u",
-    "session_id": "s",
-    "run_id": "r",
-    "source": "mail",
-    "source_ids": ["a", "b"],
-    "created_at": EARLIER,
-    "metadata": {"deep": {"list": [1, 2.5, None, True, "ü"]}},
-    "state_metadata": {"step": 3, "active_plan_id": "p", "tokens_used": 12, "custom": {"x": []}},
-    "tags": ["x", "y"],
-    "lifecycle_status": "contradicted",
-    "expires_at": datetime(2999, 1, 1, tzinfo=UTC),
-    "retention_policy": "keep",
-    "retired_at": datetime(2998, 1, 1, tzinfo=UTC),
-    "retired_reason": "because",
-    "supersedes_id": "before",
-    "superseded_by_id": "after",
-    "payload_uri": "s3://bucket/movie.mp4",
-    "payload_size": 2**40,
-    "payload_checksum": "sha256:00",
-}
 
 
 async def test_every_field_comes_back_as_it_was_given(ctx, clock):
@@ -172,6 +139,21 @@ async def test_bot_id_and_agent_id_are_one(ctx):
     assert [(one["bot_id"], one["agent_id"]) for one in await ctx.list()] == [("b", "b")] * 2
     for name in ("bot_id", "agent_id"):
         assert contents(await ctx.list(filters={name: "b"})) == ["bot", "agent"]
+
+
+async def test_a_scope_takes_bot_id_for_agent_id(store):
+    bot, agent = store.scope(bot_id="b"), store.scope(tenant="t").scope(agent_id="b", bot_id="b")
+    assert repr(bot) == repr(store.scope(agent_id="b"))
+    assert repr(agent) == repr(store.scope(tenant="t", bot_id="b"))
+    await bot.context().add("user", "said", session_id="s")
+    (record,) = await bot.context().list(filters={"bot_id": "b"})
+    assert (record["agent_id"], record["bot_id"]) == ("b", "b")
+    assert await bot.history.count("b", session_id="s") == 1
+    for bad in ({"bot_id": "b", "agent_id": "c"}, {"bot_id": ""}, {"bot_id": 5}):
+        with pytest.raises(InvalidRequestError, match=r"bot_id|agent_id"):
+            store.scope(**bad)
+    with pytest.raises(InvalidRequestError, match="agent_id"):
+        bot.scope(bot_id="c")
 
 
 async def test_a_batch_is_one_commit_in_the_order_given(ctx):
@@ -286,148 +268,38 @@ async def test_a_message_keeps_its_parts_and_what_it_knows_of_itself(store, ctx)
     assert (again.parts, again.name, again.created_at) == (message.parts, "Ann", EARLIER)
 
 
-# Upserting
+@pytest.mark.parametrize("id", ["m1", 'O\'Brien "x" . ;--'])
+async def test_a_message_s_own_id_is_the_record_s(store, ctx, id):
+    message = Message.user("hello", id=id)
+    first = await ctx.add("user", message, session_id="s")
+    assert first.id == id
+    assert await ctx.add("user", message, session_id="s") == first
+    assert await ctx.entries() == 1
+    work = ctx.add("user", Message.user("other", id=id), session_id="s")
+    await assert_refused(ctx, work, AlreadyExistsError, "taken")
+    replaced = await ctx.upsert("user", Message.user("other", id=id), key="id")
+    assert (replaced["inserted"], replaced["replaced_id"]) == (False, id)
 
 
-async def test_an_upsert_adds_and_then_replaces_in_place(ctx, clock):
-    await fill(ctx, 1)
-    first = await ctx.upsert("user", "a", external_id="x", tags=["old"], embedding=[1.0, 0.0])
-    added = await ctx.get(external_id="x")
-    assert first == {
-        "inserted": True,
-        "replaced_id": None,
-        "version": await ctx.version(),
-        "record": added,
-    }
-    await ctx.add("user", "2")
-    clock.advance(seconds=5)
-    second = await ctx.upsert("tool", "b", external_id="x", metadata={"n": 1})
-    replaced = await ctx.get(external_id="x")
-    assert second == {
-        "inserted": False,
-        "replaced_id": added["id"],
-        "version": await ctx.version(),
-        "record": replaced,
-    }
-    assert (replaced["role"], replaced["content"], replaced["metadata"]) == ("tool", "b", {"n": 1})
-    # What the new record does not have is gone: it replaces the old one, and is not merged with it.
-    assert (replaced["tags"], replaced["embedding"]) == ([], None)
-    assert (replaced["id"], replaced["created_at"], replaced["updated_at"]) == (
-        added["id"],
-        START,
-        clock.now(),
-    )
-    assert contents(await ctx.list()) == ["0", "b", "2"]
+async def test_an_id_of_one_s_own_goes_before_that_of_the_message(ctx):
+    message = Message.user("hello", id="m1")
+    assert (await ctx.add("user", message, id="mine")).id == "mine"
+    outer = await ctx.add("user", message, external_id="theirs")
+    assert outer.id not in {"m1", "mine"}
+    assert await ctx.get(id="m1") is None
+    assert (await ctx.get(external_id="theirs"))["id"] == outer.id
 
 
-async def test_many_are_upserted_in_one_commit(ctx):
-    await ctx.upsert("user", "old", external_id="x")
-    before = await ctx.version()
-    batch = [{"role": "user", "content": f"new {name}", "external_id": name} for name in "wxy"]
-    results = await ctx.upsert_many(batch)
-    assert [one["inserted"] for one in results] == [True, False, True]
-    assert {one["version"] for one in results} == {before + 1} == {await ctx.version()}
-    assert [one["record"] for one in results] == [await ctx.get(external_id=n) for n in "wxy"]
-    assert contents(await ctx.list()) == ["new x", "new w", "new y"]
-
-
-async def test_records_are_upserted_by_their_own_id_too(ctx):
-    ids = await fill(ctx, 2)
-    result = await ctx.upsert("user", "new", id=ids[0], key="id")
-    assert (result["inserted"], result["replaced_id"]) == (False, ids[0])
-    assert (await ctx.upsert("user", "other", id="mine", key="id"))["record"]["id"] == "mine"
-    assert contents(await ctx.list()) == ["new", "1", "other"]
-
-
-async def test_a_replaced_text_is_found_by_its_new_words_and_vector_only(embedding_ctx):
-    await embedding_ctx.upsert("user", "about walruses", external_id="x")
-    await embedding_ctx.upsert("user", "concerning quokkas", external_id="x")
-    assert await embedding_ctx.search("walruses", mode="text") == []
-    assert contents(await embedding_ctx.search("quokkas", mode="text")) == ["concerning quokkas"]
-    (hit,) = await embedding_ctx.search("concerning quokkas")
-    assert hit["score"] == pytest.approx(1)
-
-
-# Updating
-
-
-async def test_an_update_changes_what_is_named_and_nothing_else(ctx, clock):
-    id = (await ctx.add("user", "a", **EVERY_FIELD, embedding=[1.0, 2.0])).id
-    before = await ctx.get(id=id)
-    changes = {
-        "metadata": {"only": "this"},
-        "relationships": [{"target_id": "t", "relation": "r", "weight": None}],
-        "tags": [],
-        "source": "phone",
-        "embedding": [3.0, 4.0],
-        "state_metadata": {"step": 4},
-        "tenant": "other",
-        "bot_id": "bot",
-        "payload_size": 0,
-    }
-    clock.advance(seconds=1)
-    result = await ctx.update(id=id, **changes)
-    expected = {**before, **changes, "agent_id": "bot", "updated_at": clock.now()}
-    assert result == {
-        "updated": True,
-        "replaced_id": id,
-        "version": await ctx.version(),
-        "record": expected,
-    }
-    assert await ctx.get(id=id) == expected
-    await ctx.update(id=id, metadata={})
-    assert (await ctx.get(id=id))["metadata"] == {}
-
-
-@pytest.mark.parametrize(
-    "hidden", [{}, {"expires_at": START}, {"retired_at": START}, {"lifecycle_status": "superseded"}]
-)
-async def test_what_is_absent_or_hidden_is_not_updated(ctx, hidden):
-    if hidden:
-        await ctx.add("user", "a", external_id="x", **hidden)
-    before = await ctx.version()
-    assert await ctx.update(external_id="x", source="new") == {
-        "updated": False,
-        "replaced_id": None,
-        "version": before,
-        "record": None,
-    }
-    assert before == await ctx.version()
-
-
-async def test_a_vector_that_comes_later_makes_a_record_searchable_by_vector(ctx):
-    pending = {"role": "source", "content": "later", "metadata": {"embedding_status": "pending"}}
-    await ctx.add_many([{**pending, "external_id": name} for name in "ab"])
-    assert await ctx.search([1.0, 0.0]) == []
-    assert len(await ctx.search("later")) == 2
-    result = await ctx.update(
-        external_id="b", embedding=[1.0, 0.0], metadata={"embedding_status": "ready"}
-    )
-    assert result["record"]["embedding"] == [1.0, 0.0]
-    assert [one["external_id"] for one in await ctx.search([1.0, 0.0])] == ["b"]
-    assert [
-        one["external_id"] for one in await ctx.list(filters={"embedding_status": "pending"})
-    ] == ["a"]
-    await assert_refused(
-        ctx, ctx.update(external_id="a", embedding=[1.0]), DimensionMismatchError, "1"
-    )
-
-
-async def test_concurrent_updates_of_one_record_all_count(open_store):
-    contexts = [open_store().context(), open_store().context()]
-    await contexts[0].add("user", "a", external_id="x")
-    changes = {
-        "agent_id": "a", "user_id": "u", "session_id": "s", "run_id": "r", "tenant": "t",
-        "source": "s", "metadata": {"a": 1}, "state_metadata": {"s": 1}, "tags": ["t"],
-        "retention_policy": "p", "supersedes_id": "q", "payload_uri": "w", "source_ids": ["z"],
-    }  # fmt: skip
-    results = await asyncio.gather(
-        *(contexts[n % 2].update(external_id="x", **{name: value}) for n, (name, value) in enumerate(changes.items()))
-    )  # fmt: skip
-    assert all(one["updated"] for one in results)
-    for ctx in contexts:
-        record = await ctx.get(external_id="x")
-        assert {name: record[name] for name in changes} == changes
+async def test_a_message_is_the_same_whether_history_or_the_record_api_wrote_it_first(store, ctx):
+    messages = [Message.user(f"{n}", id=f"m{n}") for n in range(4)]
+    await store.history.append_many("bot", messages[:2], session_id="s")
+    turns = [
+        {"role": one.role, "content": one, "session_id": "s", "bot_id": "bot"} for one in messages
+    ]
+    assert (await ctx.add_many(turns)).ids == ("m0", "m1", "m2", "m3")
+    await store.history.append_many("bot", messages, session_id="s")
+    read = await store.history.get_messages("bot", session_id="s")
+    assert [one.id for one in read] == ["m0", "m1", "m2", "m3"]
 
 
 # History

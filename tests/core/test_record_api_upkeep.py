@@ -1,36 +1,24 @@
-"""Contexts are opened, embed later, and compact by hand and by themselves."""
+"""Contexts are opened, and embed later."""
 
 import asyncio
-import time
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 import pytest
-from core.conformance.doubles import ManualClock
+from core.conformance.doubles import WordVectors
 from core.record_api import assert_refused, contents
 
 from lance_context_core import (
     AsyncContext,
+    AsyncContextStore,
     Context,
     DimensionMismatchError,
+    Document,
     InvalidRequestError,
+    Message,
     NotFoundError,
+    ReadOnlyError,
+    StorageError,
 )
-from lance_context_core.errors import CompactionInProgressError
-from lance_context_core.stores.compaction import CompactionSchedule, Compactor
-
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
 
 # Opening
 
@@ -67,13 +55,77 @@ async def test_the_length_of_vectors_can_be_fixed_from_the_start(tmp_path):
     {"compaction_interval_secs": 0}, {"compaction_interval_secs": float("nan")},
     {"compaction_interval_secs": "5"}, {"compaction_min_fragments": 1},
     {"compaction_min_fragments": 2.5}, {"quiet_hours": (22, 6)}, {"quiet_hours": [(25, 3)]},
-    {"quiet_hours": [(1, 2, 3)]}, {"quiet_hours": [("22", "6")]}, {"quiet_hours": ["ab"]},
+    {"quiet_hours": [(1, 2, 3)]}, {"quiet_hours": [("22", "6")]}, {"quiet_hours": [(22.5, 6)]}, {"quiet_hours": ["ab"]},
     {"name": ""},
 ], ids=repr)  # fmt: skip
 async def test_what_a_context_cannot_be_made_with_is_refused(tmp_path, bad):
     with pytest.raises(InvalidRequestError, match=next(iter(bad))):
         await AsyncContext.create(tmp_path / "store", **bad)
     assert not (tmp_path / "store").exists()
+
+
+async def test_opening_leaves_nothing_where_there_was_nothing(tmp_path):
+    for place in (tmp_path / "store", tmp_path / "not" / "yet"):
+        with pytest.raises(NotFoundError):
+            await AsyncContext.open(place)
+        with pytest.raises(NotFoundError):
+            await asyncio.to_thread(Context.open, place)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_empty_directory_is_no_store(tmp_path):
+    with pytest.raises(NotFoundError):
+        await AsyncContext.open(tmp_path)
+    with pytest.raises(NotFoundError):
+        await AsyncContext.open("memory://")
+
+
+async def test_a_file_is_no_store_and_is_left_alone(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for opening in (AsyncContext.open, AsyncContext.create):
+        with pytest.raises(StorageError):
+            await (await opening(tmp_path / "file")).add("user", "a")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("opening", "options", "error"),
+    [
+        ("create", {"name": "a\0b"}, InvalidRequestError),
+        ("create", {"embedding_dim": 3}, DimensionMismatchError),
+        ("open", {"name": "a\0b"}, InvalidRequestError),
+        ("open", {}, NotFoundError),
+        ("open", {"storage_options": {}}, RuntimeError),
+    ],
+)
+async def test_a_store_that_could_not_be_opened_is_closed(
+    tmp_path, monkeypatch, opening, options, error
+):
+    async with await AsyncContext.create(tmp_path / "there") as ctx:
+        await ctx.add("user", "a", embedding=[1.0, 2.0])
+    place = tmp_path / ("there" if error is not NotFoundError else "nothing")
+    opened, closed = [], []
+
+    class Watched(AsyncContextStore):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            opened.append(self)
+
+        async def close(self):
+            closed.append(self)
+            await super().close()
+
+    monkeypatch.setattr("lance_context_core.store.AsyncContextStore", Watched)
+    if error is RuntimeError:
+
+        async def fail(self):
+            raise RuntimeError("no power")
+
+        monkeypatch.setattr(AsyncContext, "version", fail)
+    with pytest.raises(error):
+        await getattr(AsyncContext, opening)(place, **options)
+    assert len(opened) == 1
+    assert closed == opened
 
 
 # Embedding later
@@ -104,122 +156,89 @@ async def test_what_was_stored_without_a_vector_is_embedded_on_request(open_stor
     assert own["embedding"] == [1.0] * embedder.dimension
 
 
+async def test_everything_that_waits_is_embedded_whatever_context_or_collection_it_is_in(
+    open_store, embedder
+):
+    store = open_store(embedder=embedder, defer_embedding=True)
+    await store.context().add("user", "one")
+    await store.context("Second's").add("user", "two", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+    await store.history.append("bot", Message.user("three"), session_id="s")
+    await store.memory.add(["four"], user_id="u")
+    for collection in ("a", "b"):
+        documents = [Document(id=f"{n}", text=f"{collection} {n}") for n in range(3)]
+        await store.vectors(collection).add([*documents, Document(id="blank", text=" ")])
+    assert [await store.embed_pending(limit=limit) for limit in (0, 3, 3, None)] == [0, 3, 3, 4]
+    assert await store.embed_pending() == 0
+    shown = {"include_expired": True}
+    for context in (store.context(), store.context("Second's")):
+        for record in await context.list(**shown):
+            assert record["embedding"] == embedder.embed_query(record["text"]).tolist()
+            assert record["updated_at"] == record["created_at"]
+    for collection in ("a", "b"):
+        found = await store.vectors(collection).search(f"{collection} 1", mode="vector", limit=1)
+        assert [(hit.record.id, hit.score) for hit in found] == [("1", pytest.approx(1))]
+        (plain, blank) = await store.vectors(collection).get(["1", "blank"], include_embedding=True)
+        assert plain.text == f"{collection} 1"
+        assert (plain.embedding is not None, blank.embedding) == (True, None)
+
+
+async def test_a_scope_embeds_its_own_alone(open_store, embedder):
+    store = open_store(embedder=embedder, defer_embedding=True)
+    for tenant in ("x", "y"):
+        scope = store.scope(tenant=tenant)
+        await scope.context("notes").add("user", "one")
+        await scope.vectors("docs").add([Document(id="d", text="two")])
+    assert await store.scope(tenant="x").embed_pending() == 2
+    assert [one["embedding"] is None for one in await store.context("notes").list()] == [
+        False,
+        True,
+    ]
+    assert await store.embed_pending() == 2
+
+
+async def test_a_collection_with_vectors_of_another_kind_is_passed_by(open_store, embedder):
+    brought = open_store()
+    await brought.vectors("a").add([Document(id="v", embedding=[1.0, 2.0]), Document(text="one")])
+    await brought.vectors("b").add([Document(id="d", text="two")])
+    other = WordVectors(model="other")
+    await open_store(embedder=other).vectors("c").add([Document(text="three")])
+    await brought.vectors("c").add([Document(text="four")])
+    store = open_store(embedder=embedder)
+    assert await store.embed_pending() == 1
+    assert await store.embed_pending() == 0
+    ((document,), (vector,)) = (
+        await store.vectors("b").get(["d"], include_embedding=True),
+        await store.vectors("a").get(["v"], include_embedding=True),
+    )
+    assert len(document.embedding) == embedder.dimension
+    assert tuple(vector.embedding) == (1.0, 2.0)
+
+
+async def test_a_context_may_defer_and_embed_its_own_records(tmp_path, embedder):
+    options = {"embedder": embedder, "defer_embedding": True}
+    async with await AsyncContext.create(tmp_path, name="own", **options) as ctx:
+        await ctx.add_many({"role": "user", "content": f"word{n}"} for n in range(3))
+        assert {one["embedding"] for one in await ctx.list()} == {None}
+    async with await AsyncContext.create(tmp_path, **options) as other:
+        await other.add("user", "another")
+    async with await AsyncContext.open(tmp_path, name="own", **options) as ctx:
+        await ctx.add("user", "word3")
+        assert [await ctx.embed_pending(limit=1), await ctx.embed_pending()] == [1, 3]
+        (best,) = await ctx.search("word3", 1)
+        assert (best["content"], best["score"]) == ("word3", pytest.approx(1))
+        await ctx.checkout(await ctx.version())
+        with pytest.raises(ReadOnlyError):
+            await ctx.embed_pending()
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "3", True])
+async def test_a_limit_counts_records(open_store, embedder, limit):
+    store = open_store(embedder=embedder)
+    for work in (store.embed_pending(limit=limit), store.context().embed_pending(limit=limit)):
+        with pytest.raises(InvalidRequestError, match="limit"):
+            await work
+
+
 async def test_embedding_on_request_needs_an_embedder(store):
     with pytest.raises(InvalidRequestError, match="embedder"):
         await store.embed_pending()
-
-
-# Compaction
-
-
-@pytest.mark.parametrize(("hours", "quiet"), [
-    ((), set()),
-    (((22, 6),), {22, 23, 0, 1, 2, 3, 4, 5}),
-    (((9, 12),), {9, 10, 11}),
-    (((23, 24), (0, 1)), {23, 0}),
-    (((0, 24),), set(range(24))),
-    (((5, 5),), set()),
-])  # fmt: skip
-def test_quiet_hours_are_those_of_the_machine_s_day_and_may_span_midnight(hours, quiet):
-    schedule = CompactionSchedule(quiet_hours=hours)
-    for hour in range(24):
-        local = datetime(2026, 1, 15, hour, 59, 59).astimezone()
-        for zone in (UTC, timezone(timedelta(hours=9)), local.tzinfo):
-            assert schedule.is_quiet(local.astimezone(zone)) is (hour in quiet)
-
-
-async def test_the_schedule_compacts_from_so_many_fragments_on_but_not_in_quiet_hours(store, ctx):
-    noon = datetime(2026, 1, 15, 12).astimezone()
-    clock = ManualClock(noon)
-    compactor = Compactor(store.room("default")[0].table, clock)
-    schedule = CompactionSchedule(min_fragments=4, quiet_hours=((22, 6),))
-    assert await compactor.tick(schedule) is False
-    for n in range(3):
-        await ctx.add("user", str(n))
-    assert await compactor.tick(schedule) is False
-    await ctx.add("user", "3")
-    clock.advance(hours=11)
-    assert await compactor.tick(schedule) is False
-    clock.advance(hours=6, minutes=59)
-    assert await compactor.tick(schedule) is False
-    assert await compactor.stats() == {
-        "total_fragments": 4,
-        "is_compacting": False,
-        "last_compaction": None,
-        "last_error": None,
-        "total_compactions": 0,
-    }
-    now = clock.advance(minutes=1)
-    assert await compactor.tick(schedule) is True
-    assert await compactor.tick(schedule) is False
-    stats = await compactor.stats()
-    assert (stats["total_fragments"], stats["total_compactions"]) == (1, 1)
-    assert datetime.fromisoformat(stats["last_compaction"]) == now
-    assert contents(await ctx.list()) == ["0", "1", "2", "3"]
-
-
-async def test_two_compactions_at_once_are_one_and_an_error_that_may_be_retried(ctx):
-    await ctx.add("user", "0")
-    await ctx.add("user", "1")
-    outcomes = await asyncio.gather(*(ctx.compact() for _ in range(5)), return_exceptions=True)
-    done = [one for one in outcomes if not isinstance(one, CompactionInProgressError)]
-    assert [one["fragments_removed"] for one in done] == [2]
-    stats = await ctx.compaction_stats()
-    assert (stats["total_compactions"], stats["is_compacting"]) == (1, False)
-    assert (await ctx.compact())["fragments_removed"] == 0
-
-
-async def test_a_compaction_that_fails_says_so_in_the_statistics(ctx, monkeypatch):
-    async def fail(table):
-        raise OSError("no space")
-
-    await ctx.add("user", "a")
-    with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.stores.compaction.maintenance.compact", fail)
-        with pytest.raises(OSError, match="no space"):
-            await ctx.compact()
-    stats = await ctx.compaction_stats()
-    assert (stats["last_error"], stats["total_compactions"], stats["is_compacting"]) == (
-        "no space",
-        0,
-        False,
-    )
-    await ctx.compact()
-    assert (await ctx.compaction_stats())["last_error"] is None
-
-
-def test_fragments_are_merged_in_the_background(tmp_path):
-    with Context.create(
-        tmp_path,
-        enable_background_compaction=True,
-        compaction_interval_secs=0.05,
-        compaction_min_fragments=5,
-    ) as ctx:
-        for n in range(12):
-            ctx.add("user", str(n))
-        until(lambda: ctx.compaction_stats()["total_compactions"] > 0)
-        until(lambda: ctx.compaction_stats()["total_fragments"] < 5)
-        assert contents(ctx.list()) == [str(n) for n in range(12)]
-        compactor = ctx._twin._compactor
-        background = compactor._background
-    assert background.cancelled()
-    assert compactor._background is None
-
-
-def test_the_background_keeps_on_after_a_failure(tmp_path, monkeypatch):
-    async def fail(table):
-        raise OSError("no space")
-
-    with Context.create(
-        tmp_path,
-        enable_background_compaction=True,
-        compaction_interval_secs=0.05,
-        compaction_min_fragments=2,
-    ) as ctx:
-        with monkeypatch.context() as patch:
-            patch.setattr("lance_context_core.stores.compaction.maintenance.compact", fail)
-            for n in range(3):
-                ctx.add("user", str(n))
-            until(lambda: ctx.compaction_stats()["last_error"] == "no space")
-        until(lambda: ctx.compaction_stats()["last_error"] is None)
-        assert ctx.compaction_stats()["total_fragments"] == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lance_context_core.store import AsyncContextStore
+from lance_context_core.sync import ContextStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Backend:
 
     def open(self, **options: Any) -> AsyncContextStore:
         """A store there; another call opens the same one again, unless it is in memory."""
-        return AsyncContextStore.opened(self.uri, storage_options=self.storage_options, **options)
+        return ContextStore.open(self.uri, storage_options=self.storage_options, **options).aio
 
 
 def local(directory: Path) -> Backend:

@@ -83,7 +83,7 @@ def spawn(uri: str, name: str, *, n_batches: int, with_ids: bool) -> subprocess.
 
 
 async def _main(uri: str, writer: str, n_batches: str, with_ids: str) -> None:
-    store = AsyncContextStore.opened(uri)
+    store = await AsyncContextStore.open(uri)
     _say("ready")
     sys.stdin.readline()
     for n in range(int(n_batches)):

@@ -1,0 +1,97 @@
+"""Embedding later: vectors for what was stored without one."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.names import collection_of
+from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, VECTORS
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import (
+    DimensionMismatchError,
+    EmbeddingModelMismatchError,
+    InvalidRequestError,
+)
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.records import check_span
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import from_row
+
+_BATCH = 1000
+
+
+async def embed_records(resources: Resources, where: str, *, limit: int | None = None) -> int:
+    """Embed the matching records that have no vector, oldest first; returns how many there were."""
+
+    def text_of(row: Mapping[str, Any]) -> str | None:
+        return resources.composer.embed_text(from_row(row))
+
+    _check(resources, limit)
+    return await _embed(resources.records, resources, where, text_of=text_of, limit=limit)
+
+
+async def embed_documents(resources: Resources, where: str, *, limit: int | None = None) -> int:
+    """The same for the matching documents of all collections, one collection after the other.
+
+    A collection whose vectors are of another length or model is passed by: they are its owner's.
+    """
+    _check(resources, limit)
+    database, done = resources.database, 0
+    for name in await database.table_names():
+        if collection_of(name) is not None:
+            rest = None if limit is None else limit - done
+            table = database.table(name, VECTORS)
+            try:
+                done += await _embed(table, resources, where, text_of=_document_text, limit=rest)
+            except (DimensionMismatchError, EmbeddingModelMismatchError):
+                continue
+    return done
+
+
+async def _embed(
+    table: Table,
+    resources: Resources,
+    where: str,
+    *,
+    text_of: Callable[[Mapping[str, Any]], str | None],
+    limit: int | None,
+) -> int:
+    done, first = 0, 0
+    while limit is None or done < limit:
+        columns = (await table.schema()).names
+        pending = [where, f"(text IS NOT NULL OR {SEARCH_TEXT} IS NOT NULL)", f"_rowid >= {first}"]
+        if VECTOR in columns:
+            pending.append(f"{VECTOR} IS NULL")
+        wanted = _BATCH if limit is None else min(_BATCH, limit - done)
+        found = await table.slice(sql.all_of(pending), columns=columns, limit=wanted)
+        rows = found.to_pylist()
+        if not rows:
+            break
+        # What the embedder finds no direction in stays without a vector: it is not asked for again.
+        first = rows[-1]["_rowid"] + 1
+        vectors = await embedded(
+            table,
+            resources,
+            given=[None] * len(rows),
+            texts=[text_of(row) for row in rows],
+            even_if_deferred=True,
+        )
+        ready = [
+            row | {VECTOR: vector, "revision": row["revision"] + 1}
+            for row, vector in zip(rows, vectors, strict=True)
+            if vector is not None
+        ]
+        done += await table.replace(ready) if ready else 0
+    return done
+
+
+def _check(resources: Resources, limit: int | None) -> None:
+    check_span(offset=0, limit=limit, last=None)
+    resources.writable()
+    if resources.embeddings is None:
+        raise InvalidRequestError("there is no embedder: open the store with embedder=")
+
+
+def _document_text(row: Mapping[str, Any]) -> str | None:
+    text: str = row["text"] or ""
+    return text if text.strip() else None

@@ -1,0 +1,129 @@
+"""The loop behind the blocking calls, and what exits, interrupts and forks do to it."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import CancelledError
+
+import pytest
+
+from lance_context_core._bridge import Bridge
+
+
+def test_a_stopped_bridge_cancels_what_runs_and_starts_again_when_it_is_needed():
+    own = Bridge()
+    running = own.spawn(asyncio.sleep(60))
+    own.stop()
+    with pytest.raises(CancelledError):
+        running.result(timeout=10)
+    assert own.run(asyncio.sleep(0, "again")) == "again"
+    own.stop()
+    own.stop()
+
+
+# Exits and forks, in interpreters of their own
+
+
+def run(script, *options):
+    """What a fresh interpreter prints while it runs `script`; fails if it complains or hangs."""
+    command = [sys.executable, *options, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout
+
+
+def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
+    script = f"""
+        from lance_context_core.messages import Message
+        from lance_context_core.sync import Context, ContextStore
+
+        store = ContextStore.open({str(tmp_path / "store")!r})
+        store.history.append("ada", Message.user("hello"), session_id="s")
+        context = Context.create(
+            {str(tmp_path / "other")!r},
+            enable_background_compaction=True,
+            compaction_interval_secs=0.001,
+            compaction_min_fragments=2,
+        )
+        for _ in range(5):
+            context.add("user", "x")
+        print(store.history.count("ada", session_id="s"), context.entries())
+    """
+    assert run(script, "-W", "error") == "1 5\n"
+
+
+def test_an_exit_ends_background_work_in_good_order():
+    script = """
+        import asyncio
+        from lance_context_core._bridge import bridge
+
+        async def work():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                print("ended")
+
+        bridge.spawn(work())
+        bridge.run(asyncio.sleep(0))
+    """
+    assert run(script, "-W", "error") == "ended\n"
+
+
+def test_ctrl_c_ends_the_wait_and_cancels_the_work():
+    script = """
+        import asyncio, signal, threading
+        from lance_context_core._bridge import bridge
+
+        cancelled = threading.Event()
+
+        async def work():
+            await asyncio.sleep(0.5)  # until the main thread waits
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cancelled.set()
+
+        try:
+            bridge.run(work())
+        except KeyboardInterrupt:
+            print("interrupted", cancelled.wait(10))
+    """
+    assert run(script, "-W", "error") == "interrupted True\n"
+
+
+def test_a_forked_child_is_refused_instead_of_crashing_in_the_engine(tmp_path):
+    # Not with warnings as errors: Python 3.12 warns of forks in a process with threads.
+    script = f"""
+        import os, signal
+        from lance_context_core.errors import StoreClosedError
+        from lance_context_core.messages import Message
+        from lance_context_core.sync import ContextStore
+
+        store = ContextStore.open({str(tmp_path / "store")!r})
+        history = store.history
+        history.append("ada", Message.user("hello"), session_id="s")
+        past = store.checkout(store.version())
+        past.context().entries()
+
+        def refusal(work):
+            try:
+                return f"answered {{work()!r}}"
+            except StoreClosedError as error:
+                return "forked" if "forked" in str(error) else str(error)
+
+        def refusals():
+            yield refusal(lambda: history.count("ada", session_id="s"))
+            yield refusal(lambda: history.append("ada", Message.user("x"), session_id="s"))
+            yield refusal(lambda: store.vectors().count())
+            yield refusal(lambda: past.context().entries())
+
+        if (child := os.fork()) == 0:
+            signal.alarm(30)  # a child that hangs would outlive the test
+            print(*refusals(), flush=True)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(status, history.count("ada", session_id="s"))
+    """
+    assert run(script, "-W", "ignore") == "forked forked forked forked\n0 1\n"
