@@ -32,16 +32,17 @@ def load(*, uri: str, corpus: str, rows: int) -> str:
     return "no index"
 
 
-def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+def vector(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     """The nearest records."""
-    del text
+    del of, text
     lean = {"include_binary": False, "include_embedding": False}
     seconds, found = timed(lambda: _OPEN["records"].search(vector, limit, **lean))
     return {"seconds": seconds, "ids": [row["external_id"] for row in found]}
 
 
-def hybrid(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+def hybrid(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     """Its own fusion of vectors and words."""
+    del of
     search = _OPEN["records"].retrieve
     seconds, found = timed(lambda: search(text=text, vector=vector, limit=limit))
     return {"seconds": seconds, "found": len(found)}

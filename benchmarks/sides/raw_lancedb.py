@@ -35,9 +35,9 @@ def load(*, uri: str, corpus: str, rows: int) -> str:
     return _RUNNER.run(run())
 
 
-def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+def vector(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     """The nearest records."""
-    del text
+    del of, text
 
     async def run() -> dict[str, Any]:
         query = _nearest("records", vector).select([*_COLUMNS, "_distance"]).limit(limit)
@@ -47,8 +47,9 @@ def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     return _RUNNER.run(run())
 
 
-def channels(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+def channels(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     """The two queries that a hybrid search consists of, one after the other."""
+    del of
 
     async def run() -> dict[str, Any]:
         near = _nearest("records", vector).select([*_COLUMNS, "_distance"]).limit(limit)
@@ -61,10 +62,11 @@ def channels(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
 
 
 def get(*, by: str, value: str) -> dict[str, Any]:
-    """One record by its `id` or `external_id`."""
+    """One record by its `id` or `external_id`, with its vector, as the other sides read it."""
 
     async def run() -> dict[str, Any]:
-        query = _TABLES["records"].query().where(f"{by} = '{value}'").select(_COLUMNS).limit(1)
+        columns = [*_COLUMNS, "vector"]
+        query = _TABLES["records"].query().where(f"{by} = '{value}'").select(columns).limit(1)
         seconds, found = await timed_async(query.to_list())
         return {"seconds": seconds, "found": len(found)}
 

@@ -7,10 +7,11 @@ from typing import Any
 from pyarrow import feather
 
 from benchmarks.sides.protocol import serve, timed_async
-from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+from lance_context_core import AsyncContextStore, Document, ImagePart, Message, TextPart
 
 _AGENT = "bench"
 _BATCH = 10_000
+_COLLECTION = "docs"
 _RUNNER = asyncio.Runner()
 _STORES: dict[str, AsyncContextStore] = {}
 _IDS: list[str] = []
@@ -36,32 +37,48 @@ def load(*, uri: str, corpus: str, rows: int) -> str:
                 for row in table.slice(start, _BATCH).to_pylist()
             )
             _IDS.extend(added.ids)
-        built = [name for done in await store.maintain() for name in done.indexes_built]
+            await store.vectors(_COLLECTION).add(
+                [
+                    Document(id=row["external_id"], text=row["text"], embedding=row["vector"])
+                    for row in table.slice(start, _BATCH).to_pylist()
+                ]
+            )
+        done = await store.maintain()
         _STORES["records"] = store
-        return f"maintain() built {', '.join(built) or 'no index'}"
+        return "; ".join(
+            f"maintain() indexed {', '.join(one.indexes_built)} of {one.table}" for one in done
+        )
 
     return _RUNNER.run(run())
 
 
-def vector(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
-    """The nearest records."""
+def vector(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+    """The nearest `of` the documents of a collection, or of the records."""
     del text
 
     async def run() -> dict[str, Any]:
-        context = _STORES["records"].context("default")
-        work = context.search(vector, limit=limit, include_embedding=False)
-        seconds, found = await timed_async(work)
-        return {"seconds": seconds, "ids": [row["external_id"] for row in found]}
+        if of == "records":
+            context = _STORES["records"].context("default")
+            work = context.search(vector, limit=limit, include_embedding=False)
+            seconds, rows = await timed_async(work)
+            return {"seconds": seconds, "ids": [row["external_id"] for row in rows]}
+        documents = _STORES["records"].vectors(_COLLECTION)
+        seconds, hits = await timed_async(documents.search(vector, limit=limit))
+        return {"seconds": seconds, "ids": [hit.record.id for hit in hits]}
 
     return _RUNNER.run(run())
 
 
-def hybrid(*, vector: list[float], text: str, limit: int) -> dict[str, Any]:
+def hybrid(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
     """Vectors and words, fused by the store."""
 
     async def run() -> dict[str, Any]:
-        context = _STORES["records"].context("default")
-        work = context.retrieve(text=text, vector=vector, limit=limit, include_embedding=False)
+        work: Any
+        if of == "records":
+            work = _STORES["records"].search(text, vector=vector, limit=limit)
+        else:
+            documents = _STORES["records"].vectors(_COLLECTION)
+            work = documents.search(text, vector=vector, limit=limit)
         seconds, found = await timed_async(work)
         return {"seconds": seconds, "found": len(found)}
 

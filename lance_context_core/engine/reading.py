@@ -36,22 +36,22 @@ async def nearest(
     """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
     Rows without a vector never match. A zero vector has no direction: it is at distance 1 from
-    everything. If as many rows match `where`, as many are returned.
+    everything. If as many rows match `where`, as many are returned. The table has all `columns`.
     """
-    selected = [*await present(handle, columns), "_distance"]
+    selected = [*columns, "_distance"]
 
-    def query(*, exact: bool) -> Any:
-        search = handle.vector_search(vector).distance_type("cosine").limit(limit)
-        search = search.bypass_vector_index() if exact else search.nprobes(1)
-        return search.select(selected).with_row_id().where(_alive(where))
+    def query(where: str | None) -> Any:
+        search = handle.vector_search(vector).distance_type("cosine").limit(limit).nprobes(1)
+        search = search.select(selected).with_row_id()
+        return search.where(where) if where else search
 
-    hits = await query(exact=False).to_arrow()
+    hits = await query(where).to_arrow()
     if hits.num_rows == limit:
         return hits
     eligible = all_of([*([where] if where else []), f"{VECTOR} IS NOT NULL"])
     expected = min(await handle.count_rows(eligible), limit)
     if hits.num_rows < expected:
-        hits = await query(exact=True).to_arrow()
+        hits = await query(_alive(where)).to_arrow()
     if hits.num_rows < expected:
         hits = await _with_undirected(handle, hits, eligible, expected, selected)
     return hits

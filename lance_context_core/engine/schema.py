@@ -91,6 +91,9 @@ RECORDS = TableSpec(
             pa.field("source_ids", pa.list_(pa.string())),
             *_text("session_id", "run_id", "previous_key", "role", "name"),
             _required("content_type"),
+            # All but the large values once more, as JSON: reading a row costs by the column, and a
+            # whole record would be thirty of them. Conditions look at the columns.
+            *_text("fields"),
             *_text("text", "parts", "native"),
             pa.field("blob", pa.large_binary()),
             *_text("payload_uri", "payload_checksum"),

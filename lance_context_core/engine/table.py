@@ -171,12 +171,24 @@ class Table:
             return await reading.take(handle, row_ids, columns)
 
     async def nearest(
-        self, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
+        self,
+        vector: np.ndarray,
+        *,
+        model: str | None,
+        where: str | None,
+        limit: int,
+        columns: Sequence[str],
     ) -> pa.Table:
-        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2]."""
+        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
+
+        Raises as `ensure_vectors` if the table was built for vectors of others.
+        """
         handle = await self.reader()
-        if handle is None or limit == 0 or VECTOR not in (await handle.schema()).names:
+        schema = self.spec.schema if handle is None else await handle.schema()
+        if limit == 0 or VECTOR not in schema.names:
             return reading.with_column(self.nothing(columns), "_distance")
+        self.check_vectors(schema, len(vector), model)
+        columns = [column for column in columns if column in schema.names]
         with translated(f"search {self.label} by vector"):
             return await reading.nearest(handle, vector, where=where, limit=limit, columns=columns)
 

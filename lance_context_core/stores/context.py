@@ -29,7 +29,7 @@ from lance_context_core.stores.fields import (
     record_dict,
 )
 from lance_context_core.stores.pending import embed_records
-from lance_context_core.stores.records import Draft, Records, Upserted
+from lance_context_core.stores.records import WITHOUT_BLOB, Draft, Records, Upserted
 from lance_context_core.stores.rows import (
     COLUMNS,
     edge,
@@ -303,12 +303,12 @@ class AsyncContext:
         self, *, id: str | None = None, external_id: str | None = None
     ) -> RecordDict | None:
         """The visible record with that id; None if there is none."""
-        found = await self._records.first(self._records.where(_identity(id, external_id)))
+        found = await self._records.visible(_identity(id, external_id))
         return None if found is None else record_dict(found)
 
     async def get_blob(self, id: str) -> bytes | None:
         """The bytes of the visible record with that id; None if there is none, or it has none."""
-        found = await self._records.first(self._records.where(_identity(id, None)))
+        found = await self._records.visible(_identity(id, None))
         return None if found is None else found.blob
 
     async def list(
@@ -376,13 +376,9 @@ class AsyncContext:
             ),
             limit=limit,
             options=settled(options, neighbours=0.0),
-            columns=_columns(
-                binary=include_binary,
-                embedding=include_embedding,
-                relationships=include_relationships,
-            ),
+            columns=_columns(binary=include_binary, embedding=include_embedding),
         )
-        return [hit_dict(hit) for hit in hits]
+        return [hit_dict(hit, relationships=include_relationships) for hit in hits]
 
     async def retrieve(
         self,
@@ -416,13 +412,9 @@ class AsyncContext:
             ),
             limit=limit,
             options=SearchOptions(fusion=chosen) if options is None else options,
-            columns=_columns(
-                binary=include_binary,
-                embedding=include_embedding,
-                relationships=include_relationships,
-            ),
+            columns=_columns(binary=include_binary, embedding=include_embedding),
         )
-        return [hit_dict(hit) for hit in hits]
+        return [hit_dict(hit, relationships=include_relationships) for hit in hits]
 
     async def related(
         self,
@@ -526,7 +518,10 @@ class AsyncContext:
         return self._records
 
     def _drafts(self, records: Iterable[Mapping[str, Any]]) -> builtins.list[Draft]:
-        return [self._draft(record, f"records[{i}]") for i, record in enumerate(listed(records, "records"))]
+        return [
+            self._draft(record, f"records[{i}]")
+            for i, record in enumerate(listed(records, "records"))
+        ]
 
     def _draft(self, record: Mapping[str, Any], where: str = "") -> Draft:
         now = self._records.resources.clock.now()
@@ -563,10 +558,8 @@ class AsyncContext:
         return Whole(self._records.resources, self._records.scope)
 
 
-def _columns(*, binary: bool, embedding: bool, relationships: bool = True) -> list[str]:
-    left_out = set() if binary else {"blob"}
-    left_out |= set() if relationships else {"relationships"}
-    return [c for c in COLUMNS if c not in left_out] + ([VECTOR] if embedding else [])
+def _columns(*, binary: bool, embedding: bool) -> list[str]:
+    return [*(COLUMNS if binary else WITHOUT_BLOB), *([VECTOR] if embedding else [])]
 
 
 def _identity(id: str | None, external_id: str | None) -> str:

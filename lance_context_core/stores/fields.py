@@ -97,11 +97,17 @@ def record_dict(record: ContextRecord) -> RecordDict:
     return shown
 
 
-def hit_dict(hit: SearchHit[ContextRecord]) -> RecordDict:
-    """A hit as the record API shows it: the record's keys, and why it was found."""
+def hit_dict(hit: SearchHit[ContextRecord], *, relationships: bool) -> RecordDict:
+    """A hit as the record API shows it: the record's keys, and why it was found.
+
+    Without `relationships` it has none, whatever the record has.
+    """
     vector, text = hit.channels.get("vector"), hit.channels.get("text")
     distance = None if vector is None else 1.0 - vector.raw
-    return record_dict(hit.record) | {
+    shown = record_dict(hit.record)
+    if not relationships:
+        shown["relationships"] = []
+    return shown | {
         "score": hit.score,
         "matched_channels": list(hit.matched_channels),
         "distance": distance,

@@ -36,7 +36,8 @@ _MAX_ATTEMPTS = 20
 Session = tuple[str | None, ...]
 """Context, tenant, user, agent and session: what tells one conversation from another."""
 
-_ALL_COLUMNS = [*COLUMNS, KEY, "revision", "previous_key"]
+_SUCCEEDED = [KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key"]
+"""What is read of a row that another one is about to replace."""
 
 _FINGERPRINT = (
     "session_id", "role", "content_type", "text", "parts", "blob", "payload_uri",
@@ -169,7 +170,9 @@ class Records:
         """
         self.resources.writable()
         for _ in range(_MAX_ATTEMPTS):
-            rows = (await self.table.select(where, columns=[*_ALL_COLUMNS, VECTOR])).to_pylist()
+            rows = (
+                await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
+            ).to_pylist()
             if not rows:
                 return None
             row = rows[0]
@@ -204,10 +207,16 @@ class Records:
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return from_rows(rows)
 
-    async def first(self, where: str) -> ContextRecord | None:
-        """The first matching record with all that it has; for conditions that few records match."""
+    async def visible(self, condition: str) -> ContextRecord | None:
+        """The first record in the view that matches and is visible, with all that it has.
+
+        For conditions that few records match: all of them are read, and `is_visible` is asked
+        here, because conditions on further columns would cost more than the records.
+        """
+        where = sql.all_of([*self._walls(), condition])
         rows = await self.table.select(where, columns=[*COLUMNS, VECTOR])
-        return from_rows(rows.slice(0, 1))[0] if rows.num_rows else None
+        now = self._now()
+        return next((one for one in from_rows(rows) if is_visible(one, now)), None)
 
     async def search(
         self,
@@ -298,7 +307,7 @@ class Records:
         ]
         inside = [sql.equals(column, value) for column, value in within.items()]
         mine = sql.all_of([*self._walls(), *inside, sql.any_of(named)])
-        columns = _ALL_COLUMNS if full else [KEY, "id", "external_id", "expires_at", *_FINGERPRINT]
+        columns = _SUCCEEDED if full else [KEY, "id", "external_id", "expires_at", *_FINGERPRINT]
         rows = (await self.table.select(mine, columns=columns)).to_pylist()
         now = self._now()
         expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
@@ -439,6 +448,15 @@ class Records:
 def _succession(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the row that replaces `row` takes over."""
     return {"previous_key": row["previous_key"], "revision": row["revision"] + 1}
+
+
+def is_visible(record: ContextRecord, now: datetime) -> bool:
+    """What `Records.where` asks of a row, asked of a record."""
+    return (
+        (record.expires_at is None or record.expires_at > now)
+        and (record.retired_at is None or record.retired_at > now)
+        and record.lifecycle_status in VISIBLE_STATUSES
+    )
 
 
 def check_span(*, offset: int, limit: int | None, last: int | None) -> None:

@@ -5,7 +5,7 @@ import secrets
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from lance_context_core._json import (
     loads,
     shown,
 )
-from lance_context_core.engine.schema import KEY, RECORDS, VECTOR
+from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import parts_from_json, parts_to_json
 from lance_context_core.records import ContextRecord, Relationship
@@ -29,10 +29,10 @@ from lance_context_core.scope import Scope
 VISIBLE_STATUSES = ("active", "contradicted")
 """The life-cycle words of what reads show by default; every other word hides a record."""
 
-_INTERNAL = {KEY, "revision", "search_text", "previous_key", "edges"}
+_LARGE = ("text", "parts", "native", "blob")
 
-COLUMNS = [name for name in RECORDS.schema.names if name not in _INTERNAL]
-"""What a record is read from, without its vector."""
+COLUMNS = ("fields", *_LARGE)
+"""What a whole record is read from, without its vector."""
 
 _NAMES = (
     "id", "external_id", "context", "kind", "layer", "tenant", "user_id", "agent_id", "session_id",
@@ -95,18 +95,20 @@ def checked(record: ContextRecord, where: str) -> ContextRecord:
 def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[str, Any]:
     """The row of a checked record."""
     row = {field.name: getattr(record, field.name) for field in fields(record)}
+    relationships = [
+        {"target_id": edge.target_id, "relation": edge.relation, "weight": edge.weight}
+        for edge in record.relationships
+    ]
     row |= {
         KEY: key,
         "revision": new_revision(),
         "search_text": search_text,
+        "fields": _packed(row | {"relationships": relationships}),
         "parts": parts_to_json(record.parts) if record.parts else None,
         "native": None if record.native is None else dumps(record.native),
         "metadata": dumps(record.metadata),
         "state_metadata": None if record.state_metadata is None else dumps(record.state_metadata),
-        "relationships": [
-            {"target_id": edge.target_id, "relation": edge.relation, "weight": edge.weight}
-            for edge in record.relationships
-        ],
+        "relationships": relationships,
         "edges": [edge for one in record.relationships for edge in edges_of(one)],
         VECTOR: record.embedding,
     }
@@ -114,19 +116,22 @@ def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[
 
 
 def from_row(row: Mapping[str, Any]) -> ContextRecord:
-    """The record of a row; columns that were not read are absent from it."""
-    values = {field.name: row[field.name] for field in fields(ContextRecord) if field.name in row}
-    values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
+    """The record of a row, whole where `fields` was read; else what was not read is absent."""
+    if row.get("fields"):
+        values = _unpacked(row["fields"])
+        values |= {name: row[name] for name in _LARGE if name in row}
+    else:
+        values = {one.name: row[one.name] for one in fields(ContextRecord) if one.name in row}
+        values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
+        for name in ("metadata", "state_metadata"):
+            values[name] = loads(row[name], name) if row.get(name) else None
     values |= {
         "parts": parts_from_json(row["parts"]) if row.get("parts") else (),
         "native": loads(row["native"], "native") if row.get("native") else None,
-        "metadata": loads(row["metadata"], "metadata") if row.get("metadata") else {},
-        "state_metadata": (
-            loads(row["state_metadata"], "state_metadata") if row.get("state_metadata") else None
-        ),
-        "relationships": tuple(Relationship(**edge) for edge in row.get("relationships") or ()),
-        "tags": tuple(row.get("tags") or ()),
-        "source_ids": tuple(row.get("source_ids") or ()),
+        "metadata": values.get("metadata") or {},
+        "relationships": tuple(Relationship(**one) for one in values.get("relationships") or ()),
+        "tags": tuple(values.get("tags") or ()),
+        "source_ids": tuple(values.get("source_ids") or ()),
         "embedding": _floats(row.get(VECTOR)),
     }
     return ContextRecord(**values)
@@ -170,6 +175,23 @@ def refuse_duplicates(ids: Sequence[str], what: str) -> None:
                 f"{what}={shown(one)} stands twice in one call: give each once"
             )
         seen.add(one)
+
+
+def _packed(values: Mapping[str, Any]) -> str:
+    """What a record has, save its large values and its vector, as JSON."""
+    packed = {}
+    for name, value in values.items():
+        if name in _LARGE or name == "embedding" or value is None or value == ():
+            continue
+        packed[name] = value.isoformat() if name in _TIMES else value
+    return dumps(packed)
+
+
+def _unpacked(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = loads(text, "fields")
+    return values | {
+        name: datetime.fromisoformat(values[name]) for name in _TIMES if name in values
+    }
 
 
 def _is_size(value: Any) -> bool:

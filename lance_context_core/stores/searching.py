@@ -95,6 +95,8 @@ class Question:
     words: str | None
     """What of the text is looked up in the words."""
     vector: np.ndarray | None
+    model: str | None
+    """What made the vector; None for the caller's own."""
     mode: SearchMode
 
     @property
@@ -153,11 +155,17 @@ async def ask(
         raise InvalidRequestError(
             f"mode={mode!r} needs a vector: open the store with an embedder, or pass vector="
         )
-    wanted = mode != "text" or needs_vector
+    made, model = None, None
+    if mode != "text" or needs_vector:
+        made, model = await _vector(query, vector, embeddings)
+    if mode == "text" and made is not None:
+        # The vector channel would see to it.
+        table.check_vectors(await table.schema(), len(made), model)
     return Question(
         text=query,
         words=None if query is None else resources.composer.query_text(query),
-        vector=await _vector(query, vector, table, embeddings) if wanted else None,
+        vector=made,
+        model=model,
         mode=mode,
     )
 
@@ -222,7 +230,9 @@ async def _channels(
     async def nearest() -> pa.Table:
         if not question.uses_vector or question.vector is None:
             return with_column(table.nothing(columns), "_distance")
-        return await table.nearest(question.vector, where=where, limit=limit, columns=columns)
+        return await table.nearest(
+            question.vector, model=question.model, where=where, limit=limit, columns=columns
+        )
 
     async def matching() -> pa.Table:
         if not question.uses_text or question.words is None:
@@ -235,22 +245,19 @@ async def _channels(
 async def _vector(
     text: str | None,
     vector: Sequence[float] | None,
-    table: Table,
     embeddings: EmbeddingService | None,
-) -> np.ndarray | None:
-    """The query's vector, of the length and the model that the table was built with."""
+) -> tuple[np.ndarray | None, str | None]:
+    """The query's vector, and the model that made it; None for the caller's own."""
     if vector is not None:
         given = as_vector(vector, "vector")
-        table.check_vectors(await table.schema(), len(given), None)
-        return given
+        return given, None
     assert text is not None
     assert embeddings is not None
     if text.isspace() or not text:
-        return None
+        return None, None
     made = await embeddings.embed_query(text)
-    table.check_vectors(await table.schema(), len(made), embeddings.model)
     # Zeros say that the model found no direction in the text: there is nothing to be near to.
-    return made if made.any() else None
+    return (made if made.any() else None), embeddings.model
 
 
 def _ranked(

@@ -418,3 +418,17 @@ async def test_a_checkout_of_what_never_was_leaves_the_handle_where_it_is(ctx, r
         await ctx.checkout(ref)
     await ctx.add("user", "second")
     assert contents(await ctx.list()) == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("expires", "retired", "status"),
+    list(product([None, -1, 1], [None, -1, 0, 1], ["active", "contradicted", "superseded"])),
+)
+async def test_get_sees_what_list_sees(ctx, expires, retired, status):
+    times = {
+        name: START + timedelta(seconds=seconds)
+        for name, seconds in (("expires_at", expires), ("retired_at", retired))
+        if seconds is not None
+    }
+    await ctx.add("user", "x", external_id="e", lifecycle_status=status, **times)
+    assert bool(await ctx.list()) == bool(await ctx.get(external_id="e"))

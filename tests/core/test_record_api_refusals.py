@@ -126,7 +126,7 @@ BATCHES = [
     ([{"role": "user"}], InvalidRequestError, "content"),
     ([{"content": "a"}], InvalidRequestError, "role"),
     (["user"], InvalidRequestError, "mapping"),
-    ({"role": "user", "content": "a"}, InvalidRequestError, "mapping"),
+    ({"role": "user", "content": "a"}, InvalidRequestError, "pass a list"),
 ]  # fmt: skip
 
 

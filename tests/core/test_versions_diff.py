@@ -10,7 +10,7 @@ from core.versioning import AXES
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord
 
-INTERNAL = {"key", "revision", "search_text", "previous_key", "edges", "updated_at"}
+INTERNAL = {"key", "revision", "search_text", "previous_key", "edges", "fields", "updated_at"}
 
 
 async def rows_at(store, version):

@@ -83,7 +83,7 @@ async def test_asking_for_more_than_there_can_be_gives_all(store, many):
 
 
 async def test_an_error_about_one_record_calls_the_argument_by_its_name(store):
-    with pytest.raises(InvalidRequestError, match="^embedding must"):
+    with pytest.raises(InvalidRequestError, match=r"^embedding must"):
         await store.context().add("user", "x", embedding=["a"])
 
 
