@@ -24,9 +24,9 @@ async def compact(table: Table) -> CompactionMetrics:
         return CompactionMetrics(
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
-    handle = await table.writer()
-    with translated(f"compact {table.label}"):
-        stats = (await handle.optimize(cleanup_older_than=_NEVER)).compaction
+    async with table.separately() as handle:
+        with translated(f"compact {table.label}"):
+            stats = (await handle.optimize(cleanup_older_than=_NEVER)).compaction
     return CompactionMetrics(
         fragments_removed=stats.fragments_removed,
         fragments_added=stats.fragments_added,
@@ -39,9 +39,11 @@ async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
     """Build the indexes that pay at the table's size and are missing; returns their columns."""
     if await table.reader() is None:
         return []
-    handle = await table.writer()
-    with translated(f"index {table.label}"):
-        return await indexes.build(handle, table.spec, policy=policy, text_index=table.text_index)
+    async with table.separately() as handle:
+        with translated(f"index {table.label}"):
+            return await indexes.build(
+                handle, table.spec, policy=policy, text_index=table.text_index
+            )
 
 
 async def count_fragments(table: Table) -> int:

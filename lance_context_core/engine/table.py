@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -223,6 +224,22 @@ class Table:
         if self._handle is None:
             self._handle = await self._open() or await self._create()
         return self._handle
+
+    @asynccontextmanager
+    async def separately(self) -> AsyncIterator[Any]:
+        """A handle for long work on the table, beside the one that reads and writes use.
+
+        The engine leaves a handle at the version that its work ended with, even where others have
+        meanwhile gone on through the same handle: they would be turned back.
+        """
+        await self.writer()
+        connection = await self._database.connection()
+        with translated(f"open {self.label}"):
+            handle = await connection.open_table(self.name)
+        try:
+            yield handle
+        finally:
+            handle.close()
 
     async def append(self, rows: Sequence[Row]) -> int:
         """Add rows whose keys are known to be new, in one commit; returns the version it made."""
