@@ -31,7 +31,7 @@ def page(results: Mapping[str, tuple[Figure, Sequence[Row]]], *, command: str, l
         "# Benchmarks",
         _HOW,
         "Run it again from the root of the repository:",
-        f"```sh\n{command}\n```",
+        f"```bash\n{command}\n```",
         _machine(load),
         *[_section(figure, rows) for figure, rows in results.values()],
     ]

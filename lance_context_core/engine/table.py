@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from lance_context_core.engine import creation, indexes, reading
 from lance_context_core.engine.arrow import Row, to_table
+from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.grouping import Group
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.schema import (
     FORMAT_KEY,
@@ -27,6 +29,7 @@ from lance_context_core.engine.text import TextIndex
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
+    ContextStoreError,
     DimensionMismatchError,
     EmbeddingModelMismatchError,
     NotFoundError,
@@ -81,6 +84,8 @@ class Table:
         self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
         self._is_text_indexed = False
+        self._appends = Group(self._append_all)
+        self._inserts = Group(self._insert_all)
 
     @property
     def text_index(self) -> TextIndex:
@@ -242,27 +247,21 @@ class Table:
             handle.close()
 
     async def append(self, rows: Sequence[Row]) -> int:
-        """Add rows whose keys are known to be new, in one commit; returns the version it made."""
+        """Add rows whose keys are known to be new, in one commit; returns the version it made.
 
-        async def write(handle: Any) -> int:
-            result = await handle.add(await self._arrow(handle, rows))
-            return int(result.version)
-
-        return await self._write("append to", write)
+        What many callers append at the same time is one commit.
+        """
+        await self.writer()
+        return await self._appends.write(rows)
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Add the rows whose keys are absent, in one commit; the others stay as they are.
 
-        Returns how many were added, and the version that is current afterwards.
+        Returns how many were added, and the version that is current afterwards. What many callers
+        insert at the same time is one commit.
         """
-
-        async def write(handle: Any) -> tuple[int, int]:
-            data = await self._arrow(handle, rows)
-            merge = handle.merge_insert(KEY).when_not_matched_insert_all()
-            result = await merge.execute(data, **_NULLS)
-            return int(result.num_inserted_rows), int(result.version or await handle.version())
-
-        return await self._write("insert into", write)
+        await self.writer()
+        return await self._inserts.write(rows)
 
     async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Add rows, and replace those by key that nobody changed meanwhile, in one commit.
@@ -417,6 +416,53 @@ class Table:
                 await indexes.ensure_text_index(handle, self.text_index)
         return handle
 
+    async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[int | Exception]:
+        async def write(handle: Any) -> list[int | Exception]:
+            prepared = await self._prepared(handle, batches)
+            if not (sound := [one for one in prepared if isinstance(one, pa.Table)]):
+                return [one for one in prepared if isinstance(one, Exception)]
+            version = int((await handle.add(pa.concat_tables(sound))).version)
+            return [one if isinstance(one, Exception) else version for one in prepared]
+
+        return await self._write("append to", write)
+
+    async def _insert_all(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[tuple[int, int] | Exception]:
+        async def write(handle: Any) -> list[tuple[int, int] | Exception]:
+            prepared = await self._prepared(handle, batches)
+            if not (sound := [one for one in prepared if isinstance(one, pa.Table)]):
+                return [one for one in prepared if isinstance(one, Exception)]
+            rows = pa.concat_tables(sound)
+            merge = handle.merge_insert(KEY).when_not_matched_insert_all()
+            result = await merge.execute(rows, **_NULLS)
+            version = int(result.version or await handle.version())
+            if result.num_inserted_rows == rows.num_rows:
+                n_added = [len(batch) for batch in batches]
+            else:
+                n_added = await _present(handle, batches)
+            return [
+                one if isinstance(one, Exception) else (n, version)
+                for one, n in zip(prepared, n_added, strict=True)
+            ]
+
+        return await self._write("insert into", write)
+
+    async def _prepared(
+        self, handle: Any, batches: Sequence[Sequence[Row]]
+    ) -> list[pa.Table | Exception]:
+        """Each batch as the engine takes it, or why it cannot be."""
+        schema = await handle.schema()
+        vector = schema.field(VECTOR) if VECTOR in schema.names else None
+        prepared: list[pa.Table | Exception] = []
+        for batch in batches:
+            try:
+                with translated(f"write to {self.label}"):
+                    prepared.append(to_table(batch, self.spec.schema, vector))
+            except ContextStoreError as error:
+                prepared.append(error)
+        return prepared
+
     async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
         schema = await handle.schema()
         return to_table(
@@ -454,6 +500,14 @@ def check_format(schema: pa.Schema, name: str) -> None:
             f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
             "upgrade lance-context-core"
         )
+
+
+async def _present(handle: Any, batches: Sequence[Sequence[Row]]) -> list[int]:
+    """How many rows of each batch are in the table; their revisions tell them from others'."""
+    ours = {row[KEY]: row["revision"] for batch in batches for row in batch}
+    query = handle.query().where(in_list(KEY, list(ours))).select([KEY, "revision"])
+    there = {row[KEY] for row in await query.to_list() if row["revision"] == ours[row[KEY]]}
+    return [sum(row[KEY] in there for row in batch) for batch in batches]
 
 
 def _updating(handle: Any) -> Any:

@@ -117,15 +117,21 @@ class Records:
         """
         self.resources.writable()
         within = within or {}
-        drafts = self._prepared(drafts)
-        existing, expired = await self._repeated(drafts, within, keep_existing=keep_existing)
-        new = [draft for draft in drafts if draft.identity not in existing]
+        drafts = pending = self._prepared(drafts)
+        if keep_existing:
+            # Most are new. Only where one is not, it is worth asking what is there.
+            n_added, version = await self._write_new(drafts, within, [])
+            if n_added == len(drafts):
+                return WriteResult(ids=tuple(one.record.id for one in drafts), version=version)
+            pending = [draft for draft in drafts if draft.identity]
+        existing, expired = await self._repeated(pending, within, keep_existing=keep_existing)
+        new = [draft for draft in pending if draft.identity not in existing]
         n_added, version = (
             await self._write_new(new, within, expired) if new else (0, await self.table.version())
         )
         if n_added < len(new):
             # Another writer took some of the identities meanwhile: what it wrote is there.
-            existing, _ = await self._repeated(drafts, within, keep_existing=keep_existing)
+            existing, _ = await self._repeated(pending, within, keep_existing=keep_existing)
         ids = tuple(
             existing[draft.identity]["id"] if draft.identity in existing else draft.record.id
             for draft in drafts

@@ -1,0 +1,90 @@
+"""Group commit: rows that many callers bring at the same time are written in one commit."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from lance_context_core._bridge import bridge
+from lance_context_core.engine.arrow import Row
+from lance_context_core.engine.schema import KEY
+
+R = TypeVar("R")
+
+_MAX_ROWS = 10_000
+"""What one commit takes together at most; a single batch may be larger."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch(Generic[R]):
+    """What one caller brought, and what it waits for."""
+
+    rows: Sequence[Row]
+    outcome: Future[R] = field(default_factory=Future)
+
+
+class Group(Generic[R]):
+    """The writers of one table, from any number of tasks, loops and threads.
+
+    Nobody waits for company: a batch that arrives while nothing is written is written at once, and
+    what arrives meanwhile is the next commit. Batches keep their order and are never mixed.
+    """
+
+    def __init__(
+        self, commit: Callable[[Sequence[Sequence[Row]]], Awaitable[Sequence[R | Exception]]]
+    ) -> None:
+        """Write through `commit`, which returns what became of each batch, in order.
+
+        What it raises reaches every caller of that commit.
+        """
+        self._commit = commit
+        self._lock = threading.Lock()
+        self._waiting: deque[_Batch[R]] = deque()
+        self._drainer: Future[None] | None = None
+
+    async def write(self, rows: Sequence[Row]) -> R:
+        """Write `rows`, whose keys differ, as part of one commit; returns when it is done.
+
+        Cancelling the caller does not take the rows back, nor those of others.
+        """
+        batch: _Batch[R] = _Batch(rows)
+        with self._lock:
+            self._waiting.append(batch)
+            if self._drainer is None:
+                # Not on the caller's loop, which may end before the other callers' rows are there.
+                self._drainer = bridge.spawn(self._drain())
+        return await asyncio.shield(asyncio.wrap_future(batch.outcome))
+
+    async def _drain(self) -> None:
+        while batches := self._next():
+            try:
+                outcomes = await self._commit([batch.rows for batch in batches])
+            except BaseException as error:
+                for batch in batches:
+                    batch.outcome.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            for batch, outcome in zip(batches, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    batch.outcome.set_exception(outcome)
+                else:
+                    batch.outcome.set_result(outcome)
+
+    def _next(self) -> list[_Batch[R]]:
+        """The batches of the next commit, in which no key stands twice; none ends the draining."""
+        taken: list[_Batch[R]] = []
+        keys: set[str] = set()
+        with self._lock:
+            while self._waiting:
+                new = {row[KEY] for row in self._waiting[0].rows}
+                if taken and (len(keys) + len(new) > _MAX_ROWS or keys & new):
+                    break
+                taken.append(self._waiting.popleft())
+                keys |= new
+            if not taken:
+                self._drainer = None
+        return taken
