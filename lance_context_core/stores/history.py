@@ -10,7 +10,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.stores.records import Draft, Records
+from lance_context_core.stores.records import Draft, Records, message_scope
 from lance_context_core.stores.rows import new_id
 from lance_context_core.stores.searching import SearchOptions
 
@@ -51,7 +51,7 @@ class AsyncHistory:
         ]
         if not drafts:
             return []
-        within = {"kind": "message", "agent_id": agent, "session_id": session_id}
+        within = message_scope(agent, session_id)
         result = await self._records.insert(drafts, within=within, keep_existing=True)
         return list(result.ids)
 

@@ -349,6 +349,10 @@ class Records:
 
     def _key(self, draft: Draft, within: Mapping[str, str | None]) -> str:
         column, value = draft.identity or ("id", draft.record.id)
+        record = draft.record
+        if column == "id" and record.kind == "message" and record.session_id is not None:
+            # One message, by whichever door it comes in.
+            within = message_scope(record.agent_id, record.session_id)
         inside = [name if part is None else f"{name}={part}" for name, part in within.items()]
         return key_of(self.scope, self.context, *inside, column, value)
 
@@ -463,6 +467,11 @@ def is_visible(record: ContextRecord, now: datetime) -> bool:
         and (record.retired_at is None or record.retired_at > now)
         and record.lifecycle_status in VISIBLE_STATUSES
     )
+
+
+def message_scope(agent_id: str | None, session_id: str) -> dict[str, str | None]:
+    """Within what the id of a message counts."""
+    return {"kind": "message", "agent_id": agent_id, "session_id": session_id}
 
 
 def check_span(*, offset: int, limit: int | None, last: int | None) -> None:

@@ -29,6 +29,7 @@ from lance_context_core.scope import Scope
 VISIBLE_STATUSES = ("active", "contradicted")
 """The life-cycle words of what reads show by default; every other word hides a record."""
 
+_FIELDS = frozenset(field.name for field in fields(ContextRecord))
 _LARGE = ("text", "parts", "native", "blob")
 
 COLUMNS = ("fields", *_LARGE)
@@ -188,10 +189,9 @@ def _packed(values: Mapping[str, Any]) -> str:
 
 
 def _unpacked(text: str) -> dict[str, Any]:
-    values: dict[str, Any] = loads(text, "fields")
-    return values | {
-        name: datetime.fromisoformat(values[name]) for name in _TIMES if name in values
-    }
+    # A later release may have packed more than this one knows.
+    known = {name: value for name, value in loads(text, "fields").items() if name in _FIELDS}
+    return known | {name: datetime.fromisoformat(known[name]) for name in _TIMES if name in known}
 
 
 def _is_size(value: Any) -> bool:

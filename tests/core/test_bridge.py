@@ -75,6 +75,8 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
         import asyncio, signal, threading
         from lance_context_core._bridge import bridge
 
+        # Where the tests run in the background, the shell has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         cancelled = threading.Event()
 
         async def work():

@@ -230,7 +230,7 @@ async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_a
     shutil.rmtree(tmp_path / "records.lance" / "_indices")
     async with AsyncContextStore.opened(tmp_path) as store:
         error = await failure(store.search("tea", mode="text"))
-        assert_is(error, StorageError, "cannot search 'records' by words")
+        assert_is(error, StorageError, "cannot search table 'records' by words")
         assert [one.text for one in await read(store)] == ["tea"]
     capfd.readouterr()  # the engine prints warnings of its own
 

@@ -1,5 +1,6 @@
 """What every `MemoryService` must do."""
 
+import json
 from dataclasses import replace
 from itertools import product
 
@@ -297,6 +298,8 @@ class MemoryContract:
             "kind": "memory",
         }
         written = {"user_id": "u", "session_id": "a", "text": "likes tea", "search_text": "tea"}
-        await back_door.add("records", [{"key": "k", "id": "m", **required, **written}])
+        row = {"key": "k", "id": "m", **required, **written}
+        small = {name: row[name] for name in row if name not in {"key", "revision", "text"}}
+        await back_door.add("records", [{**row, "fields": json.dumps(small, default=str)}])
         assert texts(await memory.list(user_id="u")) == ["likes tea", "likes coffee"]
         assert texts(await memory.search("tea", user_id="u", mode="text")) == ["likes tea"]
