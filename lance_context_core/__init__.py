@@ -68,6 +68,7 @@ from lance_context_core.protocols import (
     VectorStore,
 )
 from lance_context_core.records import (
+    Branch,
     ContextRecord,
     Diff,
     Document,
@@ -104,6 +105,7 @@ __all__ = [
     "AsyncEmbedder",
     "AudioPart",
     "BlockingCallError",
+    "Branch",
     "CallableEmbedder",
     "ChannelScore",
     "Clock",

@@ -188,6 +188,17 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A line of versions of its own, over the whole store."""
+
+    name: str
+    parent: str
+    """The branch that it was made from."""
+    forked_at: int
+    """The version of the parent that it began with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordChange:
     """A record that differs between two versions."""
 

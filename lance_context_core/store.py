@@ -18,8 +18,9 @@ from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import ContextRecord, Diff, SearchHit, Version
+from lance_context_core.records import Branch, ContextRecord, Diff, SearchHit, Version
 from lance_context_core.scope import Scope
+from lance_context_core.stores import branching
 from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.diff import diff
@@ -28,7 +29,7 @@ from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.pending import embed_documents, embed_records
 from lance_context_core.stores.records import Records
-from lance_context_core.stores.resources import Resources, SystemClock
+from lance_context_core.stores.resources import Resources, SystemClock, Tails
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
@@ -262,11 +263,47 @@ class AsyncContextStore:
 
     async def tags(self) -> dict[str, int]:
         """The version that each tag names."""
-        return await versions.tags(self._resources.records)
+        return await self._whole().tags()
 
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag, not the version that it names; returns whether it existed."""
         return await self._whole().delete_tag(name)
+
+    # Branches
+
+    async def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
+        """Make a branch of the whole store, from now or from `at`; returns it, to read and write.
+
+        The cost does not depend on what the store holds. The name has 1 to 200 ASCII letters,
+        digits, `-`, `_`, and single dots between them. Raises AlreadyExistsError if a branch or a
+        tag has it, NotFoundError if there was no such moment. May be repeated after a crash, which
+        leaves either all of the branch or nothing that is seen.
+        """
+        await branching.create(self._whole(), name, at)
+        return await self.branch(name)
+
+    async def branch(self, name: str) -> Self:
+        """The store on a branch, to read and write; `main` is the one that it began with.
+
+        What is written there is on no other branch. Raises NotFoundError if there is none.
+        """
+        await branching.require(self._whole(), name)
+        database = self._resources.writable().on(name)
+        resources = replace(self._resources, database=database, tails=Tails())
+        compactor = Compactor(resources.records, resources.clock)
+        return type(self)(resources, scope=self._scope, compactor=compactor)
+
+    async def branches(self) -> list[Branch]:
+        """All branches but `main`, by name."""
+        return await branching.listed(self._whole())
+
+    async def delete_branch(self, name: str) -> bool:
+        """Remove a branch with all that it alone holds; returns whether it existed.
+
+        Raises InvalidRequestError for `main`, and while a tag or another branch names one of its
+        versions. May be repeated after a crash.
+        """
+        return await branching.delete(self._whole(), name)
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in the records from one version to another, or to now.

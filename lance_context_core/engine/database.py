@@ -12,12 +12,16 @@ from typing import Any
 import lancedb
 
 from lance_context_core._json import check_name
+from lance_context_core.engine import refs
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.schema import TableSpec
+from lance_context_core.engine.schema import RECORDS, TableSpec
 from lance_context_core.engine.table import Pin, Table
 from lance_context_core.engine.text import TextIndex
-from lance_context_core.errors import InvalidRequestError, StoreClosedError
+from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
+
+RECORDS_TABLE = "records"
+"""The table that tells which branches and tags the store has."""
 
 _REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
@@ -45,6 +49,7 @@ class Database:
         self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._connection: Any = None
         self._tables: dict[str, Table] = {}
+        self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
@@ -110,6 +115,28 @@ class Database:
         with self._lock:
             self._tables.pop(name, None)
 
+    def on(self, branch: str) -> "Database | BranchDatabase":
+        """This database on a branch; `main` is the database itself."""
+        if branch == refs.MAIN:
+            return self
+        with self._lock:
+            return self._branches.setdefault(branch, BranchDatabase(self, branch))
+
+    async def require_branch(self, line: str) -> None:
+        """Raise NotFoundError unless the branch of that line exists: the records have it."""
+        handle = await self.table(RECORDS_TABLE, RECORDS).reader()
+        if handle is None or line not in await refs.lines(handle, RECORDS_TABLE):
+            raise NotFoundError(
+                f"branch {refs.branch_of(line)!r} does not exist: see branches(), or create it"
+            )
+
+    def forget(self, branch: str) -> None:
+        """Let go of a branch that is deleted; one of that name may be made anew."""
+        with self._lock:
+            gone = self._branches.pop(branch, None)
+        if gone is not None:
+            gone.close_tables()
+
     def at(self, pin: Pin) -> "PinnedDatabase":
         """This database as it was, for reading only."""
         return PinnedDatabase(self, pin)
@@ -117,6 +144,8 @@ class Database:
     async def close(self) -> None:
         """Let go of the connection; closing twice is no error."""
         self._is_closed = True
+        for branch in list(self._branches):
+            self.forget(branch)
         with self._lock:
             tables, self._tables = list(self._tables.values()), {}
             connection, self._connection = self._connection, None
@@ -124,6 +153,65 @@ class Database:
             table.close()
         if connection is not None:
             connection.close()
+
+
+class BranchDatabase:
+    """A database on a branch: the same tables, each on the branch's line of versions."""
+
+    def __init__(self, database: Database, branch: str) -> None:
+        """Look at `database` from `branch`, which need not exist."""
+        self.uri = database.uri
+        self.branch = branch
+        self._database = database
+        self._tables: dict[str, Table] = {}
+        self._lock = threading.Lock()
+
+    def table(self, name: str, spec: TableSpec) -> Table:
+        """The table of that name, which need not exist yet; the first write makes it."""
+        with self._lock:
+            if name not in self._tables:
+                line = refs.head(self.branch)
+                self._tables[name] = Table(self._database, name, spec, line=line)
+            return self._tables[name]
+
+    async def table_names(self) -> list[str]:
+        """The names of the tables that the branch has."""
+        names = await self._database.table_names()
+        return [name for name in names if await self._has(name)]
+
+    async def drop(self, name: str) -> None:
+        """Empty a table; other branches may have it."""
+        if await self._has(name):
+            handle = await (await self._database.connection()).open_table(name)
+            line = await refs.opened(handle, name, refs.head(self.branch))
+            with translated(f"empty {shown_name(name)}"):
+                await line.delete("true")
+
+    def on(self, branch: str) -> "Database | BranchDatabase":
+        """The same database on another branch."""
+        return self._database.on(branch)
+
+    def forget(self, branch: str) -> None:
+        """Let go of a branch that is deleted."""
+        self._database.forget(branch)
+
+    def at(self, pin: Pin) -> "PinnedDatabase":
+        """The underlying database at a moment."""
+        return PinnedDatabase(self._database, pin)
+
+    def close_tables(self) -> None:
+        """Let go of the engine's handles."""
+        with self._lock:
+            tables, self._tables = list(self._tables.values()), {}
+        for table in tables:
+            table.close()
+
+    async def close(self) -> None:
+        """Nothing to let go of: the connection belongs to the store."""
+
+    async def _has(self, name: str) -> bool:
+        handle = await (await self._database.connection()).open_table(name)
+        return refs.head(self.branch) in await refs.lines(handle, name)
 
 
 class PinnedDatabase:
@@ -149,7 +237,7 @@ class PinnedDatabase:
 
     async def _existed(self, name: str) -> bool:
         table = await (await self._database.connection()).open_table(name)
-        return await self._pin.version_of(name, table) is not None
+        return await self._pin.locate(name, table) is not None
 
     def at(self, pin: Pin) -> "PinnedDatabase":
         """The underlying database at another moment."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine import creation, indexes, reading
+from lance_context_core.engine import creation, indexes, reading, refs
 from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.grouping import Group
 from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import (
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -61,20 +62,30 @@ _running: set[asyncio.Task[Any]] = set()
 
 
 class Pin(Protocol):
-    """An earlier moment of the store."""
+    """A moment of the store."""
 
-    async def version_of(self, name: str, handle: Any) -> int | None:
-        """The version that the table `name` had then; None if it did not exist."""
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """Where the table `name` was then; None if it did not exist. `handle` is of any line."""
 
 
 class Table:
     """A table by name, which need not exist: it reads as empty, and the first write creates it."""
 
     def __init__(
-        self, database: "Database", name: str, spec: TableSpec, *, pin: Pin | None = None
+        self,
+        database: "Database",
+        name: str,
+        spec: TableSpec,
+        *,
+        line: str | None = None,
+        pin: Pin | None = None,
     ) -> None:
-        """Name the table; with `pin` it is read as it was, and refuses writes."""
+        """Name the table, and the line of its versions that is meant; None is the main one.
+
+        With `pin` it is read as it was, and refuses writes.
+        """
         self.name = name
+        self.line = line
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
@@ -228,6 +239,9 @@ class Table:
         self._database.require_open()
         if self._handle is None:
             self._handle = await self._open() or await self._create()
+        elif self.line is not None and self.line not in await refs.lines(self._handle, self.name):
+            # The engine would write on, to where nobody reads.
+            self._handle = await self._open() or await self._create()
         return self._handle
 
     @asynccontextmanager
@@ -241,6 +255,8 @@ class Table:
         connection = await self._database.connection()
         with translated(f"open {self.label}"):
             handle = await connection.open_table(self.name)
+        if self.line is not None:
+            handle = await refs.opened(handle, self.name, self.line)
         try:
             yield handle
         finally:
@@ -383,11 +399,13 @@ class Table:
         schema = await handle.schema()
         check_format(schema, self.name)
         if self._pin is not None:
-            version = await self._pin.version_of(self.name, handle)
-            if version is None:
+            at = await self._pin.locate(self.name, handle)
+            return at and await refs.opened(handle, self.name, at.line, at.version)
+        if self.line is not None:
+            if self.line not in await refs.lines(handle, self.name):
+                await self._database.require_branch(self.line)
                 return None
-            with translated(f"open version {version} of {self.label}"):
-                return await connection.open_table(self.name, version=version)
+            handle = await refs.opened(handle, self.name, self.line)
         await self.complete(handle)
         return handle
 
@@ -398,7 +416,8 @@ class Table:
         while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
             await asyncio.sleep(0.001)
         try:
-            return self._handle or await self._open() or await self._create_alone()
+            made = self._create_alone if self.line is None else self._fork_empty
+            return self._handle or await self._open() or await made()
         except (AlreadyExistsError, ConflictError):
             if (handle := await self._open()) is None:
                 raise
@@ -415,6 +434,21 @@ class Table:
             if self.spec.is_searchable:
                 await indexes.ensure_text_index(handle, self.text_index)
         return handle
+
+    async def _fork_empty(self) -> Any:
+        """Make a table that the main line may have, but had not when this branch was made."""
+        root = await self._database.table(self.name, self.spec).writer()
+        branch = str(refs.branch_of(self.line))
+        base = refs.base(branch, 0)
+        if base in await refs.lines(root, self.name):
+            empty = await refs.opened(root, self.name, base)
+        else:
+            at = At(None, await root.version())
+            empty = await refs.fork(root, self.name, base, at)
+            with translated(f"create {self.label}"):
+                await empty.delete("true")
+        # What was the main line's is gone before the branch has the table.
+        return await refs.fork(root, self.name, str(self.line), At(base, await empty.version()))
 
     async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[int | Exception]:
         async def write(handle: Any) -> list[int | Exception]:

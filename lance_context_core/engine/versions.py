@@ -1,26 +1,20 @@
-"""Earlier moments of the store: by number, by tag, by time; and the way back to them."""
+"""Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._json import check_name, shown
+from lance_context_core.engine import refs
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.refs import At
 from lance_context_core.engine.table import Pin, Table
-from lance_context_core.errors import (
-    InvalidRequestError,
-    NotFoundError,
-)
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.records import Version
 
-# The engine accepts letters outside ASCII too, and then cannot list its tags any more.
-_TAG = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
-
 Ref = int | str | datetime
-"""A version of the records, a tag, or a moment."""
+"""A version of the records, a tag or a branch, or a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,43 +23,61 @@ class AtTag:
 
     tag: str
 
-    async def version_of(self, name: str, handle: Any) -> int | None:
-        """The version of the table `name` that the tag names; None if it did not exist."""
-        with translated(f"read the tags of {shown_name(name)}"):
-            tags = await handle.tags.list()
-        return int(tags[self.tag]["version"]) if self.tag in tags else None
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """What the tag names of the table `name`; None if the table did not exist then."""
+        line = refs.tagged(self.tag)
+        at = (await refs.lines(handle, name)).get(line)
+        if at is None:
+            return None
+        version = await (await refs.opened(handle, name, line)).version()
+        # What is erased from under a tag is missing on its own line only.
+        return at if version == at.version else At(line, version)
+
+
+@dataclass(frozen=True, slots=True)
+class AtHead:
+    """The store as a branch has it, at the moment when it is asked for."""
+
+    branch: str
+
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """The newest version of the table `name` on the branch; None if it has none there."""
+        line = refs.head(self.branch)
+        if line is not None and line not in await refs.lines(handle, name):
+            return None
+        return At(line, await (await refs.opened(handle, name, line)).version())
 
 
 @dataclass(frozen=True, slots=True)
 class AtMoment:
-    """The store as it was at a moment, or, for some tables, at a version."""
+    """One line of the store as it was at a moment, or, for some tables, at a version."""
 
+    line: str | None
     moment: datetime
     numbers: Mapping[str, int]
     """The version of the tables for which it is known exactly."""
 
-    async def version_of(self, name: str, handle: Any) -> int | None:
+    async def locate(self, name: str, handle: Any) -> At | None:
         """The newest version of the table `name` at that moment; None if it did not exist."""
         if name in self.numbers:
-            return self.numbers[name]
+            return At(self.line, self.numbers[name])
+        if self.line is not None:
+            if self.line not in await refs.lines(handle, name):
+                return None
+            handle = await refs.opened(handle, name, self.line)
         past = [v.number for v in await _versions(handle, name) if v.created_at <= self.moment]
-        return max(past, default=None)
+        return At(self.line, max(past)) if past else None
 
 
 async def pin(records: Table, ref: Ref) -> Pin:
     """The moment that `ref` names; `records` is the table that versions are counted by.
 
-    Raises NotFoundError if there is no such version or tag, or if the store is younger than the
-    moment.
+    A number or a time is one of the line that `records` is on. Raises NotFoundError if there is no
+    such version, tag or branch, or if the line is younger than the moment.
     """
     handle = await records.reader()
     if isinstance(ref, str):
-        tags = {} if handle is None else await _tags(handle, records.name)
-        if ref not in tags:
-            raise NotFoundError(
-                f"tag {ref!r} does not exist: there are {sorted(tags) or 'no tags'}"
-            )
-        return AtTag(ref)
+        return await _named(records.name, handle, ref)
     known = [] if handle is None else await _versions(handle, records.name)
     if isinstance(ref, datetime):
         if ref.utcoffset() is None:
@@ -73,24 +85,27 @@ async def pin(records: Table, ref: Ref) -> Pin:
         if not known or known[0].created_at > ref:
             first = known[0].created_at.isoformat() if known else "never"
             raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
-        return AtMoment(ref, {})
+        return AtMoment(records.line, ref, {})
     if isinstance(ref, bool) or not isinstance(ref, int):
-        raise InvalidRequestError(f"{ref!r} is no version: pass a number, a tag or a datetime")
+        raise InvalidRequestError(
+            f"{ref!r} is no version: pass a number, a tag, a branch or a datetime"
+        )
     for version in known:
         if version.number == ref:
-            return AtMoment(version.created_at, {records.name: ref})
+            return AtMoment(records.line, version.created_at, {records.name: ref})
     span = f"{known[0].number} to {known[-1].number}" if known else "none yet"
     raise NotFoundError(f"version {ref} does not exist: versions are {span}")
 
 
 async def versions(table: Table) -> list[Version]:
-    """All versions of a table that are kept, oldest first, with their tags."""
+    """All versions of a table's line that are kept, oldest first, with their tags."""
     handle = await table.reader()
     if handle is None:
         return []
     names: dict[int, list[str]] = {}
-    for tag, number in (await _tags(handle, table.name)).items():
-        names.setdefault(number, []).append(tag)
+    for tag, at in (await _tags(handle, table.name)).items():
+        if at.line == table.line:
+            names.setdefault(at.version, []).append(tag)
     return [
         Version(
             number=version.number,
@@ -101,35 +116,21 @@ async def versions(table: Table) -> list[Version]:
     ]
 
 
-def check_tag(name: object) -> str:
-    """`name`, if a tag may be called so; raises InvalidRequestError if not.
-
-    It has 1 to 200 of the letters a to z and A to Z, digits, `.`, `-` and `_`; dots stand neither
-    at its ends nor side by side, and `.lock` is no ending.
-    """
-    text = check_name(name, "name")
-    if not _TAG.fullmatch(text) or ".." in text or text.endswith(".lock"):
-        raise InvalidRequestError(
-            f"name={shown(text)} is no name for a tag: use up to 200 ASCII letters, digits, '-', "
-            "'_', and single dots between them"
-        )
-    return text
-
-
-async def tags(table: Table) -> dict[str, int]:
-    """The version that each tag names."""
+async def tags(table: Table) -> dict[str, At]:
+    """What each tag names."""
     handle = await table.reader()
     return {} if handle is None else await _tags(handle, table.name)
 
 
-async def move_tag(table: Table, tag: str, version: int) -> None:
+async def move_tag(table: Table, tag: str, at: At) -> None:
     """Name a version, whatever the tag named before."""
-    handle = await table.writer()
-    with translated(f"tag {table.label}"):
-        if tag in await _tags(handle, table.name):
-            await handle.tags.update(tag, version)
-        else:
-            await handle.tags.create(tag, version)
+    handle, line = await table.writer(), refs.tagged(tag)
+    named = (await refs.lines(handle, table.name)).get(line)
+    if named == at:
+        return
+    if named is not None:
+        await refs.drop(handle, table.name, line)
+    await refs.fork(handle, table.name, line, at)
 
 
 async def delete_tag(table: Table, tag: str) -> bool:
@@ -137,8 +138,7 @@ async def delete_tag(table: Table, tag: str) -> bool:
     handle = await table.reader()
     if handle is None or tag not in await _tags(handle, table.name):
         return False
-    with translated(f"delete a tag of {table.label}"):
-        await (await table.writer()).tags.delete(tag)
+    await refs.drop(await table.writer(), table.name, refs.tagged(tag))
     return True
 
 
@@ -148,18 +148,36 @@ async def restore(table: Table, moment: Pin) -> None:
     with translated(f"restore {table.label}"):
         # What others wrote meanwhile is undone too.
         await handle.checkout_latest()
-    version = await moment.version_of(table.name, handle)
+    at = await moment.locate(table.name, handle)
     with translated(f"restore {table.label}"):
-        if version is None:
+        if at is None:
             await handle.delete("true")
-        elif version != await handle.version():
-            await handle.restore(version)
+        elif at.line != table.line:
+            raise InvalidRequestError("cannot restore what is on another branch: merge it")
+        elif at.version != await handle.version():
+            await handle.restore(at.version)
     await table.complete(handle)
 
 
-async def _tags(handle: Any, name: str) -> dict[str, int]:
-    with translated(f"read the tags of {shown_name(name)}"):
-        return {tag: int(about["version"]) for tag, about in (await handle.tags.list()).items()}
+async def _named(name: str, handle: Any, ref: str) -> Pin:
+    if ref == refs.MAIN and handle is not None:
+        return AtHead(ref)
+    lines = {} if handle is None else await refs.lines(handle, name)
+    if refs.tagged(ref) in lines:
+        return AtTag(ref)
+    if refs.head(ref) in lines:
+        return AtHead(ref)
+    tags = sorted(tag for line in lines if (tag := refs.tag_of(line)))
+    branches = sorted(one for line in lines if (one := refs.branch_of(line)))
+    raise NotFoundError(
+        f"tag {ref!r} does not exist, nor a branch of that name: "
+        f"there are the tags {tags} and the branches {[refs.MAIN, *branches]}"
+    )
+
+
+async def _tags(handle: Any, name: str) -> dict[str, At]:
+    lines = await refs.lines(handle, name)
+    return {tag: at for line, at in lines.items() if (tag := refs.tag_of(line))}
 
 
 async def _versions(handle: Any, name: str) -> list[Version]:

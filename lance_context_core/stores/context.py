@@ -468,7 +468,7 @@ class AsyncContext:
 
     async def tags(self) -> dict[str, int]:
         """The version that each tag of the store names."""
-        return await versions.tags(self._live.table)
+        return await self._whole().tags()
 
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag of the store, not the version that it names; returns whether it existed."""

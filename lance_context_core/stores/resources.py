@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 
 from lance_context_core.composition import Composer
 from lance_context_core.embedders import EmbeddingService
-from lance_context_core.engine.database import Database, PinnedDatabase
+from lance_context_core.engine.database import (
+    RECORDS_TABLE,
+    BranchDatabase,
+    Database,
+    PinnedDatabase,
+)
 from lance_context_core.engine.schema import RECORDS, SESSIONS
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import ReadOnlyError
@@ -52,16 +57,16 @@ class Tails:
 class Resources:
     """The database, and what callers brought when they opened it."""
 
-    database: Database | PinnedDatabase
+    database: Database | BranchDatabase | PinnedDatabase
     clock: Clock
     composer: Composer
     embeddings: EmbeddingService | None
     defer_embedding: bool
     tails: Tails = field(default_factory=Tails)
 
-    def writable(self) -> Database:
+    def writable(self) -> Database | BranchDatabase:
         """The database; raises ReadOnlyError for one as it was earlier."""
-        if isinstance(self.database, Database):
+        if not isinstance(self.database, PinnedDatabase):
             return self.database
         raise ReadOnlyError(
             "this is a view of an earlier version: write through the store itself, or restore it"
@@ -70,7 +75,7 @@ class Resources:
     @property
     def records(self) -> Table:
         """The table that holds all that an agent produced or was told."""
-        return self.database.table("records", RECORDS)
+        return self.database.table(RECORDS_TABLE, RECORDS)
 
     @property
     def sessions(self) -> Table:

@@ -1,11 +1,12 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_context_core._json import check_name
-from lance_context_core.engine import versions
-from lance_context_core.engine.database import Database
+from lance_context_core.engine import refs, versions
+from lance_context_core.engine.database import RECORDS_TABLE, PinnedDatabase
 from lance_context_core.engine.names import collection_of
+from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import RECORDS, SESSIONS, VECTORS
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.versions import Ref
@@ -33,40 +34,60 @@ class Whole:
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one, in every table; returns its number."""
         self.require("tag")
-        versions.check_tag(name)
+        refs.check_ref(name, "tag")
         records = self.resources.records
-        await records.writer()
-        tables = await self.tables()
-        pin = None if version is None else await versions.pin(records, version)
-        numbers = {
-            table.name: await table.version()
-            if pin is None
-            else await pin.version_of(table.name, await table.writer())
-            for table in tables
-        }
-        number = numbers[records.name]
-        if number is None:
-            raise NotFoundError(f"there were no records at {version!r}: nothing to name")
+        handle = await records.writer()
+        if refs.head(name) in await refs.lines(handle, records.name):
+            raise AlreadyExistsError(f"name={name!r} is a branch: choose another name for the tag")
+        places = await self.places(version)
+        here = places[records]
         existing = (await versions.tags(records)).get(name)
-        if existing is not None and existing != number:
+        if existing is not None and existing != here:
             raise AlreadyExistsError(
-                f"tag {name!r} names version {existing} already: "
+                f"tag {name!r} names version {existing.version} already: "
                 "choose another name, or delete_tag() it first"
             )
-        # The records last: the tag exists when they have it, and a crash before leaves none.
-        for table in sorted(tables, key=lambda table: table is records):
-            at = numbers[table.name]
-            if at is not None:
-                await versions.move_tag(table, name, at)
-        return number
+        for table in await self.main().tables():
+            if table.name not in {one.name for one in places}:
+                await versions.delete_tag(table, name)  # left behind by a crash
+        for table, at in places.items():
+            await versions.move_tag(table, name, at)
+        return here.version
+
+    async def places(self, ref: Ref | None) -> dict[Table, At]:
+        """Where each table is at `ref`, or now, of those that are there.
+
+        The records come last: what is made of all tables exists when they have it, and a crash
+        before leaves nothing that is seen. Raises NotFoundError if there were no records.
+        """
+        records = self.resources.records
+        await records.writer()
+        pin = None if ref is None else await versions.pin(records, ref)
+        places = {}
+        for table in sorted(await self.tables(), key=lambda table: table is records):
+            handle = await table.writer()
+            if pin is None:
+                places[table] = At(table.line, await table.version())
+            elif (at := await pin.locate(table.name, handle)) is not None:
+                places[table] = at
+        if records not in places:
+            raise NotFoundError(f"there were no records at {ref!r}: nothing to name")
+        return places
+
+    async def tags(self) -> dict[str, int]:
+        """The version that each tag names."""
+        named = await versions.tags(self.resources.records)
+        return {tag: at.version for tag, at in named.items()}
 
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag in every table; returns whether it existed."""
         self.require("delete a tag")
         name = check_name(name, "name")
-        tables = sorted(await self.tables(), key=lambda table: table is not self.resources.records)
-        removed = [await versions.delete_tag(table, name) for table in tables]
-        return any(removed)
+        tables = await self.main().tables()
+        tables.sort(key=lambda table: table.name != RECORDS_TABLE)
+        for table in tables:
+            await require_childless(table, refs.tagged(name), f"tag {name!r}")
+        return any([await versions.delete_tag(table, name) for table in tables])
 
     async def restore(self, ref: Ref) -> int:
         """Make every table what it was, as a new version; returns its number."""
@@ -76,9 +97,14 @@ class Whole:
             await versions.restore(table, pin)
         return await self.resources.records.version()
 
+    def main(self) -> "Whole":
+        """The store on its main branch."""
+        database = self.resources.writable().on(refs.MAIN)
+        return replace(self, resources=replace(self.resources, database=database))
+
     async def tables(self) -> list[Table]:
         """The tables that exist, of those that are the store's."""
-        specs = {"records": RECORDS, "sessions": SESSIONS}
+        specs = {RECORDS_TABLE: RECORDS, "sessions": SESSIONS}
         database = self.resources.database
         return [
             database.table(name, specs.get(name, VECTORS))
@@ -93,7 +119,18 @@ class Whole:
                 f"cannot {action} within a scope ({parts}): that concerns the whole store, "
                 "do it through the store that was opened"
             )
-        if not isinstance(self.resources.database, Database):
+        if isinstance(self.resources.database, PinnedDatabase):
             raise ReadOnlyError(
                 f"cannot {action} at an earlier version: do it through the store that was opened"
+            )
+
+
+async def require_childless(table: Table, line: str, what: str) -> None:
+    """Raise if a branch was made from a version of that line: the line holds its data."""
+    if (handle := await table.reader()) is None:
+        return
+    for child, at in (await refs.lines(handle, table.name)).items():
+        if at.line == line:
+            raise InvalidRequestError(
+                f"cannot delete {what}: {refs.owner_of(child)!r} was made from it, delete that first"
             )

@@ -13,7 +13,7 @@ from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import ContextRecord, Diff, SearchHit, Version
+from lance_context_core.records import Branch, ContextRecord, Diff, SearchHit, Version
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore, TableUpkeep
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.sync.context import Context
@@ -163,6 +163,24 @@ class ContextStore:
     def delete_tag(self, name: str) -> bool:
         """Forget a tag; returns whether it existed. See `AsyncContextStore.delete_tag`."""
         return bridge.run(self._twin.delete_tag(name))
+
+    # Branches
+
+    def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
+        """Make a branch of the whole store; returns it. See `AsyncContextStore.create_branch`."""
+        return type(self)(bridge.run(self._twin.create_branch(name, at=at)))
+
+    def branch(self, name: str) -> Self:
+        """The store on a branch, to read and write. See `AsyncContextStore.branch`."""
+        return type(self)(bridge.run(self._twin.branch(name)))
+
+    def branches(self) -> list[Branch]:
+        """All branches but `main`, by name. See `AsyncContextStore.branches`."""
+        return bridge.run(self._twin.branches())
+
+    def delete_branch(self, name: str) -> bool:
+        """Remove a branch; returns whether it existed. See `AsyncContextStore.delete_branch`."""
+        return bridge.run(self._twin.delete_branch(name))
 
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed between two versions, or since one. See `AsyncContextStore.diff`."""

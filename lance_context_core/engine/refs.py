@@ -1,0 +1,126 @@
+"""A table's lines of versions beside the main one: branches, tags, and what is kept for them.
+
+All of them are branches of the engine, each under the name of its use. The engine's own tags are
+not used: it removes no version older than the oldest of them. A branch holds exactly what it
+shows, and what it shows can be erased.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lance_context_core._json import check_name, shown
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.names import shown_name
+from lance_context_core.errors import InvalidRequestError
+
+MAIN = "main"
+"""The branch that every store begins with, and that cannot be deleted."""
+
+_HEAD, _BASE, _TAG, _KEPT = "heads/", "bases/", "tags/", "kept/"
+
+# The engine accepts letters outside ASCII too, and then cannot list its branches any more.
+_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """One version of one line."""
+
+    line: str | None
+    """The engine's branch; None is the main line."""
+    version: int
+
+
+def head(branch: str) -> str | None:
+    """The line that a branch of the store writes to."""
+    return None if branch == MAIN else _HEAD + branch
+
+
+def base(branch: str, number: int) -> str:
+    """The line that holds what a branch and its parent last had in common; the highest counts."""
+    return f"{_BASE}{branch}.{number}"
+
+
+def tagged(tag: str) -> str:
+    """The line that holds what a tag names."""
+    return _TAG + tag
+
+
+def kept(version: int) -> str:
+    """The line that keeps a version of the main one from being removed with its neighbours."""
+    return f"{_KEPT}{version}"
+
+
+def branch_of(line: str | None) -> str | None:
+    """The branch that writes to a line; None if it is none's."""
+    if line is None:
+        return MAIN
+    return line.removeprefix(_HEAD) if line.startswith(_HEAD) else None
+
+
+def tag_of(line: str) -> str | None:
+    """The tag that a line holds; None if it is none's."""
+    return line.removeprefix(_TAG) if line.startswith(_TAG) else None
+
+
+def owner_of(line: str) -> str:
+    """What a user calls the branch or the tag that a line belongs to."""
+    name = line.partition("/")[2]
+    return name.rpartition(".")[0] if line.startswith(_BASE) else name
+
+
+def bases_of(branch: str, lines: dict[str, At]) -> list[str]:
+    """The lines of `lines` that hold the branch's bases, the newest first."""
+    numbers = [
+        int(line.rpartition(".")[2])
+        for line in lines
+        if line.startswith(_BASE) and line.rpartition(".")[0] == _BASE + branch
+    ]
+    return [base(branch, number) for number in sorted(numbers, reverse=True)]
+
+
+def check_ref(name: object, what: str) -> str:
+    """`name`, if a branch or a tag may be called so; raises InvalidRequestError if not.
+
+    It has 1 to 200 of the letters a to z and A to Z, digits, `.`, `-` and `_`; dots stand neither
+    at its ends nor side by side, `.lock` is no ending, and `main` is taken.
+    """
+    text = check_name(name, "name")
+    if not _NAME.fullmatch(text) or ".." in text or text.endswith(".lock"):
+        raise InvalidRequestError(
+            f"name={shown(text)} is no name for a {what}: use up to 200 ASCII letters, digits, "
+            "'-', '_', and single dots between them"
+        )
+    if text == MAIN:
+        raise InvalidRequestError(
+            f"name={text!r} is the branch that every store begins with: choose another name"
+        )
+    return text
+
+
+async def lines(handle: Any, table: str) -> dict[str, At]:
+    """All lines of a table but the main one, and where each was forked."""
+    with translated(f"list the branches of {shown_name(table)}"):
+        return {
+            name: At(about["parent_branch"], int(about["parent_version"]))
+            for name, about in (await handle.branches.list()).items()
+        }
+
+
+async def fork(handle: Any, table: str, line: str, at: At) -> Any:
+    """A handle of a new line that begins with what `at` shows; the line must not exist."""
+    with translated(f"make a branch of {shown_name(table)}"):
+        return await handle.branches.create(line, at.line, at.version)
+
+
+async def drop(handle: Any, table: str, line: str) -> None:
+    """Remove a line that exists and from which no other was forked, with what it alone holds."""
+    with translated(f"delete a branch of {shown_name(table)}"):
+        await handle.branches.delete(line)
+
+
+async def opened(handle: Any, table: str, line: str | None, version: int | None = None) -> Any:
+    """A handle of a line that exists; with `version`, for reading that one."""
+    with translated(f"open a branch of {shown_name(table)}"):
+        return await handle.branches.checkout(line or MAIN, version)
