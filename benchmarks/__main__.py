@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> None:
             rows=options.rows,
             repeats=options.repeats,
             conversations=options.conversations,
+            is_long=options.long,
         )
         try:
             for name in chosen:
@@ -69,6 +70,9 @@ def _parser(names: list[str]) -> argparse.ArgumentParser:
         help=f"queries a figure, 2 to {QUERIES}",
     )
     parser.add_argument("--conversations", type=Path, help="a folder of conversations in JSON")
+    parser.add_argument(
+        "--long", action="store_true", help="100,000 appends in a row and 1,000,000 small records"
+    )
     parser.add_argument("--output", type=Path, help="where to keep the page")
     return parser
 
@@ -79,6 +83,7 @@ def _command(options: argparse.Namespace) -> str:
     words += ["--only", *options.only] if options.only else []
     words += ["--rows", str(options.rows)] if options.rows != _ROWS else []
     words += ["--repeats", str(options.repeats)] if options.repeats != _REPEATS else []
+    words += ["--long"] if options.long else []
     words += ["--conversations", "DIR"] if options.conversations else []
     return shlex.join(words)
 

@@ -10,18 +10,25 @@ from subprocess import CalledProcessError
 from typing import Any
 
 from benchmarks.corpus import Corpus, make_corpus
-from benchmarks.environments import python_of
+from benchmarks.environments import PINS, python_of
 from benchmarks.processes import Side, SideError
 
 STORE = "lance-context-core"
 LANCEDB = "lancedb"
 LANCE_CONTEXT = "lance-context"
+SQLITE_NORMAL = "sqlite3, normal"
+SQLITE_OFF = "sqlite3, off"
 SIDES = (STORE, LANCEDB, LANCE_CONTEXT)
+"""Those that answer every sort of question."""
+COLUMNS = (*SIDES, SQLITE_NORMAL, SQLITE_OFF)
+"""All there are, in the order of the report."""
 
 _MODULES = {
     STORE: "benchmarks.sides.store",
     LANCEDB: "benchmarks.sides.raw_lancedb",
     LANCE_CONTEXT: "benchmarks.sides.lance_context_peer",
+    SQLITE_NORMAL: "benchmarks.sides.sqlite",
+    SQLITE_OFF: "benchmarks.sides.sqlite",
 }
 _SLOW_ROWS = 10_000
 """How much lance-context is given: 100,000 rows take it minutes to load and seconds a query."""
@@ -45,6 +52,8 @@ class Bench:
     rows: int
     repeats: int
     conversations: Path | None = None
+    is_long: bool = False
+    """Whether the figures that have a long form are measured in it."""
     _running: list[Side] = field(default_factory=list)
 
     @cached_property
@@ -80,7 +89,7 @@ class Bench:
     def start(self, name: str) -> Side:
         """A new process of a side. Raises SideError if its environment cannot be made."""
         try:
-            python = Path(sys.executable) if name == STORE else python_of(name)
+            python = python_of(name) if name in PINS else Path(sys.executable)
         except CalledProcessError as error:
             raise SideError(f"installing it ended with status {error.returncode}") from error
         log = self.folder / f"{name}-{len(self._running)}.log"

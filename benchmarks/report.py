@@ -6,16 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks.bench import SIDES
+from benchmarks.bench import COLUMNS
 from benchmarks.environments import PINS
 from benchmarks.registry import Figure, Row
-
-_HEAD = "\n".join(
-    (
-        f"| work | unit | {' | '.join(SIDES)} | judged | target | met |",
-        f"|---|---|{'---:|' * len(SIDES)}---:|---|---|",
-    )
-)
 
 _HOW = (
     "Each side runs in a process of its own and times the call alone; the sides are asked in turn, "
@@ -39,15 +32,22 @@ def page(results: Mapping[str, tuple[Figure, Sequence[Row]]], *, command: str, l
 
 
 def _section(figure: Figure, rows: Sequence[Row]) -> str:
-    lines = [f"## {figure.title}", "", _HEAD, *[_line(row) for row in rows]]
+    shown = [name for name in COLUMNS if any(name in row.values for row in rows)]
+    lines = [
+        f"## {figure.title}",
+        "",
+        f"| work | unit |{''.join(f' {name} |' for name in shown)} judged | target | met |",
+        f"|---|---|{'---:|' * len(shown)}---:|---|---|",
+        *[_line(row, shown) for row in rows],
+    ]
     notes = [note for row in rows for note in row.notes]
     if notes:
         lines += ["", *[f"- {note}" for note in dict.fromkeys(notes)]]
     return "\n".join(lines)
 
 
-def _line(row: Row) -> str:
-    values = [f"{row.values[name]:.3g}" if name in row.values else "-" for name in SIDES]
+def _line(row: Row, shown: Sequence[str]) -> str:
+    values = [f"{row.values[name]:.3g}" if name in row.values else "-" for name in shown]
     judged = "-" if row.judged is None else f"{row.judged:.3g}"
     target = "-" if row.target is None else str(row.target)
     met = "-"

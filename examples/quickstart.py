@@ -3,7 +3,8 @@
     python examples/quickstart.py [CONVERSATION.json] [--store DIR]
 
 The first process reads the conversation, remembers it and ends. The second opens the same directory,
-answers questions from it, shows what is new since a tag, and looks at the memory as it was then.
+answers questions from it, shows what is new since a tag, looks at the memory as it was then, tries
+something on a branch, merges it, and in the end erases a person from every file.
 """
 
 import argparse
@@ -28,12 +29,15 @@ from rich.text import Text
 
 # The process that starts the other two needs no store, so each of them imports it for itself.
 if TYPE_CHECKING:
-    from lance_context_core import ContextRecord, Message
+    from lance_context_core import ContextRecord, ContextStore, Message
 
 SAMPLE = Path(__file__).parent / "data" / "conversation.json"
 TAG = "before-the-last-session"
 N_QUESTIONS = 6
 N_HITS = 3
+BRANCH = "what-if"
+VISITOR = "Visitor"
+PHONE = "555-0199"
 
 console = Console(highlight=False)
 console.width = min(console.width, 100)  # longer lines are no pleasure to read
@@ -149,6 +153,47 @@ def recall(conversation: "Conversation", directory: Path) -> None:
                 _show(hit.record, label=f"{label} [cyan]{hit.score:.2f}[/]")
             if not hits:
                 _say(f"{label} nothing")
+
+        try_out(store)
+        erase_the_visitor(store, directory)
+
+
+def try_out(store: "ContextStore") -> None:
+    """Say something on a branch, which the memory does not know of until it is merged."""
+    from lance_context_core import Message
+
+    _heading(f"5  A branch called {BRANCH!r}")
+    branch = store.create_branch(BRANCH)
+    said = Message.user(f"I was never here, but you can call me at {PHONE}.", name=VISITOR)
+    branch.history.append("", said, session_id="a-visit")
+    question = "How can the visitor be called?"
+    _say(f"There, somebody else has a word. Asked {question!r}, the two find:")
+    for label, view in (("main  ", store), ("branch", branch)):
+        (hit,) = view.search(question, limit=1)
+        _show(hit.record, label=f"{label} [cyan]{hit.score:.2f}[/]")
+    merged = store.merge(BRANCH).tables["records"]
+    store.delete_branch(BRANCH)
+    _say(f"Merged: {merged.added} added, {merged.updated} changed, {merged.deleted} removed. Now:")
+    (hit,) = store.search(question, limit=1)
+    _show(hit.record, label=f"main   [cyan]{hit.score:.2f}[/]")
+
+
+def erase_the_visitor(store: "ContextStore", directory: Path) -> None:
+    """Remove all that one person said from every version and every file."""
+    _heading("6  The visitor is erased")
+    n_before = _n_files_with(PHONE, directory)
+    erased = store.erase(filter={"name": VISITOR})
+    _say(
+        f"{_n(erased.records, 'record')} and {_n(erased.versions_removed, 'old version')} are gone, "
+        f"and {erased.bytes_removed / 1e6:.1f} MB with them. The number {PHONE} stood in "
+        f"{_n(n_before, 'file')} of the store; now it stands in "
+        f"{_n(_n_files_with(PHONE, directory), 'file')}."
+    )
+
+
+def _n_files_with(text: str, directory: Path) -> int:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return sum(text.encode() in path.read_bytes() for path in files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,15 @@ from lance_context_core.embedders import (
     LocalEmbedder,
     as_embedder,
 )
+from lance_context_core.engine.durability import Durability
 from lance_context_core.engine.indexes import (
     IndexPolicy,
 )
+from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.text import (
     TextIndex,
 )
+from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import (
     AlreadyExistsError,
     BlockingCallError,
@@ -62,6 +65,9 @@ from lance_context_core.messages import (
 from lance_context_core.protocols import (
     Clock,
     HistoryProvider,
+    ItemKey,
+    ItemOrder,
+    KeyValueStore,
     MemoryService,
     Reranker,
     SessionStore,
@@ -69,20 +75,27 @@ from lance_context_core.protocols import (
 )
 from lance_context_core.records import (
     Branch,
+    Conflict,
     ContextRecord,
     Diff,
     Document,
+    Erasure,
+    Item,
+    ItemsWritten,
+    ItemVector,
+    MergeReport,
     Page,
     RecordChange,
     Relationship,
+    Resolution,
     SearchHit,
     Session,
+    TableMerge,
     Version,
     WriteResult,
 )
 from lance_context_core.store import (
     AsyncContextStore,
-    TableUpkeep,
 )
 from lance_context_core.stores.context import (
     AsyncContext,
@@ -90,6 +103,8 @@ from lance_context_core.stores.context import (
 from lance_context_core.stores.searching import (
     SearchOptions,
 )
+from lance_context_core.stores.thinning import Thinned, ThinnedTable
+from lance_context_core.stores.upkeep import Maintenance, StoreStats, TableStats, TableUpkeep
 from lance_context_core.sync import (
     Context,
     ContextStore,
@@ -111,6 +126,7 @@ __all__ = [
     "Clock",
     "CompactionInProgressError",
     "Composer",
+    "Conflict",
     "ConflictError",
     "Context",
     "ContextRecord",
@@ -121,9 +137,11 @@ __all__ = [
     "Diff",
     "DimensionMismatchError",
     "Document",
+    "Durability",
     "Embedder",
     "EmbeddingError",
     "EmbeddingModelMismatchError",
+    "Erasure",
     "Field",
     "FilePart",
     "Filter",
@@ -134,8 +152,16 @@ __all__ = [
     "IndexPolicy",
     "InternalError",
     "InvalidRequestError",
+    "Item",
+    "ItemKey",
+    "ItemOrder",
+    "ItemVector",
+    "ItemsWritten",
+    "KeyValueStore",
     "LocalEmbedder",
+    "Maintenance",
     "MemoryService",
+    "MergeReport",
     "Message",
     "MissingExtraError",
     "NotFoundError",
@@ -146,6 +172,7 @@ __all__ = [
     "RecordChange",
     "Relationship",
     "Reranker",
+    "Resolution",
     "SearchHit",
     "SearchOptions",
     "Session",
@@ -153,14 +180,21 @@ __all__ = [
     "StorageError",
     "StoreClosedError",
     "StoreFormatError",
+    "StoreStats",
+    "TableMerge",
+    "TableStats",
     "TableUpkeep",
     "TextIndex",
     "TextPart",
+    "Thinned",
+    "ThinnedTable",
+    "TierPolicy",
     "ToolCallPart",
     "ToolResultPart",
     "UnknownPart",
     "VectorStore",
     "Version",
+    "VersionRetention",
     "VideoPart",
     "WriteResult",
     "as_embedder",

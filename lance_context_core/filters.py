@@ -1,10 +1,11 @@
-"""The one filter language of the store: dicts, and the typed tree that they are parsed into."""
+"""The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from lance_context_core._filter_sql import parse_sql
 from lance_context_core._filter_tree import (
     MAX_DEPTH,
     Absent,
@@ -26,8 +27,10 @@ from lance_context_core.errors import FilterError
 
 __all__ = [
     "DOCUMENT_FIELDS",
+    "ITEM_FIELDS",
     "METADATA",
     "RECORD_FIELDS",
+    "VALUE",
     "Absent",
     "And",
     "ColumnType",
@@ -50,7 +53,10 @@ __all__ = [
 METADATA = "metadata"
 """The JSON column in which every key is looked up that is not the name of a column."""
 
-FilterLike = Mapping[str, Any] | Filter
+VALUE = "value"
+"""The same of key-value items."""
+
+FilterLike = Mapping[str, Any] | str | Filter
 """What `parse` understands."""
 
 
@@ -76,6 +82,8 @@ class Columns:
     types: Mapping[str, ColumnType]
     stored_as: Mapping[str, str] = field(default_factory=dict)
     """The names in the table of those columns that have another name there."""
+    json: str = METADATA
+    """The column that every name means a key of which is not the name of a column."""
 
     def check(self, name: str) -> ColumnType:
         """The type of the column called `name`; FilterError if a filter cannot name it."""
@@ -83,7 +91,8 @@ class Columns:
         if type_ is None or type_ is ColumnType.OPAQUE:
             known = sorted(one for one in self.types if self.types[one] is not ColumnType.OPAQUE)
             problem = "is not a column" if type_ is None else "cannot be filtered"
-            detour = f"; 'metadata.{name}' means the metadata key" if METADATA in known else ""
+            detour = f"; '{self.json}.{name}' means the {self.json} key"
+            detour = detour if self.json in known else ""
             raise FilterError(f"{name!r} {problem}; filter by {', '.join(known)}{detour}")
         return type_
 
@@ -123,6 +132,18 @@ DOCUMENT_FIELDS = Columns(
     }
 )
 """What a filter of the documents in a vector collection can name."""
+
+ITEM_FIELDS = Columns(
+    types={
+        **dict.fromkeys(("key", "data_type"), ColumnType.TEXT),
+        **dict.fromkeys(("created_at", "updated_at", "expires_at"), ColumnType.TIMESTAMP),
+        **dict.fromkeys(("namespace", "data", "vectors"), ColumnType.OPAQUE),
+        VALUE: ColumnType.JSON,
+    },
+    stored_as={"key": "id"},
+    json=VALUE,
+)
+"""What a filter of key-value items can name."""
 
 
 def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
@@ -165,7 +186,8 @@ def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
     "created_after", "created_before"
         bounds of `created_at`, themselves included
 
-    Operators of columns may be written without `$`. FilterError names the key, the operator and
+    Operators of columns may be written without `$`. A text is read as a condition in SQL: see
+    `parse_sql`. FilterError names the key, the operator and
     what is known, for whatever is not understood.
     """
     if filter is None:
@@ -173,8 +195,19 @@ def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
     if isinstance(filter, Filter):
         _check_names(filter, columns=columns, depth=0)
         return filter
+    if isinstance(filter, str):
+        return _sql(filter, columns=columns)
     conditions = _entries(filter, columns=columns, depth=0)
     return _all(conditions) if conditions else None
+
+
+def _sql(text: str, *, columns: Columns) -> Filter:
+    def literal(*names: str) -> Field:
+        if len(names) == 1 and names[0] in columns.types:
+            return _place(names[0], columns=columns)
+        return Field(columns.json, *(names[1:] if names[0] == columns.json else names))
+
+    return parse_sql(text, place=lambda name: _place(name, columns=columns), literal=literal)
 
 
 def _check_names(filter: Filter, *, columns: Columns, depth: int) -> None:
@@ -193,7 +226,9 @@ def _entries(filter: Any, *, columns: Columns, depth: int) -> list[Filter]:
     """The conditions that a dict lists, all of which must hold."""
     _check_depth(depth)
     if not isinstance(filter, Mapping):
-        raise FilterError(f"a filter is a dict or a Filter, not {shown(filter)}")
+        raise FilterError(
+            f"a filter is a dict, a condition in SQL or a Filter, not {shown(filter)}"
+        )
     found: list[Filter] = []
     for key, value in filter.items():
         if not isinstance(key, str):
@@ -214,7 +249,7 @@ def _logical(operator: str, operand: Any, *, columns: Columns, depth: int) -> Fi
             f"unknown operator {operator!r} at the top of a filter, which knows "
             f"{', '.join(_LOGICAL)}; 'metadata.{operator}' means the metadata key"
         )
-    if operator == "$not" and isinstance(operand, Mapping | Filter):
+    if operator == "$not" and isinstance(operand, Mapping | Filter | str):
         operand = [operand]
     if not isinstance(operand, list | tuple):
         raise FilterError(f"{operator} takes a list of filters, not {shown(operand)}")
@@ -223,6 +258,8 @@ def _logical(operator: str, operand: Any, *, columns: Columns, depth: int) -> Fi
         if isinstance(one, Filter):
             _check_names(one, columns=columns, depth=depth)
             filters.append(one)
+        elif isinstance(one, str):
+            filters.append(_sql(one, columns=columns))
         else:
             filters.append(_all(_entries(one, columns=columns, depth=depth)))
     if operator == "$and":
@@ -232,10 +269,10 @@ def _logical(operator: str, operand: Any, *, columns: Columns, depth: int) -> Fi
 
 
 def _place(key: str, *, columns: Columns) -> Field:
-    if key in columns.types or METADATA not in columns.types:
+    if key in columns.types or columns.json not in columns.types:
         columns.check(key)
         return Field(key)
-    return Field(METADATA).child(key.removeprefix(f"{METADATA}."))
+    return Field(columns.json).child(key.removeprefix(f"{columns.json}."))
 
 
 def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
@@ -254,7 +291,7 @@ def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
         )
     if any(spelled):
         return [_operation(place, name, operand, depth=depth) for name, operand in value.items()]
-    if place.column != METADATA:
+    if place.column not in (METADATA, VALUE):
         return [
             _operation(place, f"${name}", operand, depth=depth) for name, operand in value.items()
         ]

@@ -1,7 +1,7 @@
 """What the store promises, and what its callers bring.
 
-The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`) are asynchronous;
-the synchronous twins have the same names and parameters. Each has a conformance suite that is
+The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`) are
+asynchronous; the synchronous twins have the same names and parameters. Each has a conformance suite that is
 written against the protocol alone.
 """
 
@@ -17,6 +17,8 @@ from lance_context_core.messages import Message
 from lance_context_core.records import (
     ContextRecord,
     Document,
+    Item,
+    ItemsWritten,
     Page,
     SearchHit,
     Session,
@@ -27,6 +29,9 @@ __all__ = [
     "Clock",
     "Embedder",
     "HistoryProvider",
+    "ItemKey",
+    "ItemOrder",
+    "KeyValueStore",
     "MemoryService",
     "Reranker",
     "SearchMode",
@@ -36,6 +41,12 @@ __all__ = [
 
 SearchMode = Literal["hybrid", "vector", "text"]
 """By words and vectors at once, or by one of them."""
+
+ItemKey = tuple[tuple[str, ...], str]
+"""The namespace and the key of a key-value item."""
+
+ItemOrder = Literal["key", "created", "updated"]
+"""By namespace and key, or by when an item was created or last written."""
 
 
 @runtime_checkable
@@ -233,3 +244,130 @@ class MemoryService(Protocol):
         ids: Sequence[str] | None = None,
     ) -> int:
         """Forget a user's memories: all, those of one session, or some; returns how many."""
+
+
+@runtime_checkable
+class KeyValueStore(Protocol):
+    """JSON objects and bytes by namespace and key; what has expired is not there.
+
+    A namespace is a tuple of texts, and conditions on it are on whole segments: what lies under
+    `("user", "1")` does not lie under `("user", "10")`.
+    """
+
+    async def get(
+        self, keys: Sequence[ItemKey], *, include_data: bool = True
+    ) -> builtins.list[Item | None]:
+        """The items of these namespaces and keys, in their order; None for one that is not there."""
+
+    async def list(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        include_data: bool = True,
+    ) -> builtins.list[Item]:
+        """The items that meet all conditions, in order.
+
+        `prefix` and `suffix` are the first and the last segments of the namespace, `namespace` all
+        of them; None among them is any one segment. `key_prefix` is how the key begins; `after` and
+        `before` are bounds of it, themselves excluded. `filter` is on the value.
+        """
+
+    async def keys(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[ItemKey]:
+        """The namespaces and keys of what `list` would return."""
+
+    async def count(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: Mapping[str, Any] | None = None,
+    ) -> int:
+        """How many items meet the conditions."""
+
+    async def namespaces(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        max_depth: int | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[tuple[str, ...]]:
+        """The namespaces that have items, each once, in order; cut to `max_depth` segments."""
+
+    async def search(
+        self,
+        query: str | Sequence[float],
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        offset: int = 0,
+    ) -> builtins.list[SearchHit[Item]]:
+        """The items that have the nearest vectors, best first; as many as `limit` if there are."""
+
+    async def put(self, items: Sequence[Item]) -> None:
+        """Write items, replacing what their keys hold, in one commit; `created_at` stays.
+
+        Of two with one key the last counts.
+        """
+
+    async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
+        """Write the items whose keys hold nothing, in one commit; says which were written.
+
+        Of two with one key the first counts.
+        """
+
+    async def append(self, items: Sequence[Item]) -> None:
+        """Write items whose keys are known to be new, in one commit."""
+
+    async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
+        """Remove items in one commit; says for each key whether there was one."""
+
+    async def write(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+    ) -> ItemsWritten:
+        """`put`, `add` and `delete` in one commit; a key stands in one of the lists at most."""
+
+    async def delete_under(self, prefix: Sequence[str]) -> int:
+        """Remove all items whose namespaces begin with these segments; returns how many."""
+
+    async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
+        """Let items expire at another moment, or never; returns how many of them there were."""
+
+    async def sweep(self) -> int:
+        """Remove what has expired for good; returns how many items that were."""
+
+    async def names(self) -> builtins.list[str]:
+        """The names of all stores of items beside this one, and of this one, in order."""

@@ -1,14 +1,20 @@
 """What the store keeps and what it answers with: frozen values, without any engine in them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
+import pyarrow as pa
+
+from lance_context_core._record_arrow import record_columns
 from lance_context_core.fusion import ChannelScore
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
 
 R = TypeVar("R")
+
+_INCIDENTAL = ("updated_at", "revision")
+"""Fields that differ wherever something else does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +114,56 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemVector:
+    """One of the vectors by which a key-value item is found."""
+
+    path: str = ""
+    """What of the value it was made of, in words of the caller's own; kept, not interpreted."""
+    text: str | None = None
+    """What the store's embedder makes the vector of, where `vector` is absent; not kept."""
+    vector: Sequence[float] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What a namespace holds under a key.
+
+    When it is written, the fields from `created_at` on are ignored: the store sets them.
+    """
+
+    key: str
+    """Any text without NUL, the empty one too."""
+    namespace: tuple[str, ...] = ()
+    """The segments of a path, each like `key`; the empty path is a namespace too."""
+    value: Mapping[str, Any] | None = None
+    """A JSON object, which filters look into; its keys come back in alphabetical order."""
+    data: bytes | None = field(default=None, repr=False)
+    data_type: str | None = None
+    """What `data` is, in words of the caller's own."""
+    expires_at: datetime | None = None
+    """From this moment on the item is not there any more; None means never."""
+    vectors: Sequence[ItemVector] = field(default=(), repr=False)
+    """Read only where they are asked for."""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    revision: int | None = None
+    """Another number after each write; says nothing else."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsWritten:
+    """What a write of key-value items found; each list in the order of what was given."""
+
+    added: list[bool]
+    """Whether each of the items to be added was: if not, there was one already."""
+    deleted: list[bool]
+    """Whether there was an item for each of the keys to be deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit(Generic[R]):
     """A record that a search found, and why."""
 
@@ -199,6 +255,38 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What was erased, or in a dry run would be; whatever is erased twice counts once."""
+
+    records: int = 0
+    """Those that were meant, by what they are now or were in any version that is kept."""
+    derived: int = 0
+    """Further ones, which were made from these."""
+    documents: int = 0
+    items: int = 0
+    """Key-value items."""
+    sessions: int = 0
+    """Descriptions of sessions."""
+    mentions: int = 0
+    """Records that stay, of which the ids of erased ones were taken out."""
+    versions_removed: int = 0
+    """The older versions of all tables, with what is on their branches and under their tags."""
+    branches: tuple[str, ...] = ()
+    """The branches that were cleaned, `main` included, in alphabetical order."""
+    tags: tuple[str, ...] = ()
+    """The tags that were cleaned, in alphabetical order."""
+    bytes_removed: int = 0
+    """The size of the files that went; what had to stay of them was written anew. 0 in a dry run."""
+    may_linger: bool = False
+    """Whether something may be left for up to seven days: files of writes that were never finished."""
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        found = (self.records, self.derived, self.documents, self.items, self.sessions)
+        return any(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordChange:
     """A record that differs between two versions."""
 
@@ -219,3 +307,91 @@ class Diff:
     def __bool__(self) -> bool:
         """Whether anything changed at all."""
         return bool(self.added or self.changed or self.removed)
+
+    def to_arrow(self) -> pa.Table:
+        """All of it as one table, for DuckDB, pandas or a file.
+
+        It begins with `change` ("added", "changed" or "removed"), `side` ("before" or "after") and
+        `changed_fields`; then come the fields of a record by their names, JSON as text. What was
+        added has one row, its `after`; what was removed one, its `before`; what changed has both,
+        one below the other, and only these name `changed_fields`.
+        """
+        rows: list[tuple[str, str, ContextRecord, tuple[str, ...]]] = []
+        rows += [("added", "after", one, ()) for one in self.added]
+        for change in self.changed:
+            rows.append(("changed", "before", change.before, change.fields))
+            rows.append(("changed", "after", change.after, change.fields))
+        rows += [("removed", "before", one, ()) for one in self.removed]
+        changes, sides, records, names = zip(*rows, strict=True) if rows else ((), (), (), ())
+        columns: dict[str, pa.Array] = {
+            "change": pa.array(changes, pa.string()),
+            "side": pa.array(sides, pa.string()),
+            "changed_fields": pa.array(names, pa.list_(pa.string())),
+        }
+        return pa.table(columns | record_columns(records))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """What both branches changed since they last had it in common, each in its own way."""
+
+    table: str
+    """`records`, `sessions`, or `vectors/` or `key_values/` and what the table is called by."""
+    id: str
+    """That of the record, session or document; the key of an item."""
+    base: ContextRecord | Session | Document | Item | None
+    """What both had; None if each has added it."""
+    ours: ContextRecord | Session | Document | Item | None
+    """What the branch has that is merged into; None if it was deleted there."""
+    theirs: ContextRecord | Session | Document | Item | None
+    """What the branch has that is merged; None if it was deleted there."""
+    ours_updated_at: datetime | None
+    theirs_updated_at: datetime | None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields in which the two differ; none if one of them was deleted."""
+        if self.ours is None or self.theirs is None:
+            return ()
+        names = [one.name for one in fields(self.ours) if one.name not in _INCIDENTAL]
+        return tuple(n for n in names if getattr(self.ours, n) != getattr(self.theirs, n))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How a conflict was settled."""
+
+    conflict: Conflict
+    outcome: Literal["ours", "theirs", "merged", "deleted"]
+    """Whose content was taken; `merged` is a third one, `deleted` none, both from a callback."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMerge:
+    """What a merge did to one table."""
+
+    added: int = 0
+    updated: int = 0
+    deleted: int = 0
+    kept: int = 0
+    """Those which the source had changed, and which stayed as the target has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReport:
+    """What a merge did, or, as a dry run, would do."""
+
+    source: str
+    target: str
+    tables: Mapping[str, TableMerge]
+    """By the names that conflicts call the tables by; those in which the source had changed."""
+    conflicts: tuple[Resolution, ...]
+    """In the order of the tables, and in each in the order of the source, deletions last."""
+    is_dry_run: bool
+    version: int
+    """The version of the target that is current afterwards."""
+
+    def __bool__(self) -> bool:
+        """Whether the target was changed, or would be."""
+        return any(one.added or one.updated or one.deleted for one in self.tables.values())

@@ -1,8 +1,9 @@
 """The front door: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,42 +11,52 @@ from typing import Any, Self
 from lance_context_core._json import check_name
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import EmbeddingService, as_embedder
-from lance_context_core.engine import maintenance, versions
+from lance_context_core.engine import versions
 from lance_context_core.engine.database import Database
+from lance_context_core.engine.durability import Durability
 from lance_context_core.engine.indexes import IndexPolicy
+from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import Branch, ContextRecord, Diff, SearchHit, Version
+from lance_context_core.records import (
+    Branch,
+    ContextRecord,
+    Diff,
+    Erasure,
+    MergeReport,
+    SearchHit,
+    Version,
+)
 from lance_context_core.scope import Scope
-from lance_context_core.stores import branching
+from lance_context_core.stores import branching, erasing, merging, thinning
 from lance_context_core.stores.compaction import Compactor
+from lance_context_core.stores.conflicts import Policy
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import one_agent
 from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.pending import embed_documents, embed_records
 from lance_context_core.stores.records import Records
 from lance_context_core.stores.resources import Resources, SystemClock, Tails
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.stores.thinning import Thinned
+from lance_context_core.stores.upkeep import (
+    DEFAULT_MAINTENANCE,
+    Maintenance,
+    StoreStats,
+    TableUpkeep,
+    Upkeep,
+)
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.stores.whole import Whole
 
 DEFAULT_CONTEXT = "default"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUpkeep:
-    """What maintenance did to one table."""
-
-    table: str
-    fragments_removed: int
-    fragments_added: int
-    indexes_built: tuple[str, ...]
 
 
 class AsyncContextStore:
@@ -80,6 +91,9 @@ class AsyncContextStore:
         text_index: TextIndex | None = None,
         defer_embedding: bool = False,
         read_consistency: timedelta | None = timedelta(0),
+        durability: Durability = "process",
+        retention: VersionRetention | None = None,
+        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
     ) -> Self:
         """Open the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
 
@@ -94,6 +108,14 @@ class AsyncContextStore:
         - `defer_embedding`: store now, embed when `embed_pending` is called.
         - `read_consistency`: how old the view of other processes' writes may be; None never looks
           for them. One's own writes are always seen.
+        - `durability`: what an acknowledged write survives. `"process"`: the end of this process,
+          `kill -9` included, not a power cut. `"fsync"`: a power cut too, if all who write or
+          maintain the store open it so; every file and folder of a commit is synced before the
+          call returns. An object store keeps what it acknowledged either way; `memory://` refuses.
+        - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
+          one a day of a month, and whatever tags and branches name.
+        - `maintenance`: when the store maintains itself beside the writes; None leaves that to
+          `maintain`.
         """
         return cls.opened(
             uri,
@@ -104,6 +126,9 @@ class AsyncContextStore:
             text_index=text_index,
             defer_embedding=defer_embedding,
             read_consistency=read_consistency,
+            durability=durability,
+            retention=retention,
+            maintenance=maintenance,
         )
 
     @classmethod
@@ -118,6 +143,9 @@ class AsyncContextStore:
         text_index: TextIndex | None = None,
         defer_embedding: bool = False,
         read_consistency: timedelta | None = timedelta(0),
+        durability: Durability = "process",
+        retention: VersionRetention | None = None,
+        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
     ) -> Self:
         """As `open`, from code that cannot await."""
         database = Database(
@@ -125,16 +153,24 @@ class AsyncContextStore:
             storage_options=storage_options,
             read_consistency=read_consistency,
             text_index=text_index,
+            durability=durability,
         )
-        return cls(
-            Resources(
-                database=database,
-                clock=clock or SystemClock(),
-                composer=composer or DEFAULT_COMPOSER,
-                embeddings=None if embedder is None else EmbeddingService(as_embedder(embedder)),
-                defer_embedding=defer_embedding,
-            )
+        clock = clock or SystemClock()
+        upkeep = Upkeep(database, clock, settings=maintenance)
+        database.on_commit = upkeep.committed
+        resources = Resources(
+            database=database,
+            clock=clock,
+            composer=composer or DEFAULT_COMPOSER,
+            embeddings=None if embedder is None else EmbeddingService(as_embedder(embedder)),
+            defer_embedding=defer_embedding,
+            retention=retention or VersionRetention(),
+            upkeep=upkeep,
         )
+        upkeep.thin = partial(
+            thinning.thin_if_due, resources=resources, retention=resources.retention
+        )
+        return cls(resources)
 
     @property
     def uri(self) -> str:
@@ -158,10 +194,20 @@ class AsyncContextStore:
         """What is known about conversations, beside their messages."""
         return AsyncSessions(self._records())
 
-    def vectors(self, collection: str = "default") -> AsyncVectors:
-        """A collection of documents with vectors; it need not exist yet."""
+    def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
+        """A collection of documents with vectors; it need not exist yet.
+
+        `embedder` makes the vectors of this collection, where it is another than the store's.
+        """
         check_name(collection, "collection")
-        return AsyncVectors(collection, self._resources, self._scope)
+        resources = self._resources
+        if embedder is not None:
+            resources = replace(resources, embeddings=EmbeddingService(as_embedder(embedder)))
+        return AsyncVectors(collection, resources, self._scope)
+
+    def kv(self, name: str = "default") -> AsyncKeyValues:
+        """Key-value items in namespaces, kept under `name`; there need not be any yet."""
+        return AsyncKeyValues(check_name(name, "name"), self._resources, self._scope)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
         """The record API over the records kept under `name`.
@@ -187,7 +233,7 @@ class AsyncContextStore:
         given = {"tenant": tenant, "user_id": user_id, "agent_id": agent}
         checked = {k: None if v is None else check_name(v, k) for k, v in given.items()}
         scope = self._scope.narrow(**checked)
-        return type(self)(self._resources, scope=scope, compactor=self._compactor)
+        return self._handle(self._resources, scope=scope)
 
     # Search
 
@@ -243,9 +289,7 @@ class AsyncContextStore:
         A version or a tag names the state of every table. Raises NotFoundError if there was no
         such moment.
         """
-        resources = await self._resources_at(ref)
-        compactor = Compactor(resources.records, resources.clock)
-        return type(self)(resources, scope=self._scope, compactor=compactor)
+        return self._handle(await self._resources_at(ref))
 
     async def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version, which is returned.
@@ -289,9 +333,7 @@ class AsyncContextStore:
         """
         await branching.require(self._whole(), name)
         database = self._resources.writable().on(name)
-        resources = replace(self._resources, database=database, tails=Tails())
-        compactor = Compactor(resources.records, resources.clock)
-        return type(self)(resources, scope=self._scope, compactor=compactor)
+        return self._handle(replace(self._resources, database=database, tails=Tails()))
 
     async def branches(self) -> list[Branch]:
         """All branches but `main`, by name."""
@@ -305,33 +347,95 @@ class AsyncContextStore:
         """
         return await branching.delete(self._whole(), name)
 
-    async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """What changed in the records from one version to another, or to now.
+    async def merge(
+        self, source: str, *, policy: Policy = "newest", dry_run: bool = False
+    ) -> MergeReport:
+        """Bring into this branch what the branch `source` changed since both had it in common.
 
-        Expired and retired records are compared too: they are there, if hidden.
+        One of the two must have been made from the other: else InvalidRequestError is raised. What
+        only one side changed is taken; where both changed the same, each in its own way, `policy`
+        decides: "newest" (the later update; ours at a tie; a change goes before a deletion),
+        "ours", "theirs", or a function, which may be a coroutine's: it is given the `Conflict` and
+        returns what shall be there, or None. Records, sessions and collections take part; what is
+        added comes after all that is there. One commit a table. May be repeated after a crash, and
+        later on: it then brings what is new since. With `dry_run` nothing is written.
+
+        Raises DimensionMismatchError or EmbeddingModelMismatchError, before anything is written, if
+        the branches' vectors cannot be in one table; ConflictError if others keep changing the same
+        rows.
+        """
+        return await merging.merge(self._whole(), source, policy=policy, is_dry_run=dry_run)
+
+    async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed in the records from one version, tag, branch or time to another, or to now.
+
+        The cost is that of what was written in between, not of what the store holds. Expired and retired records are compared too: they are there, if hidden.
         """
         old = await self._records_at(before)
         new = self._resources.records if after is None else await self._records_at(after)
         return await diff(old, new, self._records().everything())
 
+    async def erase(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        derived: bool = True,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove records from every file of the store: every version, branch, tag and index.
+
+        A record is meant if it has one of `ids` and matches `filter`, now or in any version that
+        is kept, in whatever context; all that it ever was goes. With neither, in a scope, all that
+        the scope has goes: records, documents of all collections, key-value items, descriptions of
+        sessions. What lies outside the handle's scope stays.
+
+        - `derived`: take along what names an erased record among its `source_ids`, and so on, and
+          the descriptions of sessions that have no record left. Else the names are taken out of
+          it, as they are out of all other relationships of records that stay.
+        - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
+          left may go too. Never with other writers: it removes what they are about to commit.
+        - `dry_run`: change nothing, and return the same counts.
+
+        The older versions of all tables concerned go with it, branches and tags stay without the
+        erased rows. May run beside other writers, and may be repeated after a crash: what was not
+        completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
+        """
+        whole = self._whole()
+        target = erasing.records(whole, ids=ids, filter=filter, derived=derived)
+        return await erasing.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+
     # Upkeep
 
-    async def maintain(self, *, policy: IndexPolicy | None = None) -> list[TableUpkeep]:
-        """Merge fragments, fold new rows into the indexes, and build the indexes that pay now."""
+    async def maintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
+        """Merge fragments, fold new rows into the indexes, build those that pay, thin the versions.
+
+        Returns what was done to each table of this branch. With `only_due` that is what the store
+        would do by itself; else all of it.
+        """
         self._whole().require("maintain")
-        done = []
-        for table in await self._tables():
-            metrics = await maintenance.compact(table)
-            built = await maintenance.build_indexes(table, policy or IndexPolicy())
-            done.append(
-                TableUpkeep(
-                    table=table.name,
-                    fragments_removed=metrics["fragments_removed"],
-                    fragments_added=metrics["fragments_added"],
-                    indexes_built=tuple(built),
-                )
-            )
-        return done
+        tables = await self._whole().tables()
+        return await self._resources.upkeep.maintain(tables, policy=policy, only_due=only_due)
+
+    async def stats(self) -> StoreStats:
+        """What the tables of this branch consist of, what is due there, and what was done last."""
+        self._whole().require("inspect")
+        return await self._resources.upkeep.stats(await self._whole().tables())
+
+    async def thin(
+        self, *, retention: VersionRetention | None = None, dry_run: bool = False
+    ) -> Thinned:
+        """Remove the versions that need not be kept, of all tables on all branches.
+
+        By default as the store was opened to keep them. What tags and branches name stays. With
+        `dry_run` nothing is removed, and it is told what would be. May be repeated after a crash.
+        """
+        return await thinning.thin(
+            self._whole(), retention=retention or self._resources.retention, dry_run=dry_run
+        )
 
     async def close(self) -> None:
         """End background work and let go of the connection; closing twice is no error.
@@ -340,6 +444,7 @@ class AsyncContextStore:
         scopes and earlier versions do not.
         """
         if self._is_owner:
+            await self._resources.upkeep.stop()
             await self._compactor.stop()
             await self._resources.database.close()
 
@@ -359,6 +464,13 @@ class AsyncContextStore:
         return f"{type(self).__name__}({self.uri!r}{scope})"
 
     # Helpers
+
+    def _handle(self, resources: Resources, *, scope: Scope | None = None) -> Self:
+        """Another handle of the store, which does not own it."""
+        compactor = self._compactor
+        if resources is not self._resources:
+            compactor = Compactor(resources.records, resources.clock)
+        return type(self)(resources, scope=scope or self._scope, compactor=compactor)
 
     def _records(self, context: str = DEFAULT_CONTEXT) -> Records:
         return Records(self._resources, self._scope, context)

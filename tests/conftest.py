@@ -9,7 +9,9 @@ from core.conformance.backends import Backend, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
 from hypothesis import settings
 
-CONTRACTS = [f"core.conformance.{name}" for name in ("history", "memory", "sessions", "vectors")]
+CONTRACTS = [
+    f"core.conformance.{name}" for name in ("history", "kv", "memory", "sessions", "vectors")
+]
 pytest.register_assert_rewrite(*CONTRACTS, "core.conformance.writers")
 
 # A shared machine may be slow at any moment, so that no single example has a deadline.

@@ -1,5 +1,6 @@
 """lance-context from PyPI, through its own synchronous record API."""
 
+from functools import partial
 from typing import Any
 
 from lance_context import (  # type: ignore[import-not-found]  # only in its environment
@@ -84,6 +85,31 @@ def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str
     return [row["external_id"] for row in found]
 
 
+def fill(*, uri: str, corpus: str, rows: int) -> None:
+    """Add `rows` turns one after the other: it is their number as commits that slows it down."""
+    _OPEN[uri] = Context.create(uri, embedding_dim=384, distance_metric="cosine")
+    append(uri=uri, corpus=corpus, start=0, count=rows)
+
+
+def append(*, uri: str, corpus: str, start: int, count: int) -> list[float]:
+    """Add turns one after the other; returns the seconds of each."""
+    add = _OPEN[uri].add
+    return [timed(partial(add, **row))[0] for row in _turns(corpus, start, count)]
+
+
+def _turns(corpus: str, start: int, count: int) -> list[dict[str, Any]]:
+    table = feather.read_table(corpus, columns=["session_id", "text", "vector"])
+    return [
+        {
+            "role": "user",
+            "content": row["text"],
+            "embedding": row["vector"],
+            "session_id": row["session_id"],
+        }
+        for row in table.slice(start, count).to_pylist()
+    ]
+
+
 if __name__ == "__main__":
     serve(
         {
@@ -94,5 +120,7 @@ if __name__ == "__main__":
             "last": last,
             "conversation": conversation,
             "recall": recall,
+            "fill": fill,
+            "append": append,
         }
     )

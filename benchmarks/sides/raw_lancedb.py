@@ -109,6 +109,32 @@ def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str
     return _RUNNER.run(run())
 
 
+def fill(*, uri: str, corpus: str, rows: int) -> None:
+    """Write `rows` turns in one call, for `append`."""
+
+    async def run() -> None:
+        database = await lancedb.connect_async(uri)
+        _TABLES[uri] = await database.create_table("turns", _turns(corpus, 0, rows))
+
+    _RUNNER.run(run())
+
+
+def append(*, uri: str, corpus: str, start: int, count: int) -> list[float]:
+    """Add turns one after the other to a compacted table; returns the seconds of each."""
+    rows = [_turns(corpus, number, 1).to_pylist() for number in range(start, start + count)]
+
+    async def run() -> list[float]:
+        await _TABLES[uri].optimize()
+        return [(await timed_async(_TABLES[uri].add(row)))[0] for row in rows]
+
+    return _RUNNER.run(run())
+
+
+def _turns(corpus: str, start: int, count: int) -> pa.Table:
+    table = feather.read_table(corpus, columns=["session_id", "text", "vector"])
+    return table.take([number % table.num_rows for number in range(start, start + count)])
+
+
 def _nearest(table: str, vector: list[float]) -> Any:
     return _TABLES[table].query().nearest_to(vector).distance_type("cosine")
 
@@ -127,5 +153,7 @@ if __name__ == "__main__":
             "last": last,
             "conversation": conversation,
             "recall": recall,
+            "fill": fill,
+            "append": append,
         }
     )

@@ -1,19 +1,18 @@
 """The store of this project, through its asynchronous face."""
 
-import asyncio
 from datetime import datetime
 from typing import Any
 
 from pyarrow import feather
 
+from benchmarks.sides import store_upkeep, store_writing
+from benchmarks.sides.opened import RUNNER, STORES
 from benchmarks.sides.protocol import serve, timed_async
 from lance_context_core import AsyncContextStore, Document, ImagePart, Message, TextPart
 
 _AGENT = "bench"
 _BATCH = 10_000
 _COLLECTION = "docs"
-_RUNNER = asyncio.Runner()
-_STORES: dict[str, AsyncContextStore] = {}
 _IDS: list[str] = []
 """Of the records, in order: a record that is given an external id is given its id by the store."""
 
@@ -44,12 +43,12 @@ def load(*, uri: str, corpus: str, rows: int) -> str:
                 ]
             )
         done = await store.maintain()
-        _STORES["records"] = store
+        STORES["records"] = store
         return "; ".join(
             f"maintain() indexed {', '.join(one.indexes_built)} of {one.table}" for one in done
         )
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def vector(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
@@ -58,15 +57,15 @@ def vector(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, 
 
     async def run() -> dict[str, Any]:
         if of == "records":
-            context = _STORES["records"].context("default")
+            context = STORES["records"].context("default")
             work = context.search(vector, limit=limit, include_embedding=False)
             seconds, rows = await timed_async(work)
             return {"seconds": seconds, "ids": [row["external_id"] for row in rows]}
-        documents = _STORES["records"].vectors(_COLLECTION)
+        documents = STORES["records"].vectors(_COLLECTION)
         seconds, hits = await timed_async(documents.search(vector, limit=limit))
         return {"seconds": seconds, "ids": [hit.record.id for hit in hits]}
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def hybrid(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, Any]:
@@ -75,38 +74,38 @@ def hybrid(*, of: str, vector: list[float], text: str, limit: int) -> dict[str, 
     async def run() -> dict[str, Any]:
         work: Any
         if of == "records":
-            work = _STORES["records"].search(text, vector=vector, limit=limit)
+            work = STORES["records"].search(text, vector=vector, limit=limit)
         else:
-            documents = _STORES["records"].vectors(_COLLECTION)
+            documents = STORES["records"].vectors(_COLLECTION)
             work = documents.search(text, vector=vector, limit=limit)
         seconds, found = await timed_async(work)
         return {"seconds": seconds, "found": len(found)}
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def get(*, by: str, value: str) -> dict[str, Any]:
     """One record by its `external_id`, or by the id of the record that peers call `r` and a number."""
 
     async def run() -> dict[str, Any]:
-        context = _STORES["records"].context("default")
+        context = STORES["records"].context("default")
         given = {"id": _IDS[int(value[1:])]} if by == "id" else {"external_id": value}
         seconds, found = await timed_async(context.get(**given))
         return {"seconds": seconds, "found": int(found is not None)}
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def last(*, session: str, limit: int) -> dict[str, Any]:
     """The last messages of a session."""
 
     async def run() -> dict[str, Any]:
-        history = _STORES["records"].history
+        history = STORES["records"].history
         work = history.get_messages(_AGENT, session_id=session, last=limit)
         seconds, found = await timed_async(work)
         return {"seconds": seconds, "found": len(found)}
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def conversation(*, uri: str, name: str, turns: list[dict[str, Any]]) -> None:
@@ -117,9 +116,9 @@ def conversation(*, uri: str, name: str, turns: list[dict[str, Any]]) -> None:
         for session in sorted({turn["session"] for turn in turns}):
             messages = [_message(turn) for turn in turns if turn["session"] == session]
             await store.history.append_many(_AGENT, messages, session_id=f"s{session}")
-        _STORES[name] = store
+        STORES[name] = store
 
-    _RUNNER.run(run())
+    RUNNER.run(run())
 
 
 def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str]:
@@ -127,10 +126,10 @@ def recall(*, name: str, text: str, vector: list[float], limit: int) -> list[str
     del vector
 
     async def run() -> list[str]:
-        found = await _STORES[name].history.search(text, agent_id=_AGENT, limit=limit)
+        found = await STORES[name].history.search(text, agent_id=_AGENT, limit=limit)
         return [hit.record.id for hit in found]
 
-    return _RUNNER.run(run())
+    return RUNNER.run(run())
 
 
 def _message(turn: dict[str, Any]) -> Message:
@@ -154,5 +153,7 @@ if __name__ == "__main__":
             "last": last,
             "conversation": conversation,
             "recall": recall,
+            **store_writing.OPERATIONS,
+            **store_upkeep.OPERATIONS,
         }
     )

@@ -29,8 +29,17 @@ def writable(field: pa.Field) -> pa.Field:
     return field
 
 
-def _vectors(values: Sequence[Any], type_: pa.FixedSizeListType) -> pa.Array:
-    """A fixed-size list array without a Python object per number."""
+def _vectors(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """A fixed-size list array, or one of lists of them, without a Python object per number."""
+    if pa.types.is_list(type_):
+        ends = np.cumsum([0, *(len(value or ()) for value in values)])
+        missing = np.array([value is None for value in values], dtype=bool)
+        return pa.ListArray.from_arrays(
+            pa.array(ends, pa.int32()),
+            _vectors([one for value in values for one in value or ()], type_.value_type),
+            type=type_,
+            mask=pa.array(missing) if missing.any() else None,
+        )
     size = type_.list_size
     flat = np.zeros((len(values), size), dtype=np.float32)
     for index, value in enumerate(values):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,19 @@ import lancedb
 
 from lance_context_core._json import check_name
 from lance_context_core.engine import refs
+from lance_context_core.engine.access import Pin
+from lance_context_core.engine.durability import Durability, Syncer
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.schema import RECORDS, TableSpec
-from lance_context_core.engine.table import Pin, Table
+from lance_context_core.engine.table import Table
 from lance_context_core.engine.text import TextIndex
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 
 RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
+
+SESSIONS_TABLE = "sessions"
 
 _REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
@@ -39,6 +43,7 @@ class Database:
         storage_options: Mapping[str, str] | None = None,
         read_consistency: timedelta | None = timedelta(0),
         text_index: TextIndex | None = None,
+        durability: Durability = "process",
     ) -> None:
         """Name the database; see `ContextStore.open` for what the arguments mean."""
         if not isinstance(storage_options, Mapping | None):
@@ -46,6 +51,9 @@ class Database:
         self.uri = normalised(uri)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
+        self.syncer = Syncer(self.uri, durability)
+        self.on_commit: Callable[[Any], None] | None = None
+        """Is told the table of each commit; must be quick."""
         self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._connection: Any = None
         self._tables: dict[str, Table] = {}
@@ -108,10 +116,20 @@ class Database:
         return sorted(names)
 
     async def drop(self, name: str) -> None:
-        """Remove a table with everything in it, all versions included; absent is no error."""
+        """Remove a table with everything in it, all versions included; absent is no error.
+
+        A table that branches have is emptied instead.
+        """
         connection = await self.connection()
+        if name in await self.table_names():
+            handle = await connection.open_table(name)
+            if any(map(refs.branch_of, await refs.lines(handle, name))):
+                with translated(f"empty {shown_name(name)}"):
+                    await handle.delete("true")
+                return
         with translated(f"drop {shown_name(name)}"):
             await connection.drop_table(name, ignore_missing=True)
+        await self.syncer.sync_names()
         with self._lock:
             self._tables.pop(name, None)
 

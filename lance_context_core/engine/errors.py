@@ -166,6 +166,11 @@ def meaning(error: BaseException, action: str) -> ContextStoreError:
     )
 
 
+def is_missing_file(error: ContextStoreError) -> bool:
+    """Whether it tells of a file that is not there: damaged, or removed with an old version."""
+    return "Not found: " in str(error.__cause__)
+
+
 def _shown(text: str) -> str:
     """The beginning and the end of `text`, which say what failed and why, without the sources."""
     text = _SOURCE.sub("", _shortened(text, 10 * _MAX_SHOWN))

@@ -5,12 +5,16 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+import pyarrow as pa
 
 from lance_context_core._bridge import bridge
 from lance_context_core.engine.arrow import Row
 from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import ContextStoreError
 
 R = TypeVar("R")
 
@@ -88,3 +92,25 @@ class Group(Generic[R]):
             if not taken:
                 self._drainer = None
         return taken
+
+
+def together(
+    batches: Sequence[Sequence[Row]], convert: Callable[[Sequence[Row]], pa.Table]
+) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
+    """What `convert` makes of the rows of all batches that it takes; None if it takes none.
+
+    And for each batch why it was left out, or None.
+    """
+    # A conversion costs by the call far more than by the row.
+    with suppress(ContextStoreError):
+        return convert([row for batch in batches for row in batch]), [None] * len(batches)
+    tables: list[pa.Table] = []
+    refusals: list[ContextStoreError | None] = []
+    for batch in batches:
+        try:
+            tables.append(convert(batch))
+        except ContextStoreError as error:
+            refusals.append(error)
+        else:
+            refusals.append(None)
+    return pa.concat_tables(tables) if tables else None, refusals

@@ -1,5 +1,7 @@
 """Upkeep of a table: merging its fragments, and the indexes that pay at its size."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict
 
@@ -7,6 +9,18 @@ from lance_context_core.engine import indexes
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.engine.table import Table
+from lance_context_core.engine.tiers import Merged, Tiers, counted
+
+MERGE, FOLD, BUILD = "merge", "fold", "build"
+"""What may be due: merging small fragments, taking new rows into indexes, building indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One thing that is to be done."""
+
+    what: str
+    why: str
 
 
 class CompactionMetrics(TypedDict):
@@ -16,6 +30,72 @@ class CompactionMetrics(TypedDict):
     fragments_added: int
     files_removed: int
     files_added: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a table consists of."""
+
+    rows: int
+    fragments: int
+    deleted_rows: int
+    """Rows that are gone, but still in the table's files."""
+    bytes: int
+    """Of the current version's data, indexes and older versions not counted."""
+    versions: int
+    unindexed_rows: int
+    """Rows outside the index that lacks most."""
+
+
+async def survey(table: Table) -> Survey | None:
+    """What the table consists of; None if it is absent."""
+    handle = await table.reader()
+    if handle is None:
+        return None
+    with translated(f"inspect {table.label}"):
+        stats: Any = await handle.stats()
+        n_fragments, n_deleted = counted(stats)
+        return Survey(
+            rows=int(stats["num_rows"]),
+            fragments=n_fragments,
+            deleted_rows=n_deleted,
+            bytes=int(stats["total_bytes"]),
+            versions=len(await handle.list_versions()),
+            unindexed_rows=max((await indexes.tails(handle)).values(), default=0),
+        )
+
+
+async def merge_tiers(table: Table, tiers: Tiers) -> Merged:
+    """Merge the small fragments that are due.
+
+    Raises ConflictError where another writer was faster: what is due stays due.
+    """
+    async with table.separately() as handle:
+        with translated(f"compact {table.label}"):
+            return await tiers.step(handle)
+
+
+async def due(table: Table, tiers: Tiers, policy: IndexPolicy) -> Sequence[Due]:
+    """What is due at the table; nothing if it is absent."""
+    if await table.reader() is None:
+        return []
+    found = []
+    async with table.separately() as handle:
+        with translated(f"inspect {table.label}"):
+            n_rows = await handle.count_rows()
+            for column, n_outside in (await indexes.tails(handle)).items():
+                if n_outside >= policy.max_tail(column, n_rows):
+                    why = f"{n_outside} of {n_rows} rows are outside the index on {column}"
+                    found.append(Due(FOLD, why))
+            found.extend(
+                Due(BUILD, f"an index on {column} is missing, or in too many pieces")
+                for column in await indexes.unbuilt(
+                    handle, table.spec, policy=policy, text_index=table.text_index
+                )
+            )
+            if n_fragments := await tiers.due(handle):
+                found.append(Due(MERGE, f"{n_fragments} fragments are to be merged"))
+    return found
 
 
 async def compact(table: Table) -> CompactionMetrics:
@@ -54,6 +134,13 @@ async def count_fragments(table: Table) -> int:
     with translated(f"inspect {table.label}"):
         stats: Any = await handle.stats()
     return int(stats["fragment_stats"]["num_fragments"])
+
+
+async def forget_versions(table: Table, *, older_than: timedelta) -> None:
+    """Remove the versions of a table that are older; not for tables whose past can be read."""
+    async with table.separately() as handle:
+        with translated(f"thin {table.label}"):
+            await handle.optimize(cleanup_older_than=older_than)
 
 
 # Without it the engine removes versions older than a week: what is kept is for the store to decide.

@@ -5,7 +5,7 @@ import re
 from lance_context_core._json import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
-_PREFIX = "vectors."
+_VECTORS, _KEY_VALUES = "vectors.", "kv."
 _SAFE = re.compile(r"[a-z0-9_-]")
 _MAX_LENGTH = 200
 """File systems allow 255 bytes, and the engine adds an ending."""
@@ -13,27 +13,48 @@ _MAX_LENGTH = 200
 
 def table_of(collection: str) -> str:
     """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
-    encoded = "".join(
-        chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}"
-        for byte in check_name(collection, "collection").encode()
-    )
-    if len(encoded) > _MAX_LENGTH:
-        raise InvalidRequestError(
-            f"collection={collection!r} is too long: {len(encoded)} bytes once encoded, "
-            f"at most {_MAX_LENGTH} fit into a file name"
-        )
-    return _PREFIX + encoded
+    return _VECTORS + _encoded(collection, "collection")
 
 
 def collection_of(table: str) -> str | None:
     """The collection that a table holds; None for a table of another sort."""
-    if not table.startswith(_PREFIX):
-        return None
-    escaped = table.removeprefix(_PREFIX).encode()
-    return re.sub(rb"\.([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), escaped).decode()
+    return _decoded(table, _VECTORS)
+
+
+def kv_table_of(name: str) -> str:
+    """The table of the key-value items called `name`."""
+    return _KEY_VALUES + _encoded(name, "name")
+
+
+def kv_of(table: str) -> str | None:
+    """The name of the key-value items that a table holds; None for a table of another sort."""
+    return _decoded(table, _KEY_VALUES)
 
 
 def shown_name(table: str) -> str:
-    """What an error message calls a table: the collection that it holds, or its own name."""
-    collection = collection_of(table)
-    return f"table {table!r}" if collection is None else f"collection {shown(collection)}"
+    """What an error message calls a table: what it holds, or its own name."""
+    if (collection := collection_of(table)) is not None:
+        return f"collection {shown(collection)}"
+    if (name := kv_of(table)) is not None:
+        return f"key-value items {shown(name)}"
+    return f"table {table!r}"
+
+
+def _encoded(name: str, what: str) -> str:
+    encoded = "".join(
+        chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}"
+        for byte in check_name(name, what).encode()
+    )
+    if len(encoded) > _MAX_LENGTH:
+        raise InvalidRequestError(
+            f"{what}={name!r} is too long: {len(encoded)} bytes once encoded, "
+            f"at most {_MAX_LENGTH} fit into a file name"
+        )
+    return encoded
+
+
+def _decoded(table: str, prefix: str) -> str | None:
+    if not table.startswith(prefix):
+        return None
+    escaped = table.removeprefix(prefix).encode()
+    return re.sub(rb"\.([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), escaped).decode()

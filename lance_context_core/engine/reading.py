@@ -10,6 +10,9 @@ import pyarrow.compute as pc
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
 
+_ALL = 1_000
+"""More partitions than a vector index has; few are as fast to look through as one."""
+
 
 async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Table:
     """The matching rows in the order of their commits, with their `_rowid`."""
@@ -41,7 +44,9 @@ async def nearest(
     selected = [*columns, "_distance"]
 
     def query(where: str | None) -> Any:
-        search = handle.vector_search(vector).distance_type("cosine").limit(limit).nprobes(1)
+        search = handle.vector_search(vector).distance_type("cosine").limit(limit)
+        # All partitions: an index that is built with one is split as new rows are folded into it.
+        search = search.nprobes(_ALL)
         search = search.select(selected).with_row_id()
         return search.where(where) if where else search
 

@@ -6,18 +6,21 @@ shows, and what it shows can be erased.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._json import check_name, shown
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import InvalidRequestError, StorageError
 
 MAIN = "main"
 """The branch that every store begins with, and that cannot be deleted."""
 
 _HEAD, _BASE, _TAG, _KEPT = "heads/", "bases/", "tags/", "kept/"
+
+_MAX_ATTEMPTS = 10
 
 # The engine accepts letters outside ASCII too, and then cannot list its branches any more.
 _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
@@ -47,9 +50,22 @@ def tagged(tag: str) -> str:
     return _TAG + tag
 
 
-def kept(version: int) -> str:
-    """The line that keeps a version of the main one from being removed with its neighbours."""
-    return f"{_KEPT}{version}"
+def kept(version: int, branch: str = MAIN) -> str:
+    """The line that keeps a version of a branch from being removed with its neighbours."""
+    return f"{_KEPT}{version}" if branch == MAIN else f"{_KEPT}{branch}.{version}"
+
+
+def is_kept(line: str) -> bool:
+    """Whether the line is there for a version's sake alone."""
+    return line.startswith(_KEPT)
+
+
+def kept_of(branch: str, lines: dict[str, At]) -> dict[int, str]:
+    """The lines of `lines` that keep versions of the branch, by version."""
+    found = {
+        int(line.rpartition(".")[2].removeprefix(_KEPT)): line for line in lines if is_kept(line)
+    }
+    return {number: line for number, line in found.items() if line == kept(number, branch)}
 
 
 def branch_of(line: str | None) -> str | None:
@@ -80,6 +96,12 @@ def bases_of(branch: str, lines: dict[str, At]) -> list[str]:
     return [base(branch, number) for number in sorted(numbers, reverse=True)]
 
 
+def next_base(branch: str, lines: dict[str, At]) -> str:
+    """The name of the branch's next base, which counts from when it is there."""
+    bases = bases_of(branch, lines)
+    return base(branch, int(bases[0].rpartition(".")[2]) + 1 if bases else 0)
+
+
 def check_ref(name: object, what: str) -> str:
     """`name`, if a branch or a tag may be called so; raises InvalidRequestError if not.
 
@@ -101,11 +123,11 @@ def check_ref(name: object, what: str) -> str:
 
 async def lines(handle: Any, table: str) -> dict[str, At]:
     """All lines of a table but the main one, and where each was forked."""
-    with translated(f"list the branches of {shown_name(table)}"):
-        return {
-            name: At(about["parent_branch"], int(about["parent_version"]))
-            for name, about in (await handle.branches.list()).items()
-        }
+    for _ in range(_MAX_ATTEMPTS - 1):
+        # A line that others delete while they are listed makes the engine fail.
+        with suppress(StorageError):
+            return await _lines(handle, table)
+    return await _lines(handle, table)
 
 
 async def fork(handle: Any, table: str, line: str, at: At) -> Any:
@@ -124,3 +146,11 @@ async def opened(handle: Any, table: str, line: str | None, version: int | None 
     """A handle of a line that exists; with `version`, for reading that one."""
     with translated(f"open a branch of {shown_name(table)}"):
         return await handle.branches.checkout(line or MAIN, version)
+
+
+async def _lines(handle: Any, table: str) -> dict[str, At]:
+    with translated(f"list the branches of {shown_name(table)}"):
+        return {
+            name: At(about["parent_branch"], int(about["parent_version"]))
+            for name, about in (await handle.branches.list()).items()
+        }

@@ -29,6 +29,10 @@ class TableSpec:
     """Without the vector column, whose length is known only when the first vector arrives."""
     indexed: Mapping[str, str]
     """The columns worth a scalar index once the table is large, and its type."""
+    has_many_vectors: bool = False
+    """Whether a row has a list of vectors, and is as near as the nearest of them."""
+    is_ordered: bool = False
+    """Whether the order in which rows were added is shown: what replaces an expired row is last."""
 
     @property
     def is_searchable(self) -> bool:
@@ -36,10 +40,18 @@ class TableSpec:
         return SEARCH_TEXT in self.schema.names
 
 
-def vector_field(dimension: int, model: str | None) -> pa.Field:
+def vector_field(dimension: int, model: str | None, *, is_many: bool = False) -> pa.Field:
     """The vector column, which remembers the model that fills it (empty: the callers' own)."""
     metadata = {MODEL_KEY: (model or "").encode()}
-    return pa.field(VECTOR, pa.list_(pa.float32(), dimension), metadata=metadata)
+    one = pa.list_(pa.float32(), dimension)
+    return pa.field(VECTOR, pa.list_(one) if is_many else one, metadata=metadata)
+
+
+def vector_length(field: pa.Field) -> int:
+    """The length of the vectors in a vector column."""
+    is_many = pa.types.is_list(field.type)
+    length: int = (field.type.value_type if is_many else field.type).list_size
+    return length
 
 
 def vector_model(field: pa.Field) -> str | None:
@@ -112,6 +124,7 @@ RECORDS = TableSpec(
             *_text("retired_reason", "supersedes_id", "superseded_by_id"),
         ]
     ),
+    is_ordered=True,
     indexed={
         KEY: "btree",
         "id": "btree",
@@ -147,4 +160,23 @@ VECTORS = TableSpec(
         ]
     ),
     indexed={KEY: "btree", "id": "btree", "tenant": "bitmap", "user_id": "bitmap"},
+)
+
+KEY_VALUES = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            # Each segment with a NUL after it, which none can hold: a prefix is a range then, and
+            # namespaces sort as the tuples that they are.
+            _required("namespace"),
+            pa.field("expires_at", TIMESTAMP),
+            pa.field("value", pa.json_()),
+            pa.field("data", pa.large_binary()),
+            *_text("data_type"),
+            # What of the value each vector was made of, in the order of the vectors.
+            pa.field("vector_paths", pa.list_(pa.string())),
+        ]
+    ),
+    indexed={KEY: "btree", "namespace": "btree", "id": "btree"},
+    has_many_vectors=True,
 )

@@ -1,17 +1,29 @@
 """Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core.engine import refs
+from lance_context_core.engine import reading, refs
+from lance_context_core.engine.access import Pin
+from lance_context_core.engine.applying import Changes
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import At
-from lance_context_core.engine.table import Pin, Table
-from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.engine.revisions import new_revision
+from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    StorageError,
+)
 from lance_context_core.records import Version
+
+_MAX_ATTEMPTS = 20
 
 Ref = int | str | datetime
 """A version of the records, a tag or a branch, or a moment."""
@@ -31,7 +43,7 @@ class AtTag:
             return None
         version = await (await refs.opened(handle, name, line)).version()
         # What is erased from under a tag is missing on its own line only.
-        return at if version == at.version else At(line, version)
+        return await _rooted(handle, name, at) if version == at.version else At(line, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +72,12 @@ class AtMoment:
     async def locate(self, name: str, handle: Any) -> At | None:
         """The newest version of the table `name` at that moment; None if it did not exist."""
         if name in self.numbers:
-            return At(self.line, self.numbers[name])
-        if self.line is not None:
-            if self.line not in await refs.lines(handle, name):
-                return None
-            handle = await refs.opened(handle, name, self.line)
-        past = [v.number for v in await _versions(handle, name) if v.created_at <= self.moment]
-        return At(self.line, max(past)) if past else None
+            return await _rooted(handle, name, At(self.line, self.numbers[name]))
+        if self.line is not None and self.line not in await refs.lines(handle, name):
+            return None
+        known = await _versions(handle, name, self.line)
+        past = [version.number for version in known if version.created_at <= self.moment]
+        return await _rooted(handle, name, At(self.line, max(past))) if past else None
 
 
 async def pin(records: Table, ref: Ref) -> Pin:
@@ -78,7 +89,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
     handle = await records.reader()
     if isinstance(ref, str):
         return await _named(records.name, handle, ref)
-    known = [] if handle is None else await _versions(handle, records.name)
+    known = [] if handle is None else await _versions(handle, records.name, records.line)
     if isinstance(ref, datetime):
         if ref.utcoffset() is None:
             raise InvalidRequestError(f"{ref!r} has no time zone: pass an aware datetime")
@@ -112,7 +123,7 @@ async def versions(table: Table) -> list[Version]:
             created_at=version.created_at,
             tags=tuple(sorted(names.get(version.number, ()))),
         )
-        for version in await _versions(handle, table.name)
+        for version in await _versions(handle, table.name, table.line)
     ]
 
 
@@ -129,8 +140,8 @@ async def move_tag(table: Table, tag: str, at: At) -> None:
     if named == at:
         return
     if named is not None:
-        await refs.drop(handle, table.name, line)
-    await refs.fork(handle, table.name, line, at)
+        await table.drop(line)
+    await table.fork(line, at)
 
 
 async def delete_tag(table: Table, tag: str) -> bool:
@@ -138,7 +149,7 @@ async def delete_tag(table: Table, tag: str) -> bool:
     handle = await table.reader()
     if handle is None or tag not in await _tags(handle, table.name):
         return False
-    await refs.drop(await table.writer(), table.name, refs.tagged(tag))
+    await table.drop(refs.tagged(tag))
     return True
 
 
@@ -152,11 +163,56 @@ async def restore(table: Table, moment: Pin) -> None:
     with translated(f"restore {table.label}"):
         if at is None:
             await handle.delete("true")
-        elif at.line != table.line:
-            raise InvalidRequestError("cannot restore what is on another branch: merge it")
-        elif at.version != await handle.version():
+        elif at.line == table.line and at.version != await handle.version():
             await handle.restore(at.version)
+    if at is not None and at.line != table.line:
+        await _imitate(table, handle, at)
     await table.complete(handle)
+    await table.sync(handle)
+
+
+async def _imitate(table: Table, handle: Any, at: At) -> None:
+    """Make the table equal to what another line has, in content and in order, in one commit."""
+    source = await refs.opened(handle, table.name, at.line, at.version)
+    schema = await source.schema()
+    if VECTOR in schema.names:
+        field = schema.field(VECTOR)
+        await table.ensure_vectors(vector_length(field), vector_model(field))
+    for _ in range(_MAX_ATTEMPTS):
+        with translated(f"restore {table.label}"):
+            changes = await _changes(handle, source)
+        if not changes or await table.apply(changes) == changes.expected:
+            return
+        with translated(f"restore {table.label}"):
+            await handle.checkout_latest()
+    raise ConflictError(f"{table.label} kept being changed by others: try again")
+
+
+async def _changes(handle: Any, source: Any) -> Changes:
+    """What makes the one the other.
+
+    The longest beginning of the source that stands here in the same order stays; what comes after
+    is added anew, since the order of rows is that of their commits.
+    """
+    here = (await reading.scan(handle, None, [KEY, "revision"])).to_pylist()
+    there = await reading.scan(source, None, [KEY, "revision"])
+    places = {(row[KEY], row["revision"]): place for place, row in enumerate(here)}
+    wanted = [(row[KEY], row["revision"]) for row in there.to_pylist()]
+    n_kept, last = 0, -1
+    while n_kept < len(wanted) and places.get(wanted[n_kept], -1) > last:
+        last = places[wanted[n_kept]]
+        n_kept += 1
+    kept = set(wanted[:n_kept])
+    row_ids = there["_rowid"].to_pylist()[n_kept:]
+    names = (await source.schema()).names
+    rows = await reading.take(source, row_ids, names) if row_ids else there.slice(0, 0)
+    if row_ids:
+        # A row that goes and comes back at once must not be taken for the one that stays.
+        revisions = [new_revision() if one in places else one[1] for one in wanted[n_kept:]]
+        index = rows.column_names.index("revision")
+        rows = rows.set_column(index, rows.schema.field(index), [revisions])
+    removed = [one for one in places if one not in kept]
+    return Changes(rows=rows, removed=removed, on=(KEY, "revision"))
 
 
 async def _named(name: str, handle: Any, ref: str) -> Pin:
@@ -180,12 +236,40 @@ async def _tags(handle: Any, name: str) -> dict[str, At]:
     return {tag: at for line, at in lines.items() if (tag := refs.tag_of(line))}
 
 
-async def _versions(handle: Any, name: str) -> list[Version]:
+async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
+    for _ in range(_MAX_ATTEMPTS - 1):
+        # One that others remove while all are listed makes the engine fail.
+        with suppress(StorageError), translated(f"list the versions of {shown_name(name)}"):
+            listed: list[dict[str, Any]] = await handle.list_versions()
+            return listed
     with translated(f"list the versions of {shown_name(name)}"):
-        listed = await handle.list_versions()
+        return list(await handle.list_versions())
+
+
+async def _versions(handle: Any, name: str, line: str | None) -> list[Version]:
+    """All versions of a line, ascending; the first is the one that the line was made from."""
+    at = None if line is None else (await refs.lines(handle, name))[line]
+    opened = await refs.opened(handle, name, line)
+    listed = await _listed(opened, name)
     found = [
         # The engine gives local time without its zone.
         Version(number=about["version"], created_at=about["timestamp"].astimezone(UTC))
         for about in listed
     ]
-    return sorted(found, key=lambda version: version.number)
+    found.sort(key=lambda version: version.number)
+    if at is not None and found[0].number > at.version:
+        # What a line begins with is held on the line that it was made from, and there alone.
+        before = await _versions(handle, name, at.line)
+        found[:0] = [version for version in before if version.number == at.version]
+    return found
+
+
+async def _rooted(handle: Any, name: str, at: At) -> At:
+    """Where to find what `at` names: the first version of a line may only be left on its parent."""
+    if at.line is None or (root := (await refs.lines(handle, name))[at.line]).version < at.version:
+        return at
+    opened = await refs.opened(handle, name, at.line)
+    with translated(f"list the versions of {shown_name(name)}"):
+        if any(about["version"] == at.version for about in await opened.list_versions()):
+            return at
+    return await _rooted(handle, name, root)

@@ -24,9 +24,8 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     for table in await whole.main().tables():
         await _remove(table, name)  # what a crash left behind
     for table, at in places.items():
-        handle = await table.writer()
-        await refs.fork(handle, table.name, refs.base(name, 0), at)
-        await refs.fork(handle, table.name, str(refs.head(name)), at)
+        await table.fork(refs.base(name, 0), at)
+        await table.fork(str(refs.head(name)), at)
 
 
 async def delete(whole: Whole, name: str) -> bool:
@@ -80,15 +79,16 @@ async def _remove(table: Table, name: str) -> None:
     # A base that a merge left was forked from the branch, the branch perhaps from the first base.
     late = [base for base in bases if lines[base].line == head]
     early = [base for base in bases if base not in late]
-    for line in [*late, *([head] if head in lines else []), *early]:
-        await refs.drop(handle, table.name, line)
+    kept = refs.kept_of(name, lines).values()
+    for line in [*kept, *late, *([head] if head in lines else []), *early]:
+        await table.drop(line)
 
 
 async def _require_leaf(table: Table, name: str) -> None:
     lines = await _lines(table)
     own = set(refs.bases_of(name, lines))
     for child, at in lines.items():
-        if at.line == refs.head(name) and child not in own:
+        if at.line == refs.head(name) and child not in own and not refs.is_kept(child):
             await require_childless(table, str(refs.head(name)), f"branch {name!r}")
 
 

@@ -1,7 +1,7 @@
 """Compaction of the records: by hand, and in the background at set times."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
@@ -47,19 +47,11 @@ class CompactionSchedule:
             raise InvalidRequestError(
                 f"compaction_min_fragments={self.min_fragments!r}: one alone cannot be merged"
             )
-        for span in self.quiet_hours:
-            if not _is_span(span):
-                raise InvalidRequestError(
-                    f"quiet_hours has {span!r}: give (start, end), whole hours from 0 to 24"
-                )
+        check_hours(self.quiet_hours)
 
     def is_quiet(self, moment: datetime) -> bool:
         """Whether nothing may be done at that moment."""
-        hour = moment.astimezone().hour
-        return any(
-            start <= hour < end if start <= end else hour >= start or hour < end
-            for start, end in self.quiet_hours
-        )
+        return is_within(self.quiet_hours, moment)
 
 
 class Compactor:
@@ -162,6 +154,24 @@ class Compactor:
 
 async def _on_the_bridge(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(bridge.spawn(work))
+
+
+def check_hours(quiet_hours: Iterable[object]) -> None:
+    """Raise InvalidRequestError unless each is a pair of hours."""
+    for span in quiet_hours:
+        if not _is_span(span):
+            raise InvalidRequestError(
+                f"quiet_hours has {span!r}: give (start, end), whole hours from 0 to 24"
+            )
+
+
+def is_within(quiet_hours: Iterable[tuple[int, int]], moment: datetime) -> bool:
+    """Whether the moment is in one of these spans of hours of the machine's local day."""
+    hour = moment.astimezone().hour
+    return any(
+        start <= hour < end if start <= end else hour >= start or hour < end
+        for start, end in quiet_hours
+    )
 
 
 def _is_span(value: object) -> bool:

@@ -1,7 +1,7 @@
 """The record API: everything that an agent produced or was told, as plain mappings."""
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, Unpack
@@ -34,7 +34,9 @@ from lance_context_core.stores.rows import (
     COLUMNS,
     edge,
 )
+from lance_context_core.stores.scanning import check_batch_size, scan
 from lance_context_core.stores.searching import SearchOptions, settled
+from lance_context_core.stores.upkeep import Maintenance
 from lance_context_core.stores.whole import Whole
 
 
@@ -104,6 +106,7 @@ class AsyncContext:
             storage_options=storage_options,
             clock=clock,
             defer_embedding=defer_embedding,
+            maintenance=Maintenance(quiet_hours=schedule.quiet_hours),
         )
         try:
             shared: AsyncContext = store.context(name)
@@ -339,6 +342,24 @@ class AsyncContext:
             **span,
         )
         return [record_dict(one) for one in (reversed(found) if newest_first else found)]
+
+    def scan(
+        self,
+        *,
+        filters: FilterLike | None = None,
+        batch_size: int = 1_000,
+        include_expired: bool = False,
+        include_retired: bool = False,
+    ) -> AsyncIterator[RecordDict]:
+        """The records that `list` would return, one by one, whatever their number.
+
+        `batch_size` of them are in memory at a time. All are read from the version that is current
+        when the first one is asked for: what is written meanwhile neither shows nor shifts them.
+        """
+        where = self._records.where(
+            filter=filters, include_expired=include_expired, include_retired=include_retired
+        )
+        return scan(self._records, where, batch_size=check_batch_size(batch_size))
 
     async def entries(self) -> int:
         """How many records `list` would return."""

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_context_core.engine import comparing
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.records import ContextRecord, Diff, RecordChange
@@ -15,12 +16,11 @@ _COMPARED = [field.name for field in fields(ContextRecord) if field.name != "upd
 
 
 async def diff(before: Table, after: Table, where: str | None) -> Diff:
-    """What was added, changed and removed on the way from one version of a table to another.
+    """What was added, changed and removed on the way from one place of a table to another.
 
-    Only keys and revisions are read of what is equal.
+    Nothing but their addresses is read of the rows that neither was written to nor moved.
     """
-    old = await before.select(where, columns=[KEY, "revision"])
-    new = await after.select(where, columns=[KEY, "revision"])
+    old, new = await comparing.apart(before, after, where, columns=[KEY, "revision"])
     both = old.join(new, keys=KEY, right_suffix="_new", join_type="full outer")
     is_gone, is_new = pc.is_null(both["_rowid_new"]), pc.is_null(both["_rowid"])
     differs = pc.fill_null(pc.not_equal(both["revision"], both["revision_new"]), fill_value=False)
@@ -30,12 +30,17 @@ async def diff(before: Table, after: Table, where: str | None) -> Diff:
         await _read(after, changed, "_rowid_new"),
         strict=True,
     )
-    changes = [RecordChange(before=a, after=b, fields=_differing(a, b)) for a, b in pairs]
+    changes = [RecordChange(before=a, after=b, fields=differing(a, b)) for a, b in pairs]
     return Diff(
         added=await _read(after, both.filter(is_new), "_rowid_new", in_order=True),
         changed=[change for change in changes if change.fields],
         removed=await _read(before, both.filter(is_gone), "_rowid", in_order=True),
     )
+
+
+def differing(before: ContextRecord, after: ContextRecord) -> tuple[str, ...]:
+    """The names of the fields that differ, except the time of the update, in their order."""
+    return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
 
 
 async def _read(
@@ -45,7 +50,3 @@ async def _read(
     wanted: Any = rows[row_ids].to_pylist()
     found = await table.take(sorted(wanted) if in_order else wanted, columns=[*COLUMNS, VECTOR])
     return [from_row(row) for row in found.to_pylist()]
-
-
-def _differing(before: ContextRecord, after: ContextRecord) -> tuple[str, ...]:
-    return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))

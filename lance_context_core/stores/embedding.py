@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import DimensionMismatchError, InvalidRequestError
 from lance_context_core.stores.resources import Resources
@@ -35,20 +34,22 @@ async def embedded(
         raise DimensionMismatchError(
             f"embeddings of lengths {sorted(lengths)} in one call: one table holds one length"
         )
-    schema = await table.schema()
-    for length in lengths:
-        table.check_vectors(schema, length, None)
     embeddings, model = resources.embeddings, None
+    if resources.defer_embedding and not even_if_deferred:
+        embeddings = None
     missing = {
         index: text
         for index, (vector, text) in enumerate(zip(vectors, texts, strict=True))
         if vector is None and text is not None
     }
-    if missing and embeddings is not None and (even_if_deferred or not resources.defer_embedding):
+    if not lengths and (embeddings is None or not missing):
+        return vectors
+    for length in lengths:
+        await table.require_room(dimension=length)
+    if missing and embeddings is not None:
         model = embeddings.model
-        if VECTOR in schema.names:
-            # Before time is spent on vectors that the table would refuse.
-            table.check_vectors(schema, schema.field(VECTOR).type.list_size, model)
+        # Before time is spent on vectors that the table would refuse.
+        await table.require_room(model=model)
         made = await embeddings.embed_documents(list(missing.values()))
         for index, vector in zip(missing, made, strict=True):
             # Zeros say that the model found no direction in the text: cosine is undefined for them.

@@ -5,6 +5,7 @@ from typing import Any
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of
+from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, VECTORS
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import (
@@ -77,7 +78,7 @@ async def _embed(
             even_if_deferred=True,
         )
         ready = [
-            row | {VECTOR: vector, "revision": row["revision"] + 1}
+            row | {VECTOR: vector, "revision": next_revision(row["revision"])}
             for row, vector in zip(rows, vectors, strict=True)
             if vector is not None
         ]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lance_context_core.engine import sql
+from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
@@ -457,7 +458,7 @@ class Records:
 
 def _succession(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the row that replaces `row` takes over."""
-    return {"previous_key": row["previous_key"], "revision": row["revision"] + 1}
+    return {"previous_key": row["previous_key"], "revision": next_revision(row["revision"])}
 
 
 def is_visible(record: ContextRecord, now: datetime) -> bool:

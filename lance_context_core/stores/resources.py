@@ -10,14 +10,17 @@ from lance_context_core.composition import Composer
 from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine.database import (
     RECORDS_TABLE,
+    SESSIONS_TABLE,
     BranchDatabase,
     Database,
     PinnedDatabase,
 )
+from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.schema import RECORDS, SESSIONS
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.protocols import Clock
+from lance_context_core.stores.upkeep import Upkeep
 
 
 class SystemClock:
@@ -62,6 +65,8 @@ class Resources:
     composer: Composer
     embeddings: EmbeddingService | None
     defer_embedding: bool
+    retention: VersionRetention
+    upkeep: Upkeep
     tails: Tails = field(default_factory=Tails)
 
     def writable(self) -> Database | BranchDatabase:
@@ -80,4 +85,4 @@ class Resources:
     @property
     def sessions(self) -> Table:
         """The table that describes sessions."""
-        return self.database.table("sessions", SESSIONS)
+        return self.database.table(SESSIONS_TABLE, SESSIONS)

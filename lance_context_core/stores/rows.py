@@ -1,7 +1,6 @@
 """Records to rows and back, and the checks at the door."""
 
 import hashlib
-import secrets
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -20,6 +19,7 @@ from lance_context_core._json import (
     loads,
     shown,
 )
+from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import parts_from_json, parts_to_json
@@ -59,11 +59,6 @@ def key_of(scope: Scope, *path: str) -> str:
         text = b"" if part is None else part.encode()
         digest.update(b"%d:%b" % (-1 if part is None else len(text), text))
     return digest.hexdigest()
-
-
-def new_revision() -> int:
-    """A number that tells a new row from every other one; each change adds one to it."""
-    return secrets.randbits(62)
 
 
 def checked(record: ContextRecord, where: str) -> ContextRecord:

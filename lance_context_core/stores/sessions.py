@@ -17,12 +17,13 @@ from lance_context_core._json import (
     loads,
 )
 from lance_context_core.engine import sql
+from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.records import Session
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records import Records, check_span
-from lance_context_core.stores.rows import key_of, new_id, new_revision
+from lance_context_core.stores.rows import key_of, new_id
 
 _MAX_ATTEMPTS = 20
 
@@ -104,9 +105,9 @@ class AsyncSessions:
         for _ in range(_MAX_ATTEMPTS):
             row = await self._row(session_id)
             assert row is not None
-            changes = {name: value for name, value in given.items() if value is not None}
+            changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
             changes["updated_at"] = self._records.resources.clock.now()
-            changes["revision"] = row["revision"] + 1
+            changes["revision"] = next_revision(row["revision"])
             if await self._records.resources.sessions.replace([row | changes]) == 1:
                 updated = await self.get(session_id)
                 assert updated is not None

@@ -17,19 +17,21 @@ from lance_context_core._json import (
 from lance_context_core.composition import index_words
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
+from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
-from lance_context_core.records import Document, SearchHit
+from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import searching
+from lance_context_core.stores import erasing, searching
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
-from lance_context_core.stores.rows import key_of, new_id, new_revision, refuse_duplicates
+from lance_context_core.stores.rows import key_of, new_id, refuse_duplicates
 from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.stores.whole import Whole
 
 _COLUMNS = ("id", "text", "metadata")
 
@@ -156,19 +158,34 @@ class AsyncVectors:
         conditions = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
         return await self._table.delete(self._where(*conditions, filter=filter) or "true")
 
+    async def erase(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: FilterLike | None = None,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove documents from every file of the collection. See `AsyncContextStore.erase`.
+
+        With neither `ids` nor `filter`, in a scope, all documents that the scope has in this
+        collection; else InvalidRequestError is raised: see `delete_collection`.
+        """
+        whole = Whole(self._resources, self._scope)
+        target = erasing.documents(whole, table_of(self.collection), ids=ids, filter=filter)
+        return await erasing.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """How many documents match."""
         return await self._table.count(self._where(filter=filter) or None)
 
     async def list_collections(self) -> builtins.list[str]:
-        """The names of all collections of the store, in alphabetical order.
+        """The names of the collections that hold a document, in alphabetical order.
 
-        In a scope: of those that hold a document of the scope.
+        In a scope: a document of the scope.
         """
         names = await self._resources.database.table_names()
         found = sorted(c for name in names if (c := collection_of(name)) is not None)
-        if not self._scope.parts():
-            return found
         return [name for name in found if await replace(self, collection=name).count() > 0]
 
     async def delete_collection(self) -> int:
@@ -263,7 +280,7 @@ class AsyncVectors:
                     "id": id,
                     "created_at": old["created_at"] if old else now,
                     "updated_at": now,
-                    "revision": old["revision"] + 1 if old else new_revision(),
+                    "revision": next_revision(old["revision"]) if old else new_revision(),
                     "text": document.text,
                     "search_text": index_words(document.text or "") or None,
                     "metadata": dumps(document.metadata),

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from lance_context_core._json import check_name
 from lance_context_core.engine import refs, versions
-from lance_context_core.engine.database import RECORDS_TABLE, PinnedDatabase
-from lance_context_core.engine.names import collection_of
+from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, PinnedDatabase
+from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import At
-from lance_context_core.engine.schema import RECORDS, SESSIONS, VECTORS
+from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.versions import Ref
 from lance_context_core.errors import (
@@ -93,23 +93,33 @@ class Whole:
         """Make every table what it was, as a new version; returns its number."""
         self.require("restore")
         pin = await versions.pin(self.resources.records, ref)
-        for table in await self.tables():
-            await versions.restore(table, pin)
+        known = {table.name for table in await self.tables()}
+        for root in await self.main().tables():
+            handle = await root.reader()
+            # A table that was not there then, and is not here now, need not be made for that.
+            if root.name in known or await pin.locate(root.name, handle) is not None:
+                table = self.resources.database.table(root.name, root.spec)
+                await versions.restore(table, pin)
         return await self.resources.records.version()
 
     def main(self) -> "Whole":
         """The store on its main branch."""
-        database = self.resources.writable().on(refs.MAIN)
+        return self.on(refs.MAIN)
+
+    def on(self, branch: str) -> "Whole":
+        """The store on a branch, which should exist."""
+        database = self.resources.writable().on(branch)
         return replace(self, resources=replace(self.resources, database=database))
 
     async def tables(self) -> list[Table]:
         """The tables that exist, of those that are the store's."""
-        specs = {RECORDS_TABLE: RECORDS, "sessions": SESSIONS}
         database = self.resources.database
         return [
-            database.table(name, specs.get(name, VECTORS))
+            database.table(name, spec_of(name))
             for name in await database.table_names()
-            if name in specs or collection_of(name) is not None
+            if name in (RECORDS_TABLE, SESSIONS_TABLE)
+            or collection_of(name) is not None
+            or kv_of(name) is not None
         ]
 
     def require(self, action: str) -> None:
@@ -123,6 +133,13 @@ class Whole:
             raise ReadOnlyError(
                 f"cannot {action} at an earlier version: do it through the store that was opened"
             )
+
+
+def spec_of(table: str) -> TableSpec:
+    """What a table of the store of that name looks like."""
+    if kv_of(table) is not None:
+        return KEY_VALUES
+    return {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS}.get(table, VECTORS)
 
 
 async def require_childless(table: Table, line: str, what: str) -> None:

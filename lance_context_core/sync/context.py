@@ -1,9 +1,9 @@
 """The record API, from synchronous code."""
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from lance_context_core._bridge import bridge
 from lance_context_core.engine.maintenance import CompactionMetrics
@@ -16,6 +16,8 @@ from lance_context_core.stores.compaction import CompactionStats
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
 from lance_context_core.stores.searching import SearchOptions
+
+T = TypeVar("T")
 
 
 class Context:
@@ -228,6 +230,23 @@ class Context:
             )
         )
 
+    def scan(
+        self,
+        *,
+        filters: FilterLike | None = None,
+        batch_size: int = 1_000,
+        include_expired: bool = False,
+        include_retired: bool = False,
+    ) -> Iterator[RecordDict]:
+        """The records that `list` would return, one by one. See `AsyncContext.scan`."""
+        records = self._twin.scan(
+            filters=filters,
+            batch_size=batch_size,
+            include_expired=include_expired,
+            include_retired=include_retired,
+        )
+        return _fetched(records, at_once=batch_size)
+
     def entries(self) -> int:
         """How many records `list` would return. See `AsyncContext.entries`."""
         return bridge.run(self._twin.entries())
@@ -370,3 +389,18 @@ class Context:
     def compaction_stats(self) -> CompactionStats:
         """How fragmented the records are. See `AsyncContext.compaction_stats`."""
         return bridge.run(self._twin.compaction_stats())
+
+
+def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
+    """The items; the way to the bridge's loop is taken once for `at_once` of them."""
+
+    async def some() -> list[T]:
+        found: list[T] = []
+        async for item in items:
+            found.append(item)
+            if len(found) == at_once:
+                break
+        return found
+
+    while found := bridge.run(some()):
+        yield from found

@@ -8,16 +8,35 @@ from typing import Any, Self
 
 from lance_context_core._bridge import bridge
 from lance_context_core.composition import Composer
+from lance_context_core.engine.durability import Durability
 from lance_context_core.engine.indexes import IndexPolicy
+from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
-from lance_context_core.records import Branch, ContextRecord, Diff, SearchHit, Version
-from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore, TableUpkeep
+from lance_context_core.records import (
+    Branch,
+    ContextRecord,
+    Diff,
+    Erasure,
+    MergeReport,
+    SearchHit,
+    Version,
+)
+from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
+from lance_context_core.stores.conflicts import Policy
 from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.stores.thinning import Thinned
+from lance_context_core.stores.upkeep import (
+    DEFAULT_MAINTENANCE,
+    Maintenance,
+    StoreStats,
+    TableUpkeep,
+)
 from lance_context_core.sync.context import Context
 from lance_context_core.sync.history import History
+from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
@@ -46,6 +65,9 @@ class ContextStore:
         text_index: TextIndex | None = None,
         defer_embedding: bool = False,
         read_consistency: timedelta | None = timedelta(0),
+        durability: Durability = "process",
+        retention: VersionRetention | None = None,
+        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
     ) -> Self:
         """Open the store at `uri`, a directory or object store. See `AsyncContextStore.open`."""
         return cls(
@@ -59,6 +81,9 @@ class ContextStore:
                     text_index=text_index,
                     defer_embedding=defer_embedding,
                     read_consistency=read_consistency,
+                    durability=durability,
+                    retention=retention,
+                    maintenance=maintenance,
                 )
             )
         )
@@ -90,9 +115,13 @@ class ContextStore:
         """What is known about conversations, beside their messages."""
         return Sessions(self._twin.sessions)
 
-    def vectors(self, collection: str = "default") -> Vectors:
-        """A collection of documents with vectors; it need not exist yet."""
-        return Vectors(self._twin.vectors(collection))
+    def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
+        """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
+        return Vectors(self._twin.vectors(collection, embedder=embedder))
+
+    def kv(self, name: str = "default") -> KeyValues:
+        """Key-value items in namespaces, kept under `name`; there need not be any yet."""
+        return KeyValues(self._twin.kv(name))
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
@@ -182,15 +211,51 @@ class ContextStore:
         """Remove a branch; returns whether it existed. See `AsyncContextStore.delete_branch`."""
         return bridge.run(self._twin.delete_branch(name))
 
+    def merge(
+        self, source: str, *, policy: Policy = "newest", dry_run: bool = False
+    ) -> MergeReport:
+        """Bring into this branch what another changed. See `AsyncContextStore.merge`."""
+        return bridge.run(self._twin.merge(source, policy=policy, dry_run=dry_run))
+
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
         return bridge.run(self._twin.diff(before, after))
 
+    def erase(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        derived: bool = True,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove records from every file of the store. See `AsyncContextStore.erase`."""
+        return bridge.run(
+            self._twin.erase(
+                ids=ids,
+                filter=filter,
+                derived=derived,
+                sole_writer=sole_writer,
+                dry_run=dry_run,
+            )
+        )
+
     # Upkeep
 
-    def maintain(self, *, policy: IndexPolicy | None = None) -> list[TableUpkeep]:
+    def maintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
         """Merge fragments, and build indexes that pay. See `AsyncContextStore.maintain`."""
-        return bridge.run(self._twin.maintain(policy=policy))
+        return bridge.run(self._twin.maintain(policy=policy, only_due=only_due))
+
+    def stats(self) -> StoreStats:
+        """What the tables consist of, and what is due. See `AsyncContextStore.stats`."""
+        return bridge.run(self._twin.stats())
+
+    def thin(self, *, retention: VersionRetention | None = None, dry_run: bool = False) -> Thinned:
+        """Remove the versions that need not be kept. See `AsyncContextStore.thin`."""
+        return bridge.run(self._twin.thin(retention=retention, dry_run=dry_run))
 
     def close(self) -> None:
         """End background work and let go of the connection. See `AsyncContextStore.close`."""

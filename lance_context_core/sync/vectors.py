@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lance_context_core._bridge import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from lance_context_core.records import Document, SearchHit
+from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.vectors import AsyncVectors
 
@@ -70,6 +70,19 @@ class Vectors:
     def delete(self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete by id, by filter, or by both; returns how many. See `AsyncVectors.delete`."""
         return bridge.run(self._twin.delete(ids, filter=filter))
+
+    def erase(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: FilterLike | None = None,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove documents from every file of the collection. See `AsyncVectors.erase`."""
+        return bridge.run(
+            self._twin.erase(ids, filter=filter, sole_writer=sole_writer, dry_run=dry_run)
+        )
 
     def count(self, *, filter: FilterLike | None = None) -> int:
         """How many documents match. See `AsyncVectors.count`."""

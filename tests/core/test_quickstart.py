@@ -42,7 +42,7 @@ def printed(*arguments, cwd, columns=80):
 
 
 def section(output, number):
-    """What stands below one of the four headings."""
+    """What stands below one of the six headings."""
     headed = re.split(r"^(\d)  .*─$", output, flags=re.MULTILINE)
     return headed[headed.index(str(number)) + 1].strip("\n")
 
@@ -181,6 +181,24 @@ def test_the_memory_as_it_was_lacks_the_last_session(first, sample, last_session
     assert not any(then.is_of(turn) for turn in last_session)
 
 
+def test_a_branch_knows_what_main_does_not_until_it_is_merged(first):
+    part = section(first, 5)
+    before, on_branch, merged = shown(part)
+    assert "Merged: 1 added, 0 changed, 0 removed." in flowed(part)
+    assert before.speaker != "Visitor"
+    assert (on_branch.speaker, merged.speaker) == ("Visitor", "Visitor")
+    assert "555-0199" in merged.text == on_branch.text
+
+
+def test_a_person_who_is_erased_is_in_no_file(first, kept):
+    part = flowed(section(first, 6))
+    assert part.startswith("1 record and ")
+    assert re.search(r"stood in [1-9]\d* files? of the store; now it stands in 0 files\.", part)
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if b"555-0199" in path.read_bytes()] == []
+
+
 def test_no_line_is_longer_than_the_terminal_or_ends_in_spaces(first):
     lines = first.splitlines()
     assert max(map(len, lines)) == 80
@@ -195,6 +213,7 @@ def test_a_second_run_over_the_same_directory_adds_nothing(first, second, kept, 
     with ContextStore.open(kept) as store:
         assert store.context().entries() == len(sample["turns"])
         assert store.tags().keys() == {TAG}
+        assert store.branches() == []
         messages = store.history.get_messages("", session_id="tilda-and-wren/1")
     assert [(one.id, one.role, one.name, one.text) for one in messages] == [
         (

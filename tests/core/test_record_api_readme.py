@@ -151,8 +151,8 @@ def test_a_version_that_was_checked_out_has_what_it_had(seen):
 
 
 def test_compaction_merges_the_fragments_of_many_small_writes(seen):
-    assert seen["stats"]["total_fragments"] >= 100
-    assert seen["removed"] >= 100
+    # The store merges by itself too, once in 64 commits.
+    assert seen["removed"] >= seen["stats"]["total_fragments"] > 20
     assert seen["stats_after"]["total_fragments"] < 10
     assert seen["entries"] == 106
 

@@ -4,7 +4,9 @@ import asyncio
 import inspect
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args, get_origin
 
 import pytest
 
@@ -23,15 +25,25 @@ from lance_context_core.records import Document
 from lance_context_core.store import AsyncContextStore
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.sync import Context, ContextStore, History, Memory, Sessions, Vectors
+from lance_context_core.sync import (
+    Context,
+    ContextStore,
+    History,
+    KeyValues,
+    Memory,
+    Sessions,
+    Vectors,
+)
 
 TWINS = {
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncHistory: History,
+    AsyncKeyValues: KeyValues,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
     AsyncVectors: Vectors,
@@ -39,7 +51,10 @@ TWINS = {
 ONLY_ASYNC = {AsyncContextStore: {"opened"}}
 """The way in for code that cannot await."""
 ONLY_SYNC = {ContextStore: {"aio"}}
-NOT_AWAITED = {AsyncContextStore: {"context", "opened", "scope", "vectors"}, AsyncContext: {"uri"}}  # fmt: skip
+NOT_AWAITED = {
+    AsyncContextStore: {"context", "kv", "opened", "scope", "vectors"},
+    AsyncContext: {"scan", "uri"},
+}
 
 each_pair = pytest.mark.parametrize(
     ("twin", "face"), [pytest.param(*pair, id=pair[1].__name__) for pair in TWINS.items()]
@@ -66,6 +81,8 @@ def shape(function):
     signature = inspect.signature(function, eval_str=True)
     parameters = [(p.name, p.kind, p.default, p.annotation) for p in signature.parameters.values()]
     result = signature.return_annotation
+    if get_origin(result) is AsyncIterator:
+        return parameters, Iterator[get_args(result)]
     return parameters, TWINS.get(result, result)
 
 

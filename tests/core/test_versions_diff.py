@@ -1,5 +1,7 @@
 """A diff says what changed between two versions."""
 
+import json
+from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
 from random import Random
@@ -7,16 +9,17 @@ from random import Random
 import pytest
 from core.versioning import AXES
 
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord
 
 INTERNAL = {"key", "revision", "search_text", "previous_key", "edges", "fields", "updated_at"}
 
 
-async def rows_at(store, version):
+async def rows_at(store, ref):
     """The rows of a version by key, in their order, with the fields that a reader sees."""
-    connection = await store._resources.database.connection()
-    table = await connection.open_table("records", version=version)
+    table = await (await store.checkout(ref))._resources.records.reader()
     rows = sorted(await table.query().with_row_id().to_list(), key=lambda row: row["_rowid"])
     return {
         row["key"]: {
@@ -81,6 +84,158 @@ async def change(store, random, clock):
             await store.memory.add([f"{random.random()}"], user_id=name)
         case 9 if random.random() < 0.5:
             await store.maintain()
+
+
+async def move(store, random):
+    """What compaction does: rows are written again, and nothing in them changes."""
+    handle = await store._resources.records.writer()
+    first = random.randrange(8) << 32
+    where = random.choice(["true", f"_rowaddr >= {first}", f"_rowaddr < {first}"])
+    await handle.update(where=where, updates_sql={"revision": "revision"})
+
+
+async def turn(stores, random, clock):
+    """Something that concerns whole branches, on one of `stores`, which may become one more."""
+    store = random.choice(stores)
+    others = ["main", *(branch.name for branch in await store.branches())]
+    match random.randrange(9):
+        case 0 | 1:
+            await move(store, random)
+        case 2 if len(stores) < 5:
+            stores.append(await store.create_branch(f"b{len(stores)}"))
+        case 3 | 4:
+            versions = [version.number for version in await store.versions()]
+            await store.restore(random.choice(versions))
+        case 5:
+            await store.restore(random.choice([*others, *await store.tags()]))
+        case 6:
+            await store.tag(f"t{clock.advance(seconds=1).timestamp():.0f}")
+        case 7:
+            for source in random.sample(others, len(others)):
+                with suppress(InvalidRequestError):
+                    await store.merge(source, policy=random.choice(["newest", "theirs", "ours"]))
+        case 8:
+            await store.maintain()
+
+
+async def references(stores):
+    """Everything that a diff through the first of `stores` may name."""
+    names = ["main", *(branch.name for branch in await stores[0].branches())]
+    tags = {tag for store in stores for tag in await store.tags()}
+    return [*names, *sorted(tags), *(version.number for version in await stores[0].versions())]
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_diff_of_any_two_places_says_what_a_full_comparison_says(
+    memory_backend, clock, seed
+):
+    random = Random(seed)
+    stores = [memory_backend.open(clock=clock)]
+    await stores[0].context().add("user", "first")
+    for step in range(60):
+        if step % 3 < 2:
+            await change(random.choice(stores), random, clock)
+        else:
+            await turn(stores, random, clock)
+        if step % 4 == 3:
+            asked = random.sample(stores, len(stores))
+            refs = await references(asked)
+            before, after = random.choice(refs), random.choice(refs)
+            expected = await expected_diff(asked[0], before, after)
+            diff = await asked[0].diff(before, after)
+            assert shown(diff) == expected, (before, after)
+            assert list(shown(diff)["changed"]) == list(expected["changed"]), "the order"
+    await stores[0].close()
+
+
+async def test_moved_rows_are_not_even_read(store, monkeypatch):
+    context = store.context()
+    await context.add_many([{"role": "user", "content": f"{n}"} for n in range(50)])
+    before = await store.version()
+    await move(store, Random(0))
+    await store.maintain()
+    await context.add("user", "new", external_id="x")
+    read = []
+    take = Table.take
+
+    async def counting(self, row_ids, **options):
+        read.append(len(row_ids))
+        return await take(self, row_ids, **options)
+
+    monkeypatch.setattr(Table, "take", counting)
+    assert [record.text for record in (await store.diff(before)).added] == ["new"]
+    assert sum(read) == 1
+
+
+async def test_two_changes_of_one_record_are_told_apart_on_whatever_branch(store, clock):
+    context = store.context()
+    await context.add("user", "0", external_id="x")
+    number = await store.version()
+    branch = await store.create_branch("b")
+    await branch.context().update(external_id="x", source="branch")
+    await context.update(external_id="x", source="first")
+    first = await store.version()
+    await store.restore(number)
+    await context.update(external_id="x", source="second")
+    for before, expected in (("b", "branch"), (first, "first"), (number, None)):
+        (change,) = (await store.diff(before)).changed
+        assert (change.before.source, change.after.source) == (expected, "second")
+        assert change.fields == ("source",)
+
+
+# As Arrow
+
+
+async def test_a_diff_is_a_table_for_other_tools(store, clock):
+    context = store.context()
+    values = {
+        "metadata": {"a": [1, {"b": None}]},
+        "relationships": [{"target_id": "t", "relation": "cites", "weight": 0.5}],
+        "tags": ["x", "y"],
+        "embedding": [1.0, 2.0],
+        "expires_at": clock.now() + timedelta(days=1),
+        "state_metadata": {},
+    }
+    await context.add("user", "changed", external_id="c", **values)
+    await context.add("user", "removed", external_id="r")
+    empty = (await store.diff("main", "main")).to_arrow()
+    await store.tag("before")
+    clock.advance(seconds=1)
+    await context.update(external_id="c", source="s", tags=[])
+    await context.delete(external_id="r")
+    await context.add("user", b"\x00", content_type="image/png", external_id="a")
+    await store.history.append("h", Message.user("hi"), session_id="s")
+    table = (await store.diff("before")).to_arrow()
+    assert empty.schema == table.schema
+    assert (empty.num_rows, table.num_rows) == (0, 5)
+    rows = table.to_pylist()
+    assert [(row["change"], row["side"], row["external_id"]) for row in rows] == [
+        ("added", "after", "a"),
+        ("added", "after", None),
+        ("changed", "before", "c"),
+        ("changed", "after", "c"),
+        ("removed", "before", "r"),
+    ]
+    assert [row["changed_fields"] for row in rows] == [
+        [],
+        [],
+        ["source", "tags"],
+        ["source", "tags"],
+        [],
+    ]
+    assert {row["tenant"] for row in rows} == {None}
+    assert rows[0]["blob"] == b"\x00"
+    assert json.loads(rows[1]["parts"])[0]["text"] == "hi"
+    before, after = rows[2], rows[3]
+    assert (before["tags"], after["tags"], after["source"]) == (["x", "y"], [], "s")
+    assert json.loads(after["metadata"]) == values["metadata"]
+    assert json.loads(after["state_metadata"]) == {}
+    assert after["embedding"] == [1.0, 2.0]
+    assert after["relationships"] == values["relationships"]
+    assert after["expires_at"] == values["expires_at"]
+    assert after["updated_at"] - before["updated_at"] == timedelta(seconds=1)
+    names = {field.name for field in fields(ContextRecord)}
+    assert names == set(table.column_names) - {"change", "side", "changed_fields"}
 
 
 @pytest.mark.parametrize("seed", range(4))

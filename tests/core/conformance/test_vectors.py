@@ -63,3 +63,19 @@ async def test_the_vector_is_read_where_it_is_asked_for(store):
     (found,) = await vectors.get(["a"], include_embedding=True)
     (hit,) = await vectors.search("tea", mode="text", include_embedding=True)
     assert list(found.embedding) == list(hit.record.embedding) == [3.0, 4.0]
+
+
+async def test_a_collection_may_have_an_embedder_of_its_own(open_store, embedder):
+    other = WordVectors("other", dimension=8)
+    store = open_store(embedder=embedder)
+    own = store.vectors("own", embedder=other)
+    await own.add([Document(id="a", text="ginger tea"), Document(id="b", text="carrot cake")])
+    await store.vectors("c").add([Document(id="a", text="ginger tea")])
+    assert ids_of(await own.search("carrot", mode="vector")) == ["b", "a"]
+    lengths = {}
+    for vectors in (own, store.vectors("c")):
+        (found,) = await vectors.get(["a"], include_embedding=True)
+        lengths[vectors.collection] = len(found.embedding)
+    assert lengths == {"own": 8, "c": 64}
+    with pytest.raises(InvalidRequestError):
+        await store.vectors("own").add([Document(id="c", text="bread")])

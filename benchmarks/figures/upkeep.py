@@ -1,0 +1,126 @@
+"""Upkeep: reads while maintenance runs, branches, and diffs, in a store that holds much."""
+
+import random
+from statistics import median
+
+from benchmarks.bench import STORE, Bench, ratio
+from benchmarks.processes import Side, SideError
+from benchmarks.registry import Row, Target, figure
+
+_READS = 400
+_ROUNDS = 12
+_FRAGMENTS = 64
+"""How many one-row fragments maintenance finds each time."""
+_BRANCHES = 21
+_DIFFS = 15
+_CHANGED = 100
+_SMALL_ROWS = 10_000
+
+
+@figure("reads-in-maintenance", "Reads while maintenance runs")
+def reads_in_maintenance(bench: Bench) -> list[Row]:
+    """A record by its external id, beside the same store at rest."""
+    side = bench.loaded.sides.get(STORE)
+    draw = random.Random(3)
+    times: dict[str, float] = {}
+    notes: list[str] = [*bench.loaded.notes]
+    n_busy = 0
+    if side is not None:
+        idle: list[float] = []
+        busy: list[float] = []
+        try:
+            for _ in range(_ROUNDS):
+                ids = [f"x{draw.randrange(bench.rows)}" for _ in range(50)]
+                busy += side.ask("reads_in_maintenance", ids=ids, appends=_FRAGMENTS)
+                idle += side.ask("idle_reads", ids=ids)
+                if len(busy) >= _READS:
+                    break
+            times = {"idle": _p99_ms(idle), "busy": _p99_ms(busy)}
+            n_busy = len(busy)
+        except SideError as error:
+            notes.append(bench.failed(STORE, error))
+    return [
+        Row(
+            what=f"p99 while `maintain()` runs, of {n_busy} reads, beside the store at rest",
+            unit="ms",
+            values={STORE: times["busy"]} if times else {},
+            judged=ratio(times, of="busy", to="idle"),
+            target=Target(at_most=3),
+            notes=tuple(notes),
+        ),
+        Row(what="p99 at rest", unit="ms", values={STORE: times["idle"]} if times else {}),
+    ]
+
+
+@figure("branch", "A branch of the whole store")
+def create_branch(bench: Bench) -> list[Row]:
+    """Creating it, beside the append of one row."""
+    side = bench.loaded.sides.get(STORE)
+    times: dict[str, float] = {}
+    notes: list[str] = [*bench.loaded.notes]
+    if side is not None:
+        try:
+            done = [side.ask("branch", name=f"b{number}") for number in range(_BRANCHES)]
+            times = {
+                one: median(each[one] for each in done[1:]) * 1_000 for one in ("branch", "append")
+            }
+        except SideError as error:
+            notes.append(bench.failed(STORE, error))
+    return [
+        Row(
+            what=f"creating a branch of {bench.rows:,} rows, beside a one-row append",
+            unit="ms",
+            values={STORE: times["branch"]} if times else {},
+            judged=ratio(times, of="branch", to="append"),
+            target=Target(at_most=10),
+            notes=tuple(notes),
+        ),
+        Row(what="a one-row append", unit="ms", values={STORE: times["append"]} if times else {}),
+    ]
+
+
+@figure("diff", f"The diff of two versions {_CHANGED} records apart")
+def diff(bench: Bench) -> list[Row]:
+    """In a large store, beside a small one."""
+    seconds: dict[str, list[float]] = {"large": [], "small": []}
+    notes: list[str] = [*bench.loaded.notes]
+    try:
+        sides = {"large": bench.loaded.sides[STORE], "small": _small(bench)}
+        spans = {name: side.ask("change", records=_CHANGED) for name, side in sides.items()}
+        for number in range(_DIFFS + 1):
+            for name in sorted(sides, reverse=bool(number % 2)):
+                before, after = spans[name]
+                found = sides[name].ask("diff", before=before, after=after)
+                seconds[name].append(found["seconds"])
+                if found["records"] != _CHANGED:
+                    notes.append(f"{name}: {found['records']} records differ")
+    except (KeyError, SideError) as error:
+        notes.append(bench.failed(STORE, error))
+    times = {name: median(each[1:]) * 1_000 for name, each in seconds.items() if each[1:]}
+    return [
+        Row(
+            what=f"at {bench.rows:,} rows, beside {_SMALL_ROWS:,}",
+            unit="ms",
+            values={STORE: times["large"]} if "large" in times else {},
+            judged=ratio(times, of="large", to="small"),
+            target=Target(at_most=3),
+            notes=tuple(notes),
+        ),
+        Row(
+            what=f"at {_SMALL_ROWS:,} rows",
+            unit="ms",
+            values={STORE: times["small"]} if "small" in times else {},
+        ),
+    ]
+
+
+def _small(bench: Bench) -> Side:
+    side = bench.start(STORE)
+    rows = min(bench.rows, _SMALL_ROWS)
+    uri, corpus = str(bench.folder / "small"), str(bench.corpus.path)
+    side.ask("load", uri=uri, corpus=corpus, rows=rows)
+    return side
+
+
+def _p99_ms(seconds: list[float]) -> float:
+    return sorted(seconds)[int(len(seconds) * 0.99)] * 1_000

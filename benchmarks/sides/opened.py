@@ -1,0 +1,48 @@
+"""What the operations of the store's side share: its loop, and the stores that are open."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyarrow import feather
+
+from lance_context_core import AsyncContextStore
+
+RUNNER = asyncio.Runner()
+STORES: dict[str, AsyncContextStore] = {}
+"""By the name that the harness gave them."""
+
+
+class LaterClock:
+    """The machine's clock, put on by some days."""
+
+    def __init__(self, days: float) -> None:
+        """Be `days` ahead."""
+        self._ahead = timedelta(days=days)
+
+    def now(self) -> datetime:
+        """The moment that it pretends to be."""
+        return datetime.now(UTC) + self._ahead
+
+
+async def opened(name: str, uri: str, **options: Any) -> AsyncContextStore:
+    """The store called `name`, opened at `uri` if it is not open."""
+    if name not in STORES:
+        STORES[name] = await AsyncContextStore.open(uri, **options)
+    return STORES[name]
+
+
+def turns(corpus: str, start: int, count: int) -> list[dict[str, Any]]:
+    """`count` rows of a corpus as turns, from number `start`; it begins anew at its end."""
+    table = feather.read_table(corpus, columns=["session_id", "text", "vector"])
+    numbers = [number % table.num_rows for number in range(start, start + count)]
+    return [
+        {
+            "role": "user",
+            "content": row["text"],
+            "embedding": row["vector"],
+            "session_id": row["session_id"],
+            "agent_id": "bench",
+        }
+        for row in table.take(numbers).to_pylist()
+    ]

@@ -1,0 +1,93 @@
+"""Many changes of one table in one commit: rows added, replaced and removed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lance_context_core.engine.arrow import writable
+from lance_context_core.engine.clauses import all_of, in_list
+from lance_context_core.engine.schema import KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is to become of a table; each key stands in it once."""
+
+    rows: pa.Table
+    """The new rows and those that replace others, in the order in which the new ones are added."""
+    replaced: Sequence[int] = ()
+    """The revisions of the rows that are replaced: one that has another by now stays."""
+    removed: Sequence[tuple[str, int]] = ()
+    """The keys and revisions of the rows that are removed, likewise."""
+    on: tuple[str, ...] = (KEY,)
+    """What tells a new row from one that is there. With the revision too, a row may be removed and
+    added anew, behind all others."""
+
+    @property
+    def expected(self) -> "Applied":
+        """What is done if nobody has changed any of the rows meanwhile."""
+        n_replaced = len(self.replaced)
+        return Applied(
+            added=self.rows.num_rows - n_replaced, replaced=n_replaced, removed=len(self.removed)
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.rows.num_rows or self.removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """How many rows a commit added, replaced and removed."""
+
+    added: int = 0
+    replaced: int = 0
+    removed: int = 0
+
+
+async def apply(handle: Any, changes: Changes) -> Applied:
+    """Make the changes in one commit; it does less where a row has changed since it was read."""
+    gone = all_of(
+        [
+            in_list(KEY, [key for key, _ in changes.removed]),
+            f"revision IN ({_listed([revision for _, revision in changes.removed])})",
+        ]
+    )
+    if not changes.rows.num_rows:
+        return Applied(removed=int((await handle.delete(gone)).num_deleted_rows))
+    merge = handle.merge_insert(list(changes.on)).when_not_matched_insert_all()
+    if changes.replaced:
+        guard = f"target.revision IN ({_listed(changes.replaced)})"
+        merge = merge.when_matched_update_all(where=guard)
+    if changes.removed:
+        merge = merge.when_not_matched_by_source_delete(gone)
+    # See `_updating` in table.py for why without an index.
+    merge = merge.use_index(False)
+    rows = conformed(changes.rows, await handle.schema())
+    result = await merge.execute(rows, on_bad_vectors="null")
+    return Applied(
+        added=int(result.num_inserted_rows),
+        replaced=int(result.num_updated_rows),
+        removed=int(result.num_deleted_rows),
+    )
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`rows` of another line, or an earlier version, with the columns of `schema`, to be written."""
+    columns = []
+    fields = []
+    for field in map(writable, schema):
+        column = rows[field.name] if field.name in rows.column_names else None
+        if column is None or column.null_count == len(column):
+            column = pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        elif isinstance(column.type, pa.JsonType):
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], pa.string())
+        columns.append(column if column.type == field.type else column.cast(field.type))
+        fields.append(field)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _listed(revisions: Sequence[int]) -> str:
+    return ", ".join(map(str, revisions))

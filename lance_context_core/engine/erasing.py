@@ -1,0 +1,348 @@
+"""Erasing inside a table: which rows its versions hold, and how deleted rows leave its files.
+
+A deleted row stays in the data file of its fragment, in the indexes, and in every older version, on
+each line of versions. So the live rows are written anew, the indexes built anew, and the older
+versions removed, line by line: those that were forked from others before these.
+
+No text of a caller may get into a condition by which rows are deleted or updated: the engine keeps
+these conditions in its files. They are named by number here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat
+
+from lance_context_core.engine import reading, refs
+from lance_context_core.engine.database import Database
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.refs import At
+from lance_context_core.engine.schema import VECTOR, TableSpec
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import ConflictError, NotFoundError, StorageError
+
+_MAX_ATTEMPTS = 10
+"""How often the work on a line is tried anew when others write to it."""
+
+_ROWS_AT_ONCE = 262_144
+"""What one commit writes anew: of other writers' changes to these rows one has to give way."""
+
+_AGE = timedelta(milliseconds=1)
+"""From which age on a version is old."""
+
+_OFFSETS = 32
+"""The upper bits of an address are the number of the fragment."""
+
+_UNCHANGED = {"revision": "revision"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a table's versions."""
+
+    table: Table
+    """The table on that line."""
+    fork: At | None
+    """Where it was forked; None for the main line."""
+    versions: tuple[int, ...]
+    """Those that are there, ascending."""
+    telling: tuple[int, ...]
+    """Of these, those that between them show every row that any of them shows."""
+    plain_until: int
+    """Up to this version nothing was ever updated or deleted on the way: the files hold what the
+    versions show. 0 if that cannot be told."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the line holds no more than its newest version shows."""
+        return self.plain_until == self.versions[-1]
+
+    @property
+    def name(self) -> str | None:
+        """What the engine calls it; None for the main line."""
+        return self.table.line
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What went with the older versions of a line."""
+
+    n_bytes: int
+    is_all: bool
+    """Whether no older version is left."""
+
+
+async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
+    """The lines of a table that exists; what was forked comes before what it was forked from."""
+    main = database.table(name, spec)
+    async with main.separately() as root:
+        forks: dict[str | None, At | None] = {None: None}
+        forks.update(await refs.lines(root, name))
+        found: dict[str | None, Line] = {}
+        for line in sorted(forks, key=lambda line: _depth(line, forks)):
+            at = forks[line]
+            table = main if line is None else Table(database, name, spec, line=line)
+            try:
+                history = await _history(root, table)
+            except (NotFoundError, StorageError):
+                if line is None or line in await refs.lines(root, name):
+                    raise
+                continue  # somebody has just deleted it
+            first = 1 if at is None else at.version
+            is_plain = history.versions[0] == first and (
+                at is None or (at.line in found and found[at.line].plain_until >= first)
+            )
+            until = history.plain_until if is_plain else 0
+            found[line] = Line(table, at, history.versions, history.telling, until)
+    return list(reversed(found.values()))
+
+
+async def past(
+    line: Line, where: str, columns: Sequence[str]
+) -> AsyncIterator[tuple[bool, pa.Table]]:
+    """The matching rows of each telling version, with whether it is the newest of the line.
+
+    Versions that somebody else removes meanwhile are passed by. Columns that a version lacks are
+    missing in its rows; it has no row that matches if `where` names one of them.
+    """
+    table = line.table
+    async with table.separately() as root:
+        for version in reversed(line.telling):
+            try:
+                handle = await refs.opened(root, table.name, table.line, version)
+                with translated(f"read {table.label}"):
+                    if not _has_columns(await handle.schema(), where, table.spec):
+                        continue
+                    rows = await reading.scan(handle, where, columns)
+            except (NotFoundError, StorageError):
+                if version in await _numbers(root):
+                    raise
+                continue
+            yield version == line.versions[-1], rows
+
+
+async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
+    """The matching rows of the newest version of a line, whatever its readers still look at."""
+    async with table.separately() as handle:
+        with translated(f"read {table.label}"):
+            return await reading.scan(handle, where, columns)
+
+
+async def delete(table: Table, row_ids: Collection[int]) -> None:
+    """Delete the rows with these ids from one line, in one commit."""
+    if not row_ids:
+        return
+    async with table.separately() as handle:
+        for _ in range(_MAX_ATTEMPTS - 1):
+            with suppress(ConflictError), translated(f"delete from {table.label}"):
+                await handle.delete(_among("_rowid", row_ids))
+                return
+            await handle.checkout_latest()
+        with translated(f"delete from {table.label}"):
+            await handle.delete(_among("_rowid", row_ids))
+
+
+async def scour(table: Table, *, sole_writer: bool) -> Removed:
+    """Remove from the files of one line whatever the line does not show.
+
+    Every row is written anew, and every index built anew, beside what others write meanwhile. May
+    be repeated after a crash. A `sole_writer` also removes files of commits that never came to
+    pass: where somebody else is writing, these may be files that are about to be needed. Raises
+    ConflictError where others keep changing the same rows.
+    """
+    for _ in range(_MAX_ATTEMPTS - 1):
+        try:
+            return await _scour(table, sole_writer=sole_writer)
+        except ConflictError:
+            continue
+    return await _scour(table, sole_writer=sole_writer)
+
+
+async def _scour(table: Table, *, sole_writer: bool) -> Removed:
+    async with table.separately() as handle:
+        with translated(f"erase from {table.label}"):
+            await _write_anew(handle, is_fork=table.line is not None)
+            await _index_anew(handle)
+            clean = int(await handle.version())
+        # What replaces the older versions must be there before they go.
+        await table.sync(handle)
+        with translated(f"remove old versions of {table.label}"):
+            # Of an age of zero the engine warns.
+            await asyncio.sleep(2 * _AGE.total_seconds())
+            done = await handle.optimize(cleanup_older_than=_AGE, delete_unverified=sole_writer)
+            # One that a machine with a clock ahead of this one's wrote may be left.
+            is_all = min(await _numbers(handle)) >= clean
+    await table.sync_removals()
+    return Removed(int(done.prune.bytes_removed), is_all)
+
+
+async def _write_anew(handle: Any, *, is_fork: bool) -> None:
+    """Move every row out of the fragments that hold deleted ones beside it.
+
+    Where they lie is not told: if there are any, all rows are moved. On a line that was forked they
+    are moved always: while it refers to files of the line that it was forked from, the engine keeps
+    that version there, and with it the condition of whatever deletion made it.
+    """
+    newest = max(await handle.list_versions(), key=lambda about: about["version"])
+    if not is_fork and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
+        return
+    end: int | None = None
+    for _ in range(_MAX_ATTEMPTS):
+        fragments = await _fragments(handle)
+        end = max(fragments, default=0) + 1 if end is None else end
+        old = {number: n_rows for number, n_rows in fragments.items() if number < end}
+        if not old:
+            return
+        for first, last in _spans(old):
+            where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
+            await handle.update(where=where, updates_sql=_UNCHANGED)
+    raise ConflictError("the same rows kept being changed by others: try again")
+
+
+async def _fragments(handle: Any) -> dict[int, int]:
+    """How many rows each fragment shows, by its number."""
+    await handle.checkout_latest()
+    rows = await handle.query().select(["_rowaddr"]).to_arrow()
+    addresses = rows["_rowaddr"].to_numpy().astype(np.uint64) >> np.uint64(_OFFSETS)
+    numbers, counts = np.unique(addresses, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
+def _spans(fragments: Mapping[int, int]) -> Iterable[tuple[int, int]]:
+    """The first and the last of neighbouring fragments, which have few enough rows together."""
+    first, last, n_rows = -1, -1, 0
+    for number in sorted(fragments):
+        if first >= 0 and n_rows + fragments[number] > _ROWS_AT_ONCE:
+            yield first, last
+            first, n_rows = -1, 0
+        first, last = (number if first < 0 else first), number
+        n_rows += fragments[number]
+    if first >= 0:
+        yield first, last
+
+
+async def _index_anew(handle: Any) -> None:
+    """Build every index anew, as it was set; drop those that nothing is left for."""
+    await handle.checkout_latest()
+    names = (await handle.schema()).names
+    has_vectors = VECTOR in names and await handle.count_rows(f"{VECTOR} IS NOT NULL") > 0
+    for index in await handle.list_indices():
+        config = _config(index) if index.columns != [VECTOR] or has_vectors else None
+        if config is None:
+            # Maintenance builds it again, if it pays.
+            await handle.drop_index(index.name)
+        else:
+            await handle.create_index(
+                index.columns[0], config=config, name=index.name, replace=True
+            )
+
+
+def _config(index: Any) -> Any:
+    """The settings that an index was built with; None for one that is not of ours."""
+    match index.index_type:
+        case "FTS":
+            kept = {
+                name: index.index_details[name]
+                for name in _TEXT_SETTINGS
+                if name in index.index_details
+            }
+            return FTS(**kept)
+        case "BTree":
+            return BTree()
+        case "Bitmap":
+            return Bitmap()
+        case "IvfFlat":
+            return IvfFlat(distance_type="cosine", num_partitions=1)
+    return None
+
+
+_TEXT_SETTINGS = (
+    "base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem",
+    "remove_stop_words", "ascii_folding", "custom_stop_words", "block_size",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    versions: tuple[int, ...]
+    telling: tuple[int, ...]
+    plain_until: int
+
+
+async def _history(root: Any, table: Table) -> _History:
+    handle = await refs.opened(root, table.name, table.line)
+    with translated(f"list the versions of {table.label}"):
+        listed = sorted(await handle.list_versions(), key=lambda about: about["version"])
+    handle.close()
+    steps = list(pairwise(listed))
+    plain_until = listed[0]["version"]
+    for old, new in steps:
+        if new["version"] > plain_until + 1 or not _only_adds(old["metadata"], new["metadata"]):
+            break
+        plain_until = new["version"]
+    telling = [old["version"] for old, new in steps if not _keeps(old["metadata"], new["metadata"])]
+    return _History(
+        versions=tuple(about["version"] for about in listed),
+        telling=(*telling, listed[-1]["version"]),
+        plain_until=plain_until,
+    )
+
+
+def _keeps(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether the later version surely shows what the earlier one does."""
+    return int(old["total_rows"]) == 0 or _only_adds(old, new)
+
+
+def _only_adds(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether all that was done is to add rows: by the summary, one new fragment, full of them.
+
+    An update or a compaction takes fragments away for the one that it adds, or deletes rows in
+    them.
+    """
+    if int(old["total_data_file_rows"]) == int(new["total_data_file_rows"]) == 0:
+        return True
+    grown = {name: int(new[name]) - int(old[name]) for name in _SUMMED}
+    return (
+        grown["total_fragments"] == 1
+        and grown["total_rows"] == grown["total_data_file_rows"] > 0
+        and int(old["total_deletion_file_rows"]) == int(new["total_deletion_file_rows"]) == 0
+    )
+
+
+_SUMMED = ("total_fragments", "total_rows", "total_data_file_rows")
+
+
+def _depth(line: str | None, forks: Mapping[str | None, At | None]) -> int:
+    """How many forks lead to the line."""
+    depth = 0
+    while (at := forks.get(line)) is not None:
+        line, depth = at.line, depth + 1
+    return depth
+
+
+def _has_columns(schema: pa.Schema, where: str, spec: TableSpec) -> bool:
+    lacking = [name for name in spec.schema.names if name not in schema.names]
+    return not any(f"`{name}`" in where for name in lacking)
+
+
+async def _numbers(handle: Any) -> list[int]:
+    return [about["version"] for about in await handle.list_versions()]
+
+
+def _among(name: str, numbers: Collection[int]) -> str:
+    """That a number is one of these, of which there may be very many, often neighbours."""
+    sorted_ = np.unique(np.fromiter(numbers, np.uint64, len(numbers)))
+    breaks = np.flatnonzero(np.diff(sorted_) != 1) + 1
+    runs = [(int(run[0]), int(run[-1])) for run in np.split(sorted_, breaks)]
+    alone = [first for first, last in runs if first == last]
+    clauses = [f"({name} >= {first} AND {name} <= {last})" for first, last in runs if first < last]
+    if alone:
+        clauses.append(f"{name} IN ({', '.join(map(str, alone))})")
+    return " OR ".join(clauses)

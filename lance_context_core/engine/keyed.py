@@ -1,0 +1,103 @@
+"""Rows written by key, on top of whatever is there: put, added where absent, or removed.
+
+What is there is looked up here, in the one place through which all writers of a process go, so that
+they never take each other's revisions for somebody else's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lance_context_core.engine.arrow import Row
+from lance_context_core.engine.clauses import in_list
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import ConflictError, InternalError, InvalidRequestError
+
+if TYPE_CHECKING:
+    from lance_context_core.engine.table import Table
+
+HOW = "how"
+"""What a row of a batch carries beside its columns: how it is to be written."""
+
+PUT, ADD, REMOVE = "put", "add", "remove"
+"""A row that is put keeps the `created_at` of the one that it replaces. One that is added gives way
+to one that is there. Expired rows count as absent. Each row says by `updated_at` what the time is."""
+
+_MAX_ATTEMPTS = 20
+"""How often a write is tried anew when other processes keep changing the rows under it."""
+
+
+async def write_all(
+    table: "Table", batches: Sequence[Sequence[Row]]
+) -> Sequence[list[bool] | Exception]:
+    """Write all batches in one commit; for each row of each, whether there was one of its key.
+
+    No key stands in them twice. A batch that the engine does not take fails for its caller alone.
+    """
+    try:
+        existed = await _write(table, [row for batch in batches for row in batch])
+    except (InternalError, InvalidRequestError) as error:
+        if len(batches) == 1:
+            return [error]
+        return [outcome for one in batches for outcome in await write_all(table, [one])]
+    return [[row[KEY] in existed for row in batch] for batch in batches]
+
+
+async def _write(table: "Table", rows: Sequence[Row]) -> set[str]:
+    """Write rows of different keys; returns those of the keys that were there before."""
+    existed: set[str] = set()
+    pending = {row[KEY]: row for row in rows}
+    # Rows to be added are as good as always new: what is there shows itself by their being lost.
+    is_sure = all(row[HOW] == ADD for row in rows)
+    for _ in range(_MAX_ATTEMPTS):
+        there = {} if is_sure else await _there(table, pending)
+        is_sure = False
+        existed |= {key for key, old in there.items() if _is_alive(old, pending[key])}
+        settled = [
+            _settled(row, there.get(key))
+            for key, row in pending.items()
+            if row[HOW] == PUT or (row[HOW] == ADD and key not in existed)
+        ]
+        removed = [key for key in there if pending[key][HOW] == REMOVE]
+        lost = await _commit(table, settled, removed, is_new=not there)
+        pending = {key: pending[key] for key in lost}
+        if not pending:
+            return existed
+    raise ConflictError(f"the same rows of {table.label} kept being changed by others: try again")
+
+
+async def _commit(
+    table: "Table", rows: Sequence[Row], removed: Sequence[str], *, is_new: bool
+) -> Iterable[str]:
+    """Write the rows in one commit, or none if there is nothing to do; returns the lost keys."""
+    if not rows and not removed:
+        return ()
+    if not is_new:
+        return await table.merge(rows, removed=removed)
+    if (await table.insert_absent(rows))[0] == len(rows):
+        return ()
+    there = await _there(table, [row[KEY] for row in rows])
+    return {row[KEY] for row in rows if _revision(there.get(row[KEY])) != row["revision"]}
+
+
+async def _there(table: "Table", keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    columns = [KEY, "created_at", "expires_at", "revision"]
+    found = await table.select(in_list(KEY, keys), columns=columns)
+    return {row[KEY]: row for row in found.to_pylist()}
+
+
+def _revision(row: Mapping[str, Any] | None) -> int | None:
+    return None if row is None else row["revision"]
+
+
+def _is_alive(old: Mapping[str, Any], new: Row) -> bool:
+    return old["expires_at"] is None or old["expires_at"] > new["updated_at"]
+
+
+def _settled(row: Row, old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The row as it is written: `old` is what it replaces."""
+    settled = {name: value for name, value in row.items() if name != HOW}
+    settled["revision"] = new_revision() if old is None else next_revision(old["revision"])
+    if old is not None and _is_alive(old, row):
+        settled["created_at"] = old["created_at"]
+    return settled

@@ -1,0 +1,296 @@
+"""What two branches changed differently: shown as values, settled by a policy, and written again."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC
+from typing import Any, Literal
+
+from lance_context_core._json import (
+    check_json_object,
+    check_name,
+    check_text,
+    check_time,
+    dumps,
+    loads,
+    shown,
+)
+from lance_context_core.composition import index_words
+from lance_context_core.engine.database import SESSIONS_TABLE
+from lance_context_core.engine.names import collection_of, kv_of
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
+from lance_context_core.stores import itemrows
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import checked, from_row, to_row
+
+Content = ContextRecord | Session | Document | Item
+"""What a row of one of the tables is to a user."""
+
+Policy = (
+    Literal["newest", "ours", "theirs"]
+    | Callable[[Conflict], Content | None]
+    | Callable[[Conflict], Awaitable[Content | None]]
+)
+"""Who wins where both branches changed the same, each in its own way.
+
+`ours` is the branch that is merged into, `theirs` the one that is merged, and `newest` is whichever
+was updated later: at the same time ours, and a change goes before a deletion, which has no time. A
+function is given the `Conflict` and returns what is to be there, or None for nothing; one that
+blocks is called in a thread of its own.
+"""
+
+_POLICIES = ("newest", "ours", "theirs")
+
+_INCIDENTAL = {"revision", "updated_at", "fields", "previous_key", "search_text", "edges", "_rowid"}
+"""Columns that follow from others, or from when and after what a row was written."""
+
+Row = Mapping[str, Any]
+
+
+def check_policy(policy: object) -> None:
+    """Raise InvalidRequestError unless it is one."""
+    if policy not in _POLICIES and not callable(policy):
+        raise InvalidRequestError(
+            f"policy={shown(policy)}: there are 'newest', 'ours' and 'theirs', or pass a function"
+        )
+
+
+def table_shown(table: str) -> str:
+    """What reports call a table."""
+    if (collection := collection_of(table)) is not None:
+        return f"vectors/{collection}"
+    items = kv_of(table)
+    return table if items is None else f"key_values/{items}"
+
+
+def alike(one: Row | None, other: Row | None) -> bool:
+    """Whether two rows hold the same content, or neither is there."""
+    if one is None or other is None:
+        return one is other
+    names = (one.keys() | other.keys()) - _INCIDENTAL
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def conflict_of(table: str, base: Row | None, ours: Row | None, theirs: Row | None) -> Conflict:
+    """The conflict of three rows of one key, one of them at least."""
+    row = ours or theirs or {}
+    return Conflict(
+        table=table_shown(table),
+        id=row["id"],
+        base=_item(table, base),
+        ours=_item(table, ours),
+        theirs=_item(table, theirs),
+        ours_updated_at=None if ours is None else _utc(ours["updated_at"]),
+        theirs_updated_at=None if theirs is None else _utc(theirs["updated_at"]),
+    )
+
+
+async def settled(conflict: Conflict, policy: Policy) -> tuple[Resolution, Content | None]:
+    """How a policy settles a conflict, and what is to be there then.
+
+    Raises InvalidRequestError if a function returns what cannot be.
+    """
+    if callable(policy):
+        return await _asked(conflict, policy)
+    if policy == "newest":
+        outcome, reason = _newest(conflict)
+    else:
+        outcome, reason = policy, f"the policy is {policy!r}"
+    item = conflict.ours if outcome == "ours" else conflict.theirs
+    return Resolution(conflict=conflict, outcome=outcome, reason=reason), item
+
+
+async def rewritten(
+    item: Content,
+    *,
+    conflict: Conflict,
+    ours: Row | None,
+    theirs: Row | None,
+    table: Table,
+    resources: Resources,
+) -> Row:
+    """The row of what a function returned, in place of `ours`; its vector may have to be made.
+
+    Its revision tells that it was made on top of `theirs`, so that the same merge, repeated, takes
+    it for done.
+    """
+    assert not isinstance(item, Item), "an item is chosen, never made"
+    old = ours or theirs or {}
+    last = theirs or ours or {}
+    row = await _row(item, conflict, old[KEY], table, resources)
+    return {
+        **old,
+        **row,
+        "created_at": old["created_at"],
+        "updated_at": resources.clock.now(),
+        "revision": next_revision(last["revision"]) if last else new_revision(),
+    }
+
+
+def _newest(conflict: Conflict) -> tuple[Literal["ours", "theirs"], str]:
+    ours, theirs = conflict.ours_updated_at, conflict.theirs_updated_at
+    if ours is None or theirs is None:
+        return ("theirs" if ours is None else "ours"), "a change goes before a deletion"
+    if theirs > ours:
+        return "theirs", f"updated later: {theirs.isoformat()}, ours {ours.isoformat()}"
+    if ours > theirs:
+        return "ours", f"updated later: {ours.isoformat()}, theirs {theirs.isoformat()}"
+    return "ours", f"both were updated at {ours.isoformat()}"
+
+
+async def _asked(
+    conflict: Conflict, policy: Callable[[Conflict], Any]
+) -> tuple[Resolution, Content | None]:
+    if inspect.iscoroutinefunction(policy):
+        chosen = await policy(conflict)
+    else:
+        chosen = await asyncio.to_thread(policy, conflict)
+        if inspect.isawaitable(chosen):
+            chosen = await chosen
+    _check(chosen, conflict)
+    outcome: Literal["ours", "theirs", "merged", "deleted"] = "merged"
+    if chosen == conflict.ours:
+        outcome = "ours"
+    elif chosen == conflict.theirs:
+        outcome = "theirs"
+    elif chosen is None:
+        outcome = "deleted"
+    return Resolution(
+        conflict=conflict, outcome=outcome, reason="the policy's function chose"
+    ), chosen
+
+
+def _check(chosen: Any, conflict: Conflict) -> None:
+    """Raise InvalidRequestError unless the policy's function may return this."""
+    if chosen is None:
+        return
+    sides: list[Any] = [one for one in (conflict.ours, conflict.theirs) if one is not None]
+    wanted = type(sides[0])
+    where = f"what the policy's function returned for {shown(conflict.id)} of {conflict.table}"
+    if not isinstance(chosen, wanted):
+        raise InvalidRequestError(
+            f"{where} is a {type(chosen).__name__}: return a {wanted.__name__}, or None"
+        )
+    if isinstance(chosen, Item):
+        if chosen not in sides:
+            raise InvalidRequestError(f"{where} is another item: return ours, theirs, or None")
+        return
+    if chosen.id not in {one.id for one in sides}:
+        raise InvalidRequestError(f"{where} has the id {shown(chosen.id)}: ids stay as they are")
+    _plain(chosen, f"{where}: ")
+
+
+def _plain(item: ContextRecord | Session | Document, where: str) -> dict[str, Any]:
+    """The fields of an item that is no record, or the record as `record`, checked like a write."""
+    if isinstance(item, ContextRecord):
+        return {"record": checked(item, where)}
+    metadata = dumps(check_json_object(item.metadata, f"{where}metadata"))
+    if isinstance(item, Document):
+        if item.text is None and item.embedding is None:
+            raise InvalidRequestError(f"{where}it has neither a text nor an embedding")
+        text = None if item.text is None else check_text(item.text, f"{where}text")
+        return {"text": text, "metadata": metadata}
+    ended = item.ended_at
+    return {
+        "title": None if item.title is None else check_text(item.title, f"{where}title"),
+        "status": check_name(item.status, f"{where}status"),
+        "ended_at": None if ended is None else check_time(ended, f"{where}ended_at"),
+        "metadata": metadata,
+    }
+
+
+async def _row(
+    item: ContextRecord | Session | Document,
+    conflict: Conflict,
+    key: str,
+    table: Table,
+    resources: Resources,
+) -> dict[str, Any]:
+    """What the item says of its row."""
+    plain = _plain(item, "")
+    if isinstance(item, Session):
+        return plain
+    composer = resources.composer
+    if isinstance(item, Document):
+        text = item.text if (item.text or "").strip() else None
+        vector = await _vector(item, conflict, text, table, resources)
+        return plain | {"search_text": index_words(item.text or "") or None, VECTOR: vector}
+    side = conflict.ours or conflict.theirs
+    assert isinstance(side, ContextRecord)
+    record = replace(
+        plain["record"],
+        context=side.context,
+        created_at=side.created_at,
+        updated_at=resources.clock.now(),
+    )
+    text = composer.embed_text(record)
+    vector = await _vector(record, conflict, text, table, resources)
+    record = replace(record, embedding=vector)
+    return to_row(record, key=key, search_text=composer.index_text(record))
+
+
+async def _vector(
+    item: ContextRecord | Document,
+    conflict: Conflict,
+    text: str | None,
+    table: Table,
+    resources: Resources,
+) -> Any:
+    """The item's vector: its own, unless it is that of a side whose text was another."""
+    given = item.embedding
+    for side in (conflict.ours, conflict.theirs):
+        if isinstance(side, ContextRecord | Document) and side.embedding == given is not None:
+            before = (
+                resources.composer.embed_text(side)
+                if isinstance(side, ContextRecord)
+                else side.text
+            )
+            given = given if before == text else None
+            break
+    (vector,) = await embedded(table, resources, given=[given], texts=[text])
+    return vector
+
+
+def _item(table: str, row: Row | None) -> Content | None:
+    if row is None:
+        return None
+    if collection_of(table) is not None:
+        vector = row.get(VECTOR)
+        return Document(
+            id=row["id"],
+            text=row["text"],
+            embedding=None if vector is None else tuple(vector),
+            metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+        )
+    if kv_of(table) is not None:
+        return itemrows.from_row(row)
+    if table == SESSIONS_TABLE:
+        return _session(row)
+    return from_row(row)
+
+
+def _session(row: Row) -> Session:
+    ended = row["ended_at"]
+    return Session(
+        id=row["id"],
+        title=row["title"],
+        status=row["status"],
+        created_at=_utc(row["created_at"]),
+        updated_at=_utc(row["updated_at"]),
+        ended_at=None if ended is None else _utc(ended),
+        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+        tenant=row["tenant"],
+        user_id=row["user_id"],
+        agent_id=row["agent_id"],
+    )
+
+
+def _utc(moment: Any) -> Any:
+    # Arrow has a UTC of its own.
+    return moment.replace(tzinfo=UTC)

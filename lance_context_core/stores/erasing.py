@@ -1,0 +1,389 @@
+"""Erasure: what is meant by it, in every version of every line, and what else it concerns.
+
+First everything is deleted wherever it is shown, and only then the files are cleaned, line by line.
+A crash before that leaves the older versions, in which all of it is found again; a crash after it
+leaves lines that have seen a deletion, and these are cleaned whatever is found.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._json import check_names
+from lance_context_core.engine import erasing, refs, sql
+from lance_context_core.engine.clauses import EVERYTHING, NOTHING
+from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
+from lance_context_core.engine.erasing import Line, Removed
+from lance_context_core.engine.names import collection_of, kv_of
+from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
+from lance_context_core.records import Erasure
+from lance_context_core.scope import Scope
+from lance_context_core.stores import traces
+from lance_context_core.stores.traces import Names, State
+from lance_context_core.stores.whole import Whole, spec_of
+
+_MAX_ROUNDS = 10
+"""How often it is looked for lines that others have made meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be erased: of some records, of some documents, or all that a scope has."""
+
+    scope: Scope
+    context: str | None = None
+    records: str | None = None
+    """The condition on records; None if none is meant."""
+    ids: tuple[str, ...] = ()
+    """What the condition asks for by name: leaves traces also where no version shows it."""
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """The conditions on documents, by table."""
+    is_whole_scope: bool = False
+    """Whether the sessions, documents and items of the scope are meant, beside its records."""
+    derived: bool = True
+
+    @property
+    def walls(self) -> str:
+        """The condition of being in the scope."""
+        return _walls(self.scope)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing at all is asked for."""
+        return self.records in {None, NOTHING} and not self.documents
+
+
+def records(
+    whole: Whole,
+    *,
+    ids: Sequence[str] | None,
+    filter: FilterLike | None,
+    derived: bool,
+    context: str | None = None,
+) -> Target:
+    """Some records, of one context or of all; or, if none are named, all that the scope has.
+
+    Raises InvalidRequestError if that were the whole store, or all of a context.
+    """
+    scope = whole.scope
+    if named := _named(ids, filter, RECORD_FIELDS):
+        inside = [_walls(scope), "" if context is None else sql.equals("context", context)]
+        return Target(
+            scope=scope,
+            context=context,
+            records=named if named == NOTHING else sql.all_of([*inside, named]),
+            ids=tuple(ids) if ids is not None and filter is None else (),
+            derived=derived,
+        )
+    if context is not None or not scope.parts():
+        raise InvalidRequestError(
+            "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
+            "somebody has; if nothing shall stay, remove the store's directory"
+        )
+    return Target(scope=scope, records=_walls(scope), is_whole_scope=True, derived=derived)
+
+
+def documents(
+    whole: Whole, table: str, *, ids: Sequence[str] | None, filter: FilterLike | None
+) -> Target:
+    """Some documents of one collection; in a scope, if none are named, all that it has there."""
+    named, walls = _named(ids, filter, DOCUMENT_FIELDS), _walls(whole.scope)
+    if not named and not walls:
+        raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
+    where = named if named == NOTHING else sql.all_of([walls, named])
+    return Target(scope=whole.scope, documents={} if where == NOTHING else {table: where})
+
+
+async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: bool) -> Erasure:
+    """Erase all states of what is meant, in every version, on every branch and under every tag.
+
+    Nobody maintains the tables meanwhile: an index that is being built may still hold it.
+    """
+    whole.resources.writable()
+    if target.is_nothing:
+        return Erasure()
+    database = whole.main().resources.database
+    assert isinstance(database, Database)
+    plans = [plan for plan in await _plans(database, target) if plan.due]
+    report = _report(plans, may_linger=bool(plans) and not sole_writer)
+    if dry_run:
+        return report
+    written = [line.table for plan in plans for line in plan.lines if refs.branch_of(line.name)]
+    async with whole.resources.upkeep.hold(written):
+        for plan in plans:
+            await plan.hide()
+        removed = [one for plan in plans for one in await plan.scour(sole_writer=sole_writer)]
+    return replace(
+        report,
+        bytes_removed=sum(one.n_bytes for one in removed),
+        may_linger=report.may_linger or not all(one.is_all for one in removed),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    """What is to be erased from one table."""
+
+    database: Database
+    name: str
+    spec: TableSpec
+    lines: list[Line]
+    walls: str
+    """What lies outside stays, also of a record that once was inside."""
+    matched: set[str]
+    """The keys of what is meant."""
+    derived: set[str] = field(default_factory=set)
+    states: set[State] = field(default_factory=set)
+    """What the records of both sorts are or were known by."""
+    names: Names = field(default_factory=Names)
+    mentions: set[str] = field(default_factory=set)
+    """The keys of records that stay and name erased ones."""
+    in_sources: bool = False
+    """Whether that may be as their sources."""
+    touched: set[str | None] = field(default_factory=set)
+    """The lines that show what is erased, or name it."""
+    left_alone: frozenset[str | None] = frozenset()
+    """The lines that cannot hold it, once that is settled: later it could not be told any more."""
+
+    @property
+    def due(self) -> list[Line]:
+        """The lines to clean: those that show it, and those whose files may hold what was deleted."""
+        return [
+            line
+            for line in self.lines
+            if line.name not in self.left_alone and (line.name in self.touched or not line.is_plain)
+        ]
+
+    async def look(self) -> None:
+        """See which lines show it."""
+        for line in self.lines:
+            if await self._shown(line.table):
+                self.touched.add(line.name)
+
+    async def hide(self) -> None:
+        """Delete it from all lines, also from those that others make meanwhile."""
+        due = {line.name for line in self.due}
+        self.left_alone = frozenset(line.name for line in self.lines if line.name not in due)
+        done: set[str | None] = set()
+        for _ in range(_MAX_ROUNDS):
+            for line in self.due:
+                if line.name not in done:
+                    if not _is_past(line) and await self._is_there(line):
+                        await self._hide(line.table)
+                    done.add(line.name)
+            await self._look_again()
+            if done >= {line.name for line in self.due}:
+                return
+        raise ConflictError("branches and tags kept being made by others: try again")
+
+    async def scour(self, *, sole_writer: bool) -> list[Removed]:
+        """Clean the files of all lines that may hold it, those that others were made from last."""
+        removed: list[Removed] = []
+        done: set[str | None] = set()
+        for _ in range(_MAX_ROUNDS):
+            for line in self.due:
+                if line.name in done or not await self._is_there(line):
+                    continue
+                if _is_past(line):
+                    await line.table.drop(str(line.name))
+                else:
+                    await self._hide(line.table)
+                    removed.append(await erasing.scour(line.table, sole_writer=sole_writer))
+                done.add(line.name)
+            await self._look_again()
+            new = [line for line in self.due if line.name not in done]
+            if not new:
+                await self._refresh()
+                return removed
+            # What others have just made of a line may hold what that one held.
+            done -= {line.fork.line for line in new if line.fork is not None}
+        raise ConflictError("branches and tags kept being made by others: try again")
+
+    async def _look_again(self) -> None:
+        self.lines = await erasing.lines(self.database, self.name, self.spec)
+        await self.look()
+
+    async def _is_there(self, line: Line) -> bool:
+        """Whether nobody has deleted the line meanwhile."""
+        try:
+            await line.table.writer()
+        except NotFoundError:
+            return False
+        return True
+
+    async def _shown(self, table: Table) -> list[int]:
+        """The ids of the rows that one line shows."""
+        keys = pa.array(sorted(self.matched | self.derived), pa.string())
+        rows = await erasing.present(table, self.walls, [KEY])
+        row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
+        return row_ids
+
+    async def _hide(self, table: Table) -> None:
+        await erasing.delete(table, await self._shown(table))
+        if self.mentions:
+            await traces.scrub(table, self.names, self.walls, sources=self.in_sources)
+
+    async def _refresh(self) -> None:
+        """Take this process's handles off the versions that are gone."""
+        for line in self.lines:
+            if (branch := refs.branch_of(line.name)) is not None:
+                handle = await self.database.on(branch).table(self.name, self.spec).reader()
+                if handle is not None:
+                    await handle.checkout_latest()
+
+
+async def _plans(database: Database, target: Target) -> list[_Plan]:
+    """What is to be done, the records last: they tell what else there is to do."""
+    names = await database.table_names()
+    wanted = dict(target.documents)
+    if target.is_whole_scope:
+        mine = [name for name in names if _is_collection(name) or _is_items(name)]
+        wanted = dict.fromkeys(mine, target.walls)
+    plans = [
+        await _plan(database, name, spec_of(name), where, target)
+        for name, where in wanted.items()
+        if name in names
+    ]
+    if target.records is None or RECORDS_TABLE not in names:
+        return plans
+    of_records = await _plan_records(database, target)
+    if SESSIONS_TABLE in names:
+        if target.is_whole_scope:
+            plans.append(await _plan(database, SESSIONS_TABLE, SESSIONS, target.walls, target))
+        elif target.derived and (left := await _left_empty(of_records)):
+            where = sql.all_of([target.walls, sql.in_list("id", sorted(left))])
+            plan = await _plan(database, SESSIONS_TABLE, SESSIONS, where, target, of=left)
+            plans.extend([plan] if plan.matched else [])
+    return [*plans, of_records]
+
+
+async def _plan(
+    database: Database,
+    name: str,
+    spec: TableSpec,
+    where: str,
+    target: Target,
+    *,
+    of: Mapping[str, list[State]] | None = None,
+) -> _Plan:
+    """What matches in any version; of sessions only those that belong to erased records."""
+    lines = await erasing.lines(database, name, spec)
+    found = {state for line in lines for state in await traces.states(line, where)}
+    if of is not None:
+        found = {
+            state
+            for state in found
+            if any(traces.compatible(state.walls, one.walls) for one in of[state.id])
+        }
+    plan = _Plan(
+        database=database,
+        name=name,
+        spec=spec,
+        lines=lines,
+        walls=target.walls,
+        matched={state.key for state in found},
+        states=found,
+    )
+    await plan.look()
+    return plan
+
+
+async def _plan_records(database: Database, target: Target) -> _Plan:
+    assert target.records is not None
+    plan = await _plan(database, RECORDS_TABLE, RECORDS, target.records, target)
+    for state in plan.states:
+        plan.names.add(state.id, state.walls)
+    for id in target.ids:
+        scope = target.scope
+        plan.names.add(id, (target.context, scope.tenant, scope.user_id, scope.agent_id))
+    context = "" if target.context is None else sql.equals("context", target.context)
+    inside = sql.all_of([target.walls, context])
+    by_line = {line.name: await traces.links(line, inside) for line in plan.lines}
+    links = {link for found in by_line.values() for link in found}
+    if target.derived:
+        further = traces.derived(links, plan.names, plan.matched)
+        plan.derived = {state.key for state in further}
+        plan.states |= further
+    plan.in_sources = not target.derived
+    for name, found in by_line.items():
+        for link in found:
+            named = link.mentions | link.sources if plan.in_sources else link.mentions
+            if link.state.key in plan.matched | plan.derived or not link.is_present:
+                continue
+            if plan.names.mean(named, link.state.walls):
+                plan.mentions.add(link.state.key)
+                plan.touched.add(name)
+    await plan.look()
+    return plan
+
+
+async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
+    """The sessions that no line has a record of any more, with the erased records that they had."""
+    erased: dict[str, list[State]] = {}
+    for state in plan.states:
+        if state.session_id is not None:
+            erased.setdefault(state.session_id, []).append(state)
+    if not erased:
+        return {}
+    where = sql.all_of([plan.walls, sql.in_list("session_id", sorted(erased))])
+    gone = plan.matched | plan.derived
+    for line in plan.lines:
+        for state in await traces.shown(line, where):
+            if state.key not in gone and state.session_id is not None:
+                erased[state.session_id] = [
+                    one
+                    for one in erased[state.session_id]
+                    if not traces.compatible(one.walls[1:], state.walls[1:])
+                ]
+    return {session: states for session, states in erased.items() if states}
+
+
+def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
+    of = {plan.name: plan for plan in plans}
+    due = {line.name for plan in plans for line in plan.due}
+    of_records, of_sessions = of.get(RECORDS_TABLE), of.get(SESSIONS_TABLE)
+    return Erasure(
+        records=len(of_records.matched) if of_records else 0,
+        derived=len(of_records.derived) if of_records else 0,
+        documents=sum(len(plan.matched) for plan in plans if _is_collection(plan.name)),
+        items=sum(len(plan.matched) for plan in plans if _is_items(plan.name)),
+        sessions=len(of_sessions.matched) if of_sessions else 0,
+        mentions=len(of_records.mentions) if of_records else 0,
+        versions_removed=sum(len(line.versions) for plan in plans for line in plan.due),
+        branches=tuple(sorted(one for line in due if (one := refs.branch_of(line)) is not None)),
+        tags=tuple(sorted(tag for line in due if line and (tag := refs.tag_of(line)) is not None)),
+        may_linger=may_linger,
+    )
+
+
+def _is_past(line: Line) -> bool:
+    """Whether it only keeps an older version, as erasing does not: it would be one more copy."""
+    return line.name is not None and refs.is_kept(line.name)
+
+
+def _is_collection(table: str) -> bool:
+    """Whether the table holds documents."""
+    return collection_of(table) is not None
+
+
+def _is_items(table: str) -> bool:
+    """Whether the table holds key-value items."""
+    return kv_of(table) is not None
+
+
+def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> str:
+    """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
+    named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
+    if (parsed := parse(filter, columns=columns)) is not None:
+        compiled = sql.compile(parsed, columns=columns)
+        named += [] if compiled == EVERYTHING else [compiled]
+    return NOTHING if NOTHING in named else sql.all_of(named)
+
+
+def _walls(scope: Scope) -> str:
+    return sql.all_of([sql.equals(part, value) for part, value in scope.parts().items()])

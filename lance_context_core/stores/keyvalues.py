@@ -1,0 +1,414 @@
+"""Key-value items in namespaces, each set of them a table of its own."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._json import check_time, listed, shown
+from lance_context_core.engine import keyed, sql
+from lance_context_core.engine.names import kv_of, kv_table_of
+from lance_context_core.engine.revisions import new_revision
+from lance_context_core.engine.schema import KEY, KEY_VALUES
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import ItemKey, ItemOrder
+from lance_context_core.records import Item, ItemsWritten, SearchHit
+from lance_context_core.scope import Scope
+from lance_context_core.stores import itemrows, searching
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.itemrows import Within
+from lance_context_core.stores.records import check_span
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import refuse_duplicates
+
+_ORDERS: dict[ItemOrder, tuple[str, ...]] = {
+    "key": ("namespace", "id"),
+    "created": ("created_at", "namespace", "id"),
+    "updated": ("updated_at", "namespace", "id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncKeyValues:
+    """The items of one name; satisfies `KeyValueStore`.
+
+    A key names one item in each scope: what another scope wrote under the same key is another item.
+    As everywhere, a wider handle lists, counts, finds, sweeps and, by prefix, deletes what
+    narrower ones wrote.
+    """
+
+    name: str
+    _resources: Resources
+    _scope: Scope
+
+    # Reading
+
+    async def get(
+        self,
+        keys: Sequence[ItemKey],
+        *,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item | None]:
+        """The items of these namespaces and keys, in their order; None for one that is not there.
+
+        One read, of these rows alone.
+        """
+        wanted = [itemrows.row_key(self._scope, one) for one in _checked_keys(keys, "keys")]
+        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
+        where = self._where(sql.in_list(KEY, wanted))
+        rows = await self._table.select(where, columns=columns)
+        found = {row[KEY]: itemrows.from_row(row) for row in rows.to_pylist()}
+        return [found.get(key) for key in wanted]
+
+    async def list(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: FilterLike | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item]:
+        """The items that meet all conditions, in order.
+
+        - `prefix`, `suffix`: the first and the last segments of the namespace; `namespace`: all of
+          them. None among them is any one segment: `(None, "notes")`.
+        - `key_prefix`: how the key begins; `after`, `before`: bounds of it, themselves excluded.
+        - `filter`: on the value, and on `key`, `data_type`, `created_at`, `updated_at` and
+          `expires_at`; a key of the value with such a name is `value.key`.
+        - `order`: by namespace and key, by code points; or by when the item was created or last
+          written, of equals by namespace and key. `reverse` turns the whole order round.
+
+        Values and data are read of the items of the page alone.
+        """
+        within = Within.of(
+            prefix=prefix,
+            suffix=suffix,
+            namespace=namespace,
+            key_prefix=key_prefix,
+            after=after,
+            before=before,
+            filter=filter,
+        )
+        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
+        if limit is None and offset == 0:
+            # Of many rows, reading them by their ids is the slower way.
+            rows = await self._page(within, order, limit, offset, reverse=reverse, more=columns)
+        else:
+            page = await self._page(within, order, limit, offset, reverse=reverse)
+            rows = await self._table.take(page["_rowid"].to_pylist(), columns=columns)
+        return [itemrows.from_row(row) for row in rows.to_pylist()]
+
+    async def keys(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: FilterLike | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[ItemKey]:
+        """The namespaces and keys of what `list` would return; no value is read for it."""
+        within = Within.of(
+            prefix=prefix,
+            suffix=suffix,
+            namespace=namespace,
+            key_prefix=key_prefix,
+            after=after,
+            before=before,
+            filter=filter,
+        )
+        page = await self._page(within, order, limit, offset, reverse=reverse)
+        pairs = zip(page["namespace"].to_pylist(), page["id"].to_pylist(), strict=True)
+        return [(itemrows.decoded(encoded), key) for encoded, key in pairs]
+
+    async def count(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: FilterLike | None = None,
+    ) -> int:
+        """How many items meet the conditions, which are those of `list`."""
+        within = Within.of(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
+        return await self._table.count(self._where(*within.clauses))
+
+    async def namespaces(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        max_depth: int | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[tuple[str, ...]]:
+        """The namespaces that have items, each once, in order; see `list` for the conditions.
+
+        With `max_depth`, at least 1, longer ones are cut to so many segments.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        if max_depth is not None and (type(max_depth) is not int or max_depth < 1):
+            raise InvalidRequestError(f"max_depth={max_depth!r}: give a whole number, 1 or more")
+        where = self._where(*Within.of(prefix=prefix, suffix=suffix).clauses)
+        rows = await self._table.select(where, columns=["namespace"])
+        names = {
+            itemrows.decoded(one)[:max_depth] for one in pc.unique(rows["namespace"]).to_pylist()
+        }
+        return sorted(names)[offset:][:limit]
+
+    async def search(
+        self,
+        query: str | Sequence[float],
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        include_data: bool = True,
+    ) -> builtins.list[SearchHit[Item]]:
+        """The items nearest to a text or vector, best first; see `list` for the conditions.
+
+        An item is as near as the nearest of its vectors; one without any is not found. There are
+        as many hits as `limit`, if as many items that meet the conditions follow after `offset`.
+        The score is (1 + cosine) / 2; the cosine itself is `channels["vector"].raw`. Equals come
+        in the order of their first writing.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        within = Within.of(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
+        question = await searching.ask(
+            query, vector=None, mode="vector", table=self._table, resources=self._resources
+        )
+        found = await searching.search(
+            self._table,
+            question,
+            where=self._where(*within.clauses),
+            columns=itemrows.columns(include_data=include_data),
+            limit=limit and limit + offset,
+            options=searching.settled(None, neighbours=0.0),
+        )
+        return [
+            SearchHit(record=itemrows.from_row(one.row), score=one.score, channels=one.channels)
+            for one in found[offset:]
+        ]
+
+    # Writing
+
+    async def put(self, items: Sequence[Item]) -> None:
+        """Write items, replacing whatever their keys hold, in one commit.
+
+        An item that replaces another keeps its `created_at` and nothing else: also its vectors,
+        its data and its expiry are those of the new one. Of two with one key the last counts.
+        """
+        await self.write(puts=items)
+
+    async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
+        """Write the items whose keys hold nothing, in one commit; says which were written.
+
+        The first writer wins, also of two with one key in the call, or in two processes.
+        """
+        return (await self.write(adds=items)).added
+
+    async def append(self, items: Sequence[Item]) -> None:
+        """Write items whose keys are known to be new, in one commit, without a look at what is there.
+
+        For keys that nobody can have used before, such as ids made this moment: it costs a third
+        of `add`. A key that is there is there twice then: `get` finds the later one, until it is
+        deleted.
+        """
+        self._resources.writable()
+        given = _checked(items, "items")
+        refuse_duplicates([repr((one.namespace, one.key)) for one in given], "key")
+        if rows := await self._rows(given, self._now()):
+            await self._table.append([row | {"revision": new_revision()} for row in rows])
+
+    async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
+        """Remove items in one commit; says for each key whether there was one."""
+        return (await self.write(deletes=keys)).deleted
+
+    async def write(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+    ) -> ItemsWritten:
+        """`put`, `add` and `delete` in one commit: all of it is seen, or nothing.
+
+        What many callers write at the same time becomes one commit too. Only where another process
+        changes one of the items at the same moment, that item takes a second commit, on top of the
+        other's. Raises InvalidRequestError, before anything is written, for a key that stands in
+        two of the three lists. If the outcome is unknown, it may be repeated.
+        """
+        self._resources.writable()
+        put = {_key(one): one for one in _checked(puts, "puts")}
+        offered = _checked(adds, "adds")
+        add = {_key(one): one for one in reversed(offered)}
+        gone = _checked_keys(deletes, "deletes")
+        if twice := (put.keys() & add.keys()) | ((put.keys() | add.keys()) & set(gone)):
+            raise InvalidRequestError(
+                f"{min(twice)!r} is to be written in two ways by one call: decide on one of them"
+            )
+        existed = await self._write(
+            {keyed.PUT: [*put.values()], keyed.ADD: [*add.values()]}, list(dict.fromkeys(gone))
+        )
+        return ItemsWritten(
+            added=[one is add[_key(one)] and not existed[_key(one)] for one in offered],
+            deleted=[existed[key] for key in gone],
+        )
+
+    async def delete_under(self, prefix: Sequence[str]) -> int:
+        """Remove all items whose namespaces begin with these segments, in one commit.
+
+        The empty prefix is that of all items; here, nothing stands for any segment. Returns how
+        many there were, expired ones among them.
+        """
+        self._resources.writable()
+        clauses = Within.of(prefix=itemrows.checked_namespace(prefix, "prefix")).clauses
+        return await self._table.delete(sql.all_of([*self._walls(), *clauses]) or "true")
+
+    async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
+        """Let items expire at another moment, or never; returns how many of them there were.
+
+        One commit. It is no change: `updated_at` and `revision` stay. What has expired stays so.
+        """
+        self._resources.writable()
+        wanted = [itemrows.row_key(self._scope, one) for one in _checked_keys(keys, "keys")]
+        moment = None if expires_at is None else check_time(expires_at, "expires_at")
+        value = "NULL" if moment is None else sql.timestamp(moment)
+        where = self._where(sql.in_list(KEY, wanted))
+        return await self._table.update(where, {"expires_at": value})
+
+    async def sweep(self) -> int:
+        """Remove what has expired, in one commit; returns how many items that were.
+
+        It only frees the space: they are not seen before either.
+        """
+        self._resources.writable()
+        expired = f"expires_at <= {sql.timestamp(self._now())}"
+        return await self._table.delete(sql.all_of([*self._walls(), expired]))
+
+    async def names(self) -> builtins.list[str]:
+        """The names of all such tables of the store, in alphabetical order.
+
+        In a scope they are named too where the scope has no items in them.
+        """
+        tables = await self._resources.database.table_names()
+        return sorted(name for table in tables if (name := kv_of(table)) is not None)
+
+    # Helpers
+
+    @property
+    def _table(self) -> Table:
+        return self._resources.database.table(kv_table_of(self.name), KEY_VALUES)
+
+    def _now(self) -> datetime:
+        return self._resources.clock.now()
+
+    def _walls(self) -> builtins.list[str]:
+        return [sql.equals(part, value) for part, value in self._scope.parts().items()]
+
+    def _where(self, *clauses: str) -> str:
+        return sql.all_of([*self._walls(), *clauses, itemrows.alive(self._now())])
+
+    async def _write(
+        self, given: Mapping[str, Sequence[Item]], gone: Sequence[ItemKey]
+    ) -> dict[ItemKey, bool]:
+        """Write checked items, by how they are to be written; for each key whether it held one."""
+        now = self._now()
+        hows = [how for how, some in given.items() for _ in some]
+        some = [one for some in given.values() for one in some]
+        if not some and (not gone or await self._table.reader() is None):
+            # There need not be a table for nothing to be in it.
+            return dict.fromkeys(gone, False)
+        rows = await self._rows(some, now)
+        rows = [row | {keyed.HOW: how} for row, how in zip(rows, hows, strict=True)]
+        rows += [
+            {KEY: itemrows.row_key(self._scope, key), "updated_at": now, keyed.HOW: keyed.REMOVE}
+            for key in gone
+        ]
+        existed = await self._table.write_keyed(rows)
+        return dict(zip([*map(_key, some), *gone], existed, strict=True))
+
+    async def _page(
+        self,
+        within: Within,
+        order: ItemOrder,
+        limit: int | None,
+        offset: int,
+        *,
+        reverse: bool,
+        more: Sequence[str] = (),
+    ) -> pa.Table:
+        """The row ids of a part of a list, what it is ordered by, and more columns; in order."""
+        check_span(offset=offset, limit=limit, last=None)
+        if order not in _ORDERS:
+            raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
+        where = self._where(*within.clauses)
+        rows = await self._table.select(where, columns=[*dict.fromkeys([*_ORDERS[order], *more])])
+        keys = [(name, "descending" if reverse else "ascending") for name in _ORDERS[order]]
+        if limit is None or offset + limit >= rows.num_rows:
+            return rows.sort_by(keys).slice(offset, limit)
+        return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)
+
+    async def _rows(self, given: Sequence[Item], now: datetime) -> builtins.list[dict[str, Any]]:
+        """The rows of checked items, with vectors for their texts."""
+        flat = [one for item in given for one in item.vectors]
+        if self._resources.embeddings is None and any(one.text is not None for one in flat):
+            raise InvalidRequestError(
+                "a vector of an item has only a text: open the store with an embedder, or pass vector="
+            )
+        vectors = iter(
+            await embedded(
+                self._table,
+                self._resources,
+                given=[one.vector for one in flat],
+                texts=[one.text if (one.text or "").strip() else None for one in flat],
+                # The texts are not kept: later there would be nothing to make a vector of.
+                even_if_deferred=True,
+            )
+        )
+        return [
+            itemrows.to_row(item, [next(vectors) for _ in item.vectors], scope=self._scope, now=now)
+            for item in given
+        ]
+
+
+def _key(item: Item) -> ItemKey:
+    return item.namespace, item.key
+
+
+def _checked(items: Sequence[Item], where: str) -> builtins.list[Item]:
+    return [
+        itemrows.checked(one, f"{where}[{index}]") for index, one in enumerate(listed(items, where))
+    ]
+
+
+def _checked_keys(keys: Sequence[ItemKey], where: str) -> builtins.list[ItemKey]:
+    return [
+        itemrows.checked_key(one, f"{where}[{index}]")
+        for index, one in enumerate(listed(keys, where))
+    ]

@@ -1,0 +1,181 @@
+"""Who maintains which table: leases that processes take from each other, and what was done last.
+
+They are kept in a small table of the store's own, one row a table, that no version, tag, branch or
+difference shows.
+"""
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lance_context_core.engine import maintenance
+from lance_context_core.engine.clauses import in_list
+from lance_context_core.engine.database import Database
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, KEY, TIMESTAMP, TableSpec
+from lance_context_core.engine.table import Table
+from lance_context_core.protocols import Clock
+
+UPKEEP_TABLE = "upkeep"
+
+LEASE = timedelta(minutes=10)
+"""Longer than any single step takes. Whoever dies on another machine holds up the others so long."""
+
+_PRUNE_EVERY = 256
+"""Versions of the leases' table between two removals of old ones."""
+
+_COLUMNS = {
+    "holder": pa.string(),
+    "until": TIMESTAMP,
+    "last_at": TIMESTAMP,
+    "last_by": pa.string(),
+    "last_did": pa.string(),
+    "last_error": pa.string(),
+    "n_done": pa.int64(),
+    "n_failed": pa.int64(),
+}
+
+UPKEEP = TableSpec(
+    schema=pa.schema(
+        [
+            pa.field(
+                KEY,
+                pa.string(),
+                nullable=False,
+                metadata={b"lance-schema:unenforced-primary-key": b"true"},
+            ),
+            pa.field("revision", pa.int64(), nullable=False),
+            *(pa.field(name, type_) for name, type_ in _COLUMNS.items()),
+        ],
+        metadata={FORMAT_KEY: str(FORMAT_VERSION).encode()},
+    ),
+    indexed={},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What maintenance did to one table, whichever process it was."""
+
+    last_at: datetime | None = None
+    last_by: str | None = None
+    """Machine, process and a random part."""
+    last_did: Mapping[str, Any] | None = None
+    last_error: str | None = None
+    """What the last run failed with; None if it succeeded."""
+    n_done: int = 0
+    n_failed: int = 0
+    held_by: str | None = None
+    """Who is at it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to maintain one table, for a while."""
+
+    row: Mapping[str, Any]
+    """The row of the leases' table, as its holder left it."""
+
+
+class Leases:
+    """The leases of one store, as one holder takes and returns them."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Nothing is read or written before the first lease is asked for."""
+        self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._database = database
+        self._clock = clock
+
+    async def take(self, key: str) -> Lease | None:
+        """The lease of that name, or None while somebody else holds it, or was faster."""
+        table = self._table()
+        handle = await table.writer()
+        await handle.checkout_latest()
+        row = (await self._rows([key])).get(key)
+        if row is not None and self._is_held(row):
+            return None
+        taken = {
+            **(row or {KEY: key, "n_done": 0, "n_failed": 0}),
+            "holder": self.holder,
+            "until": self._clock.now() + LEASE,
+            "revision": new_revision() if row is None else next_revision(row["revision"]),
+        }
+        n_written, _ = await table.upsert([taken])
+        return Lease(taken) if n_written else None
+
+    async def give_back(
+        self, lease: Lease, *, did: Mapping[str, Any] | None = None, error: str | None = None
+    ) -> None:
+        """End the lease, and note what was done under it; with neither, nothing is noted."""
+        row = {**lease.row, "holder": None, "until": None}
+        row["revision"] = next_revision(lease.row["revision"])
+        if did is not None or error is not None:
+            row |= {
+                "last_at": self._clock.now(),
+                "last_by": self.holder,
+                "last_error": error,
+                "n_done": row["n_done"] + (error is None),
+                "n_failed": row["n_failed"] + (error is not None),
+            }
+        if did is not None:
+            row["last_did"] = json.dumps(did)
+        _, version = await self._table().upsert([row])
+        if version % _PRUNE_EVERY < 2:
+            await maintenance.forget_versions(self._table(), older_than=LEASE)
+
+    async def logs(self) -> dict[str, Log]:
+        """What was done to each table, by the name of its lease."""
+        if UPKEEP_TABLE not in await self._database.table_names():
+            return {}
+        return {
+            key: Log(
+                last_at=row["last_at"],
+                last_by=row["last_by"],
+                last_did=None if row["last_did"] is None else json.loads(row["last_did"]),
+                last_error=row["last_error"],
+                n_done=row["n_done"],
+                n_failed=row["n_failed"],
+                held_by=row["holder"] if self._is_held(row) else None,
+            )
+            for key, row in (await self._rows()).items()
+        }
+
+    def _table(self) -> Table:
+        return self._database.table(UPKEEP_TABLE, UPKEEP)
+
+    async def _rows(self, keys: list[str] | None = None) -> dict[str, dict[str, Any]]:
+        where = None if keys is None else in_list(KEY, keys)
+        columns = [KEY, "revision", *_COLUMNS]
+        rows = (await self._table().select(where, columns=columns)).to_pylist()
+        return {row[KEY]: {name: row[name] for name in columns} for row in rows}
+
+    def _is_held(self, row: Mapping[str, Any]) -> bool:
+        holder, until = row["holder"], row["until"]
+        return (
+            holder is not None
+            and until is not None
+            and self._clock.now() < until
+            and not _is_dead(holder)
+        )
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine that runs no more."""
+    host, pid, _ = holder.rsplit(":", 2)
+    if host != socket.gethostname() or os.name != "posix":
+        # Elsewhere nobody can be asked; and on Windows the question would end the process.
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,377 @@
+"""Three-way merge of two branches, by the key of what is stored, from what they last had in common.
+
+What they had in common is a line of each table, the base, which a merge moves on to what it merged:
+so the next one brings only what is new since. A table is changed in one commit, and its base is
+moved right after it. A merge that was cut short between the two finds that what it would do is done.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._json import check_name
+from lance_context_core.engine import comparing, refs
+from lance_context_core.engine.applying import Applied, Changes, conformed
+from lance_context_core.engine.arrow import to_table
+from lance_context_core.engine.clauses import in_list
+from lance_context_core.engine.database import BranchDatabase
+from lance_context_core.engine.refs import At
+from lance_context_core.engine.revisions import succeeds
+from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
+from lance_context_core.stores import branching
+from lance_context_core.stores.conflicts import (
+    Content,
+    Policy,
+    Row,
+    alike,
+    check_policy,
+    conflict_of,
+    rewritten,
+    settled,
+    table_shown,
+)
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.whole import Whole, spec_of
+
+_MAX_ATTEMPTS = 20
+"""How often a table is merged anew when other writers keep changing what is merged."""
+
+_MAX_LISTED = 2_000
+"""Up to so many keys are looked up one by one; for more, all keys are read."""
+
+
+async def merge(whole: Whole, source: str, *, policy: Policy, is_dry_run: bool) -> MergeReport:
+    """Bring what the branch `source` changed into the branch of `whole`."""
+    whole.require("merge")
+    check_policy(policy)
+    other = await _other(whole, source)
+    child = await _child(whole, source)
+    places = await other.places(None)
+    # Whatever is refused, is refused before any table is written to.
+    merges = [
+        await _Merge.planned(whole, table.name, at, child=child, policy=policy)
+        for table, at in places.items()
+    ]
+    if not is_dry_run:
+        for one in merges:
+            await one.carry_out()
+    return MergeReport(
+        source=source,
+        target=_name(whole),
+        tables={table_shown(one.target.name): one.summary() for one in merges if one.changed},
+        conflicts=tuple(each for one in merges for each in one.resolutions.values()),
+        is_dry_run=is_dry_run,
+        version=await whole.resources.records.version(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """A moment of the store, told by the place of each table."""
+
+    at: Mapping[str, At]
+
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """Where the table is."""
+        del handle
+        return self.at.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One row, as far as it must be known to see who changed it."""
+
+    revision: int
+    row_id: int
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to become of one table."""
+
+    taken: list[str] = field(default_factory=list)
+    """The keys of what is added or replaced as the source has it."""
+    written: dict[str, tuple[Content, Conflict, Row | None, Row | None]] = field(
+        default_factory=dict
+    )
+    """What a policy's function made, with the conflict and both rows."""
+    removed: list[str] = field(default_factory=list)
+    kept: int = 0
+
+
+@dataclass(slots=True)
+class _Merge:
+    """The merge of one table."""
+
+    resources: Resources
+    target: Table
+    source: Table
+    at: At
+    """The version of the source that is merged."""
+    base: Table
+    child: str
+    policy: Policy
+    before: dict[str, _Held] = field(default_factory=dict)
+    after: dict[str, _Held] = field(default_factory=dict)
+    """What the source has in place of `before`."""
+    changed: list[str] = field(default_factory=list)
+    """The keys of what the source changed since the base, in its order, deletions last."""
+    ours: dict[str, _Held] = field(default_factory=dict)
+    plan: _Plan = field(default_factory=_Plan)
+    resolutions: dict[str, Resolution] = field(default_factory=dict)
+    done: list[Applied] = field(default_factory=list)
+
+    @classmethod
+    async def planned(
+        cls, whole: Whole, name: str, at: At, *, child: str, policy: Policy
+    ) -> "_Merge":
+        """The merge of the table `name`, of which nothing is written yet."""
+        database = whole.resources.writable()
+        spec = spec_of(name)
+        handle = await database.on(refs.MAIN).table(name, spec).writer()
+        bases = refs.bases_of(child, await refs.lines(handle, name))
+        common = {}
+        if bases:
+            version = await (await refs.opened(handle, name, bases[0])).version()
+            common[name] = At(bases[0], version)
+        merge = cls(
+            resources=whole.resources,
+            target=database.table(name, spec),
+            source=database.at(_Places({name: at})).table(name, spec),
+            at=at,
+            base=database.at(_Places(common)).table(name, spec),
+            child=child,
+            policy=policy,
+        )
+        await merge._compare()
+        await merge._plan()
+        return merge
+
+    async def carry_out(self) -> None:
+        """Change the table, in one commit unless others change the same rows meanwhile."""
+        if not self.changed:
+            return
+        for _ in range(_MAX_ATTEMPTS):
+            changes = await self._changes()
+            if not changes:
+                break
+            self.done.append(await self.target.apply(changes))
+            if self.done[-1] == changes.expected:
+                break
+            await self._plan()
+        else:
+            raise ConflictError(f"{self.target.label} kept being changed by others: try again")
+        await self._move_base()
+
+    def summary(self) -> TableMerge:
+        """What was done; before that, what would be."""
+        new = [key for key in [*self.plan.taken, *self.plan.written] if key not in self.ours]
+        n_rows = len(self.plan.taken) + len(self.plan.written)
+        planned = Applied(
+            added=len(new), replaced=n_rows - len(new), removed=len(self.plan.removed)
+        )
+        done = self.done or [planned]
+        return TableMerge(
+            added=sum(one.added for one in done),
+            updated=sum(one.replaced for one in done),
+            deleted=sum(one.removed for one in done),
+            kept=self.plan.kept,
+        )
+
+    async def _compare(self) -> None:
+        """Find what the source changed since the base."""
+        sides = await comparing.apart(self.base, self.source, None, columns=[KEY, "revision"])
+        self.before, self.after = map(_held, sides)
+        keys = [*self.after, *(key for key in self.before if key not in self.after)]
+        self.changed = [
+            key for key in keys if _revision(self.before.get(key)) != _revision(self.after.get(key))
+        ]
+
+    async def _plan(self) -> None:
+        """Decide what becomes of each row that the source changed."""
+        self.plan = _Plan()
+        self.ours = await self._ours()
+        unclear = []
+        for key in self.changed:
+            base, ours, theirs = (
+                _revision(one.get(key)) for one in (self.before, self.ours, self.after)
+            )
+            if ours == theirs:
+                continue
+            if ours == base or (ours and theirs and succeeds(theirs, ours)):
+                self._take(key)
+            elif ours and theirs and succeeds(ours, theirs):
+                self.plan.kept += 1
+            else:
+                unclear.append(key)
+        await self._decide(unclear)
+        await self._check_vectors()
+
+    def _take(self, key: str) -> None:
+        (self.plan.taken if key in self.after else self.plan.removed).append(key)
+
+    async def _decide(self, keys: Sequence[str]) -> None:
+        """Look at the content of what both sides have written to since the base."""
+        bases = await _rows(self.base, self.before, keys)
+        ours = await _rows(self.target, self.ours, keys)
+        theirs = await _rows(self.source, self.after, keys)
+        for key in keys:
+            rows = bases.get(key), ours.get(key), theirs.get(key)
+            if alike(rows[1], rows[2]):
+                continue
+            if alike(rows[0], rows[1]):
+                self._take(key)
+            elif alike(rows[0], rows[2]):
+                self.plan.kept += 1
+            else:
+                await self._settle(key, *rows)
+
+    async def _settle(
+        self, key: str, base: Row | None, ours: Row | None, theirs: Row | None
+    ) -> None:
+        conflict = conflict_of(self.target.name, base, ours, theirs)
+        resolution, item = await settled(conflict, self.policy)
+        self.resolutions[key] = resolution
+        if resolution.outcome == "ours":
+            self.plan.kept += 1
+        elif resolution.outcome == "theirs":
+            self._take(key)
+        elif item is not None:
+            self.plan.written[key] = (item, conflict, ours, theirs)
+        elif ours is not None:
+            self.plan.removed.append(key)
+
+    async def _ours(self) -> dict[str, _Held]:
+        """What the target has of what the source changed."""
+        few = len(self.changed) <= _MAX_LISTED
+        where = in_list(KEY, self.changed) if few else None
+        rows = await self.target.select(where, columns=[KEY, "revision"])
+        if not few:
+            rows = rows.filter(pc.is_in(rows[KEY], pa.array(self.changed)))
+        return _held(rows)
+
+    async def _check_vectors(self) -> None:
+        """Raise if the source has vectors that the target cannot take."""
+        if (field := await self._vectors()) is not None:
+            schema = await self.target.schema()
+            self.target.check_vectors(schema, vector_length(field), vector_model(field))
+
+    async def _vectors(self) -> pa.Field | None:
+        """The source's vector column, if something is taken from the source."""
+        schema = await self.source.schema()
+        return schema.field(VECTOR) if VECTOR in schema.names and self.plan.taken else None
+
+    async def _changes(self) -> Changes:
+        """The plan, with all that is to be written."""
+        if (field := await self._vectors()) is not None:
+            await self.target.ensure_vectors(vector_length(field), vector_model(field))
+        written = [
+            await rewritten(
+                item,
+                conflict=conflict,
+                ours=ours,
+                theirs=theirs,
+                table=self.target,
+                resources=self.resources,
+            )
+            for item, conflict, ours, theirs in self.plan.written.values()
+        ]
+        schema = await _schema(self.target) if self.plan.taken or written else None
+        if schema is None:
+            rows = pa.table({})
+        else:
+            source = await self.source.schema()
+            row_ids = [self.after[key].row_id for key in self.plan.taken]
+            taken = await self.source.take(row_ids, columns=source.names)
+            vector = schema.field(VECTOR) if VECTOR in schema.names else None
+            made = to_table(written, self.target.spec.schema, vector)
+            rows = pa.concat_tables([conformed(taken, schema), conformed(made, schema)])
+        return Changes(
+            rows=self._ordered(rows),
+            replaced=[
+                self.ours[key].revision
+                for key in [*self.plan.taken, *self.plan.written]
+                if key in self.ours
+            ],
+            removed=[
+                (key, self.ours[key].revision) for key in self.plan.removed if key in self.ours
+            ],
+        )
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        """The rows in the order in which the source has them."""
+        if not self.plan.written:
+            return rows
+        place = {key: index for index, key in enumerate(self.changed)}
+        keys = rows[KEY].to_pylist()
+        return rows.take(sorted(range(len(keys)), key=lambda index: place[keys[index]]))
+
+    async def _move_base(self) -> None:
+        """Let what was merged be what both sides have in common."""
+        handle = await self.target.writer()
+        name = self.target.name
+        lines = await refs.lines(handle, name)
+        await self.target.fork(refs.next_base(self.child, lines), self.at, handle)
+        parents = {at.line for at in lines.values()}
+        for line in refs.bases_of(self.child, lines):
+            # A table that was made on a branch has the branch on top of its first base.
+            if line not in parents:
+                await self.target.drop(line)
+
+
+def _name(whole: Whole) -> str:
+    database = whole.resources.database
+    return database.branch if isinstance(database, BranchDatabase) else refs.MAIN
+
+
+async def _other(whole: Whole, source: str) -> Whole:
+    """The branch `source`, as a whole."""
+    source = check_name(source, "source")
+    await branching.require(whole, source)
+    return whole.on(source)
+
+
+async def _child(whole: Whole, source: str) -> str:
+    """Which of the two branches was made from the other one."""
+    target = _name(whole)
+    parents = {branch.name: branch.parent for branch in await branching.listed(whole)}
+    if parents.get(source) == target:
+        return source
+    if parents.get(target) == source:
+        return target
+    if source == target:
+        raise InvalidRequestError(f"source={source!r} is this branch: name another one")
+    raise InvalidRequestError(
+        f"cannot merge {source!r} into {target!r}: a branch is merged with the one that it was made "
+        f"from. {source!r} was made from {parents.get(source)!r}, {target!r} from "
+        f"{parents.get(target)!r}: merge step by step"
+    )
+
+
+def _held(rows: pa.Table) -> dict[str, _Held]:
+    columns = (rows[name].to_pylist() for name in (KEY, "revision", "_rowid"))
+    return {key: _Held(revision, row_id) for key, revision, row_id in zip(*columns, strict=True)}
+
+
+def _revision(held: _Held | None) -> int | None:
+    return None if held is None else held.revision
+
+
+async def _rows(table: Table, held: Mapping[str, _Held], keys: Sequence[str]) -> dict[str, Row]:
+    """The whole rows of those of the keys that the table holds."""
+    row_ids = [held[key].row_id for key in keys if key in held]
+    names = (await table.schema()).names
+    rows = (await table.take(row_ids, columns=names)).to_pylist()
+    return {row[KEY]: row for row in rows}
+
+
+async def _schema(table: Table) -> pa.Schema:
+    """The columns that are written; the table is made if it is absent."""
+    schema: pa.Schema = await (await table.writer()).schema()
+    return schema

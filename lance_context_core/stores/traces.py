@@ -1,0 +1,186 @@
+"""The traces that erased records leave in others: what was derived from them, and what names them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from lance_context_core._json import dumps, loads
+from lance_context_core.engine import erasing, sql
+from lance_context_core.engine.erasing import Line
+from lance_context_core.engine.revisions import next_revision
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import ConflictError
+from lance_context_core.records import Relationship
+from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.stores.rows import edges_of
+
+Walls = tuple[str | None, ...]
+"""The context, tenant, user and agent of a record; what is absent is open."""
+
+_STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id")
+_POINTERS = ("supersedes_id", "superseded_by_id")
+_LINKS = ("source_ids", "relationships", *_POINTERS)
+_LINKED = (
+    "array_length(`source_ids`) > 0 OR array_length(`relationships`) > 0"
+    " OR `supersedes_id` IS NOT NULL OR `superseded_by_id` IS NOT NULL"
+)
+
+_MAX_ATTEMPTS = 20
+"""How often it is tried to rewrite records that others keep changing."""
+
+
+class State(NamedTuple):
+    """What a record is or was known by."""
+
+    key: str
+    id: str
+    context: str | None
+    tenant: str | None
+    user_id: str | None
+    agent_id: str | None
+    session_id: str | None
+
+    @property
+    def walls(self) -> Walls:
+        """Within what the id counts."""
+        return self.context, self.tenant, self.user_id, self.agent_id
+
+
+class Link(NamedTuple):
+    """That a record names others, or did."""
+
+    state: State
+    sources: frozenset[str]
+    """What it was derived from."""
+    mentions: frozenset[str]
+    is_present: bool
+    """Whether it still does, on some line."""
+
+
+class Names:
+    """Ids, and within which walls they mean an erased record."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._by_id: dict[str, set[Walls]] = defaultdict(set)
+
+    def add(self, id: str, walls: Walls) -> None:
+        """Let `id` mean an erased record within `walls`."""
+        self._by_id[id].add(walls)
+
+    def mean(self, ids: Iterable[str], walls: Walls) -> bool:
+        """Whether one of `ids`, in a record within `walls`, means an erased one."""
+        return any(compatible(walls, one) for id in ids for one in self._by_id.get(id, ()))
+
+
+def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
+    """Whether no wall is between the two: of each part, they name the same, or one names none."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+async def states(line: Line, where: str) -> set[State]:
+    """What matching records are known by in any version of the line."""
+    found: set[State] = set()
+    async for _, rows in erasing.past(line, where, _STATE):
+        found |= set(_states(rows))
+    return found
+
+
+async def shown(line: Line, where: str) -> list[State]:
+    """What matching records are known by in the newest version of the line."""
+    return _states(await erasing.present(line.table, where, _STATE))
+
+
+async def links(line: Line, walls: str) -> set[Link]:
+    """Who, within the walls, names whom in any version of the line."""
+    found: set[Link] = set()
+    where = sql.all_of([walls, _LINKED])
+    async for is_present, rows in erasing.past(line, where, [*_STATE, *_LINKS]):
+        for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
+            sources = frozenset(row.get("source_ids") or ())
+            found.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
+    return found
+
+
+def derived(found: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
+    """What was derived from erased records, and so on; their ids join `names`.
+
+    `erased` are the keys of those that are erased already.
+    """
+    waiting = [link for link in found if link.sources and link.state.key not in erased]
+    further: set[State] = set()
+    while new := [one for one in waiting if names.mean(one.sources, one.state.walls)]:
+        keys = {link.state.key for link in new}
+        for link in waiting:
+            if link.state.key in keys:
+                names.add(link.state.id, link.state.walls)
+                further.add(link.state)
+        waiting = [link for link in waiting if link.state.key not in keys]
+    return further
+
+
+async def scrub(table: Table, names: Names, walls: str, *, sources: bool) -> None:
+    """Take what `names` means out of the records of one line; out of their sources too, if asked."""
+    columns = [*table.spec.schema.names, VECTOR]
+    for _ in range(_MAX_ATTEMPTS):
+        linked = await erasing.present(table, sql.all_of([walls, _LINKED]), columns)
+        rows = linked.to_pylist()
+        changed = [
+            scrubbed
+            for state, row in zip(_states(linked), rows, strict=True)
+            if (scrubbed := _scrubbed(row, state.walls, names, sources=sources)) is not None
+        ]
+        if not changed or await table.replace(changed) == len(changed):
+            return
+    raise ConflictError("the same records kept being changed by others: try again")
+
+
+def _scrubbed(
+    row: Mapping[str, Any], walls: Walls, names: Names, *, sources: bool
+) -> dict[str, Any] | None:
+    """The row without the names; None if it has none of them."""
+
+    def means(id: str | None) -> bool:
+        return id is not None and names.mean([id], walls)
+
+    changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
+    edges = row.get("relationships") or []
+    if any(means(edge["target_id"]) for edge in edges):
+        changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])]
+    if sources and any(means(one) for one in row.get("source_ids") or ()):
+        changes["source_ids"] = [one for one in row["source_ids"] if not means(one)]
+    if not changes:
+        return None
+    packed = loads(row["fields"], "fields") if row.get("fields") else None
+    if packed is not None:
+        packed |= changes
+        packed = {name: value for name, value in packed.items() if value is not None}
+    if "relationships" in changes:
+        kept = [Relationship(**edge) for edge in changes["relationships"]]
+        changes["edges"] = [end for edge in kept for end in edges_of(edge)]
+    return {
+        **row,
+        **changes,
+        "fields": None if packed is None else dumps(packed),
+        "revision": _revision(row["revision"]),
+    }
+
+
+def _revision(revision: int) -> int:
+    """The next revision, and the same on every line: what was equal on two of them stays so."""
+    digest = blake2b(b"%d" % revision, digest_size=4).digest()
+    own = int.from_bytes(digest, "little") >> 1
+    return next_revision(revision) % 2**31 | own << 31
+
+
+def _mentioned(row: Mapping[str, Any]) -> Iterable[str]:
+    yield from (edge["target_id"] for edge in row.get("relationships") or ())
+    yield from (id for name in _POINTERS if (id := row.get(name)) is not None)
+
+
+def _states(rows: pa.Table) -> list[State]:
+    return [State(*(row.get(name) for name in _STATE)) for row in rows.to_pylist()]

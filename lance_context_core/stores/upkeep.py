@@ -1,0 +1,342 @@
+"""Upkeep of the whole store: what is due, done by itself beside the writes, or by hand."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from lance_context_core._bridge import bridge
+from lance_context_core.engine import maintenance
+from lance_context_core.engine.database import Database
+from lance_context_core.engine.indexes import IndexPolicy
+from lance_context_core.engine.maintenance import BUILD, FOLD, MERGE
+from lance_context_core.engine.table import Table
+from lance_context_core.engine.tiers import TierPolicy, Tiers
+from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.protocols import Clock
+from lance_context_core.stores.compaction import check_hours, is_within
+from lance_context_core.stores.leases import UPKEEP_TABLE, Lease, Leases, Log
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.05
+_PATIENCE_SECONDS = 60
+"""How long maintenance by hand waits for whoever is at a table."""
+
+Thin = Callable[[Table], Awaitable[int]]
+"""Drops the versions of a table that need not be kept; returns how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """When a store maintains itself, and from where on it pays."""
+
+    every_n_commits: int = 64
+    """After so many commits of this process to a table it is looked after. A table then has 32
+    more small fragments on average, which cost a read 6 ms and an append half a millisecond;
+    looking takes 20 ms."""
+    quiet_hours: tuple[tuple[int, int], ...] = ()
+    """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
+    thin_interval: timedelta = timedelta(minutes=10)
+    """How long a table's older versions are left alone after they were thinned."""
+    tiers: TierPolicy = field(default_factory=TierPolicy)
+    indexes: IndexPolicy = field(default_factory=IndexPolicy)
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for settings of no sense."""
+        if type(self.every_n_commits) is not int or self.every_n_commits < 1:
+            raise InvalidRequestError(
+                f"every_n_commits={self.every_n_commits!r}: give a whole number, 1 or more"
+            )
+        check_hours(self.quiet_hours)
+
+
+DEFAULT_MAINTENANCE = Maintenance()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpkeep:
+    """What maintenance did to one table."""
+
+    table: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    indexes_built: tuple[str, ...] = ()
+    is_folded: bool = False
+    """Whether new rows were taken into the indexes."""
+    versions_removed: int = 0
+    skipped: str | None = None
+    """Why nothing was done, such as that another process is at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStats:
+    """The state of one table, and what maintenance did to it."""
+
+    table: str
+    rows: int
+    fragments: int
+    deleted_rows: int
+    """Rows that are gone, but still in the table's files."""
+    bytes: int
+    """Of the data of the current version."""
+    versions: int
+    unindexed_rows: int
+    """Rows outside the index that lacks most: a search reads them one by one."""
+    due: tuple[str, ...]
+    """What maintenance would do now, and why."""
+    last_at: datetime | None
+    """When maintenance last did something here; None if it never did."""
+    last_by: str | None
+    """Machine, process and a random part."""
+    last_did: Mapping[str, Any] | None
+    """The values of its TableUpkeep that say anything."""
+    last_error: str | None
+    """What the last run failed with; None if it succeeded."""
+    n_done: int
+    n_failed: int
+    held_by: str | None
+    """Who maintains it at the moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """The state of a store."""
+
+    tables: tuple[TableStats, ...]
+    is_maintaining: bool
+    """Whether this handle's store is at it."""
+    last_error: str | None
+    """What background maintenance of this process last failed with, were it the log itself."""
+
+
+class Upkeep:
+    """Maintains the tables of one store, one at a time, and never under a writer's feet.
+
+    Its work is done on the bridge's loop, whoever asks for it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        settings: Maintenance | None,
+    ) -> None:
+        """With `settings` it works by itself from the first commits on; None: by hand alone."""
+        self.settings = settings
+        self._clock = clock
+        self.thin: Thin | None = None
+        """Thins one table if that pays; without it versions stay."""
+        self._leases = Leases(database, clock)
+        self._commits: dict[str, int] = {}
+        self._tiers: dict[str, Tiers] = {}
+        self._thinned: dict[str, datetime] = {}
+        self._waiting: dict[str, Table] = {}
+        self._lock = threading.Lock()
+        self._worker: Future[None] | None = None
+        self._is_working = False
+        self._is_closed = False
+        self._error: str | None = None
+
+    def committed(self, table: Table) -> None:
+        """Count a commit to the table; every so often, have it looked after. Never blocks."""
+        if self.settings is None or table.name == UPKEEP_TABLE:
+            return
+        key = _key(table)
+        # Two threads may count as one: it is a rhythm, not a sum.
+        self._commits[key] = count = self._commits.get(key, 0) + 1
+        if count < self.settings.every_n_commits:
+            return
+        self._commits[key] = 0
+        with self._lock:
+            if self._is_closed:
+                return
+            self._waiting[key] = table
+            if self._worker is None:
+                self._worker = bridge.spawn(self._work(self.settings))
+
+    async def maintain(
+        self, tables: Sequence[Table], *, policy: IndexPolicy | None, only_due: bool
+    ) -> list[TableUpkeep]:
+        """Maintain these tables now; all that can be done, or only what is due.
+
+        Waits for whoever is at a table, up to a minute, and then passes it by.
+        """
+        settings = self.settings or Maintenance()
+        policy = policy or settings.indexes
+
+        async def work() -> list[TableUpkeep]:
+            return [
+                await self._alone(
+                    table, settings, policy, only_due=only_due, patience=_PATIENCE_SECONDS
+                )
+                for table in tables
+            ]
+
+        return await _on_the_bridge(work())
+
+    async def stats(self, tables: Sequence[Table]) -> StoreStats:
+        """The state of these tables."""
+        settings = self.settings or Maintenance()
+
+        async def look() -> StoreStats:
+            logs = await self._leases.logs()
+            found = [await self._stats(one, settings, logs.get(_key(one), Log())) for one in tables]
+            return StoreStats(
+                tables=tuple(one for one in found if one is not None),
+                is_maintaining=self._is_working,
+                last_error=self._error,
+            )
+
+        return await _on_the_bridge(look())
+
+    @asynccontextmanager
+    async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
+        """Keep everybody from maintaining these tables, as long as a lease lasts.
+
+        Waits for whoever is at one of them, up to a minute.
+        """
+        async with AsyncExitStack() as held:
+            for table in tables:
+                lease = await _on_the_bridge(self._lease(table, patience=_PATIENCE_SECONDS))
+                if lease is not None:
+                    held.push_async_callback(self._leases.give_back, lease)
+            yield
+
+    async def stop(self) -> None:
+        """Begin nothing more; returns when nothing runs any more. Stopping twice is no error."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+            worker = self._worker
+        if worker is not None:
+            await asyncio.wait([asyncio.wrap_future(worker)])
+
+    # On the bridge
+
+    async def _work(self, settings: Maintenance) -> None:
+        while table := self._next():
+            if is_within(settings.quiet_hours, self._clock.now()):
+                continue
+            try:
+                await self._alone(table, settings, settings.indexes, only_due=True, patience=0)
+                self._error = None
+            except Exception as error:  # noqa: BLE001 - told by stats(), and tried again
+                self._error = str(error) or type(error).__name__
+
+    def _next(self) -> Table | None:
+        with self._lock:
+            if not self._waiting:
+                self._worker = None
+                return None
+            return self._waiting.pop(next(iter(self._waiting)))
+
+    async def _alone(
+        self,
+        table: Table,
+        settings: Maintenance,
+        policy: IndexPolicy,
+        *,
+        only_due: bool,
+        patience: float,
+    ) -> TableUpkeep:
+        """Maintain the table while nobody else does."""
+        while self._is_working:  # noqa: ASYNC110 - on one loop, and rare
+            await asyncio.sleep(0.01)
+        self._is_working = True
+        try:
+            if only_due and not await self._due(table, settings, policy):
+                return TableUpkeep(table=table.name, skipped="nothing is due")
+            if (lease := await self._lease(table, patience=patience)) is None:
+                return TableUpkeep(table=table.name, skipped="another process is at it")
+            try:
+                # Somebody else may have done it since.
+                due = await self._due(table, settings, policy)
+                done = await self._do(
+                    table, due if only_due else {FOLD, BUILD, _THIN}, settings, policy
+                )
+            except ConflictError as error:
+                await self._leases.give_back(lease)
+                return TableUpkeep(table=table.name, skipped=str(error))
+            except BaseException as error:
+                await self._leases.give_back(lease, error=str(error) or type(error).__name__)
+                raise
+            await self._leases.give_back(lease, did=_said(done) if due or not only_due else None)
+            return done
+        finally:
+            self._is_working = False
+
+    async def _lease(self, table: Table, *, patience: float) -> Lease | None:
+        """The lease of the table; None if others held it for `patience` seconds."""
+        while (lease := await self._leases.take(_key(table))) is None and patience > 0:
+            patience -= _PAUSE_SECONDS
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return lease
+
+    async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
+        found = await maintenance.due(table, self._tiers_of(table, settings), policy)
+        due = {one.what for one in found}
+        last = self._thinned.get(_key(table))
+        if self.thin and (last is None or self._clock.now() - last >= settings.thin_interval):
+            due.add(_THIN)
+        return due
+
+    async def _do(
+        self, table: Table, due: set[str], settings: Maintenance, policy: IndexPolicy
+    ) -> TableUpkeep:
+        removed = added = n_versions = 0
+        built: list[str] = []
+        if FOLD in due:
+            # It merges all fragments too.
+            metrics = await maintenance.compact(table)
+            removed, added = metrics["fragments_removed"], metrics["fragments_added"]
+        elif MERGE in due:
+            merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
+            removed, added = merged.fragments_removed, merged.fragments_added
+        if BUILD in due:
+            built = await maintenance.build_indexes(table, policy)
+        if _THIN in due and self.thin is not None:
+            n_versions = await self.thin(table)
+            self._thinned[_key(table)] = self._clock.now()
+        return TableUpkeep(
+            table=table.name,
+            fragments_removed=removed,
+            fragments_added=added,
+            indexes_built=tuple(built),
+            is_folded=FOLD in due,
+            versions_removed=n_versions,
+        )
+
+    async def _stats(self, table: Table, settings: Maintenance, log: Log) -> TableStats | None:
+        survey = await maintenance.survey(table)
+        if survey is None:
+            return None
+        due = await maintenance.due(table, self._tiers_of(table, settings), settings.indexes)
+        return TableStats(
+            table=table.name, due=tuple(one.why for one in due), **asdict(survey), **asdict(log)
+        )
+
+    def _tiers_of(self, table: Table, settings: Maintenance) -> Tiers:
+        return self._tiers.setdefault(_key(table), Tiers(settings.tiers))
+
+
+_THIN = "thin"
+
+
+def _key(table: Table) -> str:
+    """What the lease of a table is called; each line of its versions has its own."""
+    return table.name if table.line is None else f"{table.name}@{table.line}"
+
+
+def _said(done: TableUpkeep) -> dict[str, Any]:
+    return {name: value for name, value in asdict(done).items() if value and name != "table"}
+
+
+async def _on_the_bridge(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` on the bridge's loop; cancelling ends the wait alone."""
+    return await asyncio.shield(asyncio.wrap_future(bridge.spawn(work)))

@@ -1,0 +1,197 @@
+"""Key-value items in namespaces, from synchronous code."""
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lance_context_core._bridge import bridge
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import ItemKey, ItemOrder
+from lance_context_core.records import Item, ItemsWritten, SearchHit
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValues:
+    """The items of one name; the twin of `AsyncKeyValues`."""
+
+    _twin: AsyncKeyValues
+
+    @property
+    def name(self) -> str:
+        """The name under which the items are kept."""
+        return self._twin.name
+
+    def get(
+        self, keys: Sequence[ItemKey], *, include_data: bool = True, include_vectors: bool = False
+    ) -> builtins.list[Item | None]:
+        """The items of these keys; None where there is none. See `AsyncKeyValues.get`."""
+        return bridge.run(
+            self._twin.get(keys, include_data=include_data, include_vectors=include_vectors)
+        )
+
+    def list(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: FilterLike | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item]:
+        """The items that meet all conditions, in order. See `AsyncKeyValues.list`."""
+        return bridge.run(
+            self._twin.list(
+                prefix=prefix,
+                suffix=suffix,
+                namespace=namespace,
+                key_prefix=key_prefix,
+                after=after,
+                before=before,
+                filter=filter,
+                order=order,
+                reverse=reverse,
+                limit=limit,
+                offset=offset,
+                include_data=include_data,
+                include_vectors=include_vectors,
+            )
+        )
+
+    def keys(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        key_prefix: str = "",
+        after: str | None = None,
+        before: str | None = None,
+        filter: FilterLike | None = None,
+        order: ItemOrder = "key",
+        reverse: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[ItemKey]:
+        """The namespaces and keys of what `list` would return. See `AsyncKeyValues.keys`."""
+        return bridge.run(
+            self._twin.keys(
+                prefix=prefix,
+                suffix=suffix,
+                namespace=namespace,
+                key_prefix=key_prefix,
+                after=after,
+                before=before,
+                filter=filter,
+                order=order,
+                reverse=reverse,
+                limit=limit,
+                offset=offset,
+            )
+        )
+
+    def count(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: FilterLike | None = None,
+    ) -> int:
+        """How many items meet the conditions. See `AsyncKeyValues.count`."""
+        return bridge.run(
+            self._twin.count(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
+        )
+
+    def namespaces(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        max_depth: int | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[tuple[str, ...]]:
+        """The namespaces that have items, each once, in order. See `AsyncKeyValues.namespaces`."""
+        return bridge.run(
+            self._twin.namespaces(
+                prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset
+            )
+        )
+
+    def search(
+        self,
+        query: str | Sequence[float],
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        namespace: Sequence[str | None] | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        include_data: bool = True,
+    ) -> builtins.list[SearchHit[Item]]:
+        """The items nearest to a text or vector, best first. See `AsyncKeyValues.search`."""
+        return bridge.run(
+            self._twin.search(
+                query,
+                prefix=prefix,
+                suffix=suffix,
+                namespace=namespace,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                include_data=include_data,
+            )
+        )
+
+    def put(self, items: Sequence[Item]) -> None:
+        """Write items, replacing whatever their keys hold. See `AsyncKeyValues.put`."""
+        return bridge.run(self._twin.put(items))
+
+    def add(self, items: Sequence[Item]) -> builtins.list[bool]:
+        """Write the items whose keys hold nothing. See `AsyncKeyValues.add`."""
+        return bridge.run(self._twin.add(items))
+
+    def append(self, items: Sequence[Item]) -> None:
+        """Write items whose keys are known to be new. See `AsyncKeyValues.append`."""
+        return bridge.run(self._twin.append(items))
+
+    def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
+        """Remove items in one commit. See `AsyncKeyValues.delete`."""
+        return bridge.run(self._twin.delete(keys))
+
+    def write(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+    ) -> ItemsWritten:
+        """`put`, `add` and `delete` in one commit. See `AsyncKeyValues.write`."""
+        return bridge.run(self._twin.write(puts=puts, adds=adds, deletes=deletes))
+
+    def delete_under(self, prefix: Sequence[str]) -> int:
+        """Remove all items under a namespace. See `AsyncKeyValues.delete_under`."""
+        return bridge.run(self._twin.delete_under(prefix))
+
+    def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
+        """Let items expire at another moment, or never. See `AsyncKeyValues.touch`."""
+        return bridge.run(self._twin.touch(keys, expires_at=expires_at))
+
+    def sweep(self) -> int:
+        """Remove what has expired. See `AsyncKeyValues.sweep`."""
+        return bridge.run(self._twin.sweep())
+
+    def names(self) -> builtins.list[str]:
+        """The names of all such tables of the store. See `AsyncKeyValues.names`."""
+        return bridge.run(self._twin.names())

@@ -1,0 +1,517 @@
+"""What every `KeyValueStore` must do."""
+
+import asyncio
+import math
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from core.conformance.hostile import METADATA, NAMES, NO_NAMES, nested
+
+from lance_context_core.errors import DimensionMismatchError, FilterError, InvalidRequestError
+from lance_context_core.protocols import KeyValueStore
+from lance_context_core.records import Item, ItemVector
+
+AXES = np.eye(4)
+SHORT = [name for name in NAMES if len(name) < 60]
+
+
+def item(path: str, **rest) -> Item:
+    """An item by its path: `a/b/key` is `key` in the namespace `("a", "b")`."""
+    *namespace, key = path.split("/")
+    return Item(namespace=tuple(namespace), key=key, **rest)
+
+
+def key(path: str):
+    *namespace, last = path.split("/")
+    return tuple(namespace), last
+
+
+def paths(found) -> list[str]:
+    """The paths of items, hits or keys."""
+    return ["/".join([*namespace, last]) for namespace, last in map(_key, found)]
+
+
+def _key(one):
+    one = getattr(one, "record", one)
+    return one if isinstance(one, tuple) else (one.namespace, one.key)
+
+
+def along(*axes: int) -> tuple[ItemVector, ...]:
+    """Vectors along these axes."""
+    return tuple(ItemVector(path=f"{axis}", vector=AXES[axis]) for axis in axes)
+
+
+class KeyValueContract:
+    """Needs the fixtures `kv` (an empty store of items, of the table `kv.default`), `clock` and
+    `back_door`; the store embeds into 64 dimensions."""
+
+    def test_it_has_the_methods_of_the_protocol(self, kv):
+        assert isinstance(kv, KeyValueStore)
+
+    # Putting and getting
+
+    async def test_items_come_back_as_they_were_given_and_in_the_order_asked_for(self, kv, clock):
+        whole = item(
+            "a/b/k",
+            value={"n": 1, "list": [1.5, None]},
+            data=b"\0\xff",
+            data_type="msgpack",
+            expires_at=clock.now() + timedelta(hours=1),
+        )
+        await kv.put([whole, item("k")])
+        bare, unknown, found = await kv.get([key("k"), key("b/k"), key("a/b/k")])
+        assert unknown is None
+        assert (bare.namespace, bare.key, bare.value, bare.data) == ((), "k", None, None)
+        for name in ("namespace", "key", "value", "data", "data_type", "expires_at"):
+            assert getattr(found, name) == getattr(whole, name)
+        assert found.created_at == found.updated_at == clock.now()
+        assert await kv.get([]) == []
+        (light,) = await kv.get([key("a/b/k")], include_data=False)
+        assert (light.value, light.data) == (whole.value, None)
+
+    @pytest.mark.costly
+    async def test_any_text_names_an_item_of_its_own(self, kv):
+        names = ["", *NAMES]
+        items = [Item(key=name, value={"n": n}) for n, name in enumerate(names)]
+        items += [Item(namespace=(name,), key="k", value={"n": -n}) for n, name in enumerate(names)]
+        items.append(Item(namespace=("", "a"), key="k"))
+        await kv.put(items)
+        assert await kv.count() == len(items)
+        found = await kv.get([(one.namespace, one.key) for one in items])
+        assert [(one.namespace, one.key, one.value) for one in found] == [
+            (one.namespace, one.key, one.value) for one in items
+        ]
+        assert await kv.count(suffix=("a",)) == 2
+        for n, name in enumerate(names):
+            assert [one.value for one in await kv.list(namespace=(name,))] == [{"n": -n}]
+            expected = 1 + (name == "")
+            assert await kv.count(prefix=(name,)) == expected
+            assert await kv.count(suffix=(name,)) == 1
+            assert await kv.delete_under((name,)) == expected
+            assert await kv.count(prefix=(name,)) == 0
+        assert await kv.count(namespace=()) == len(names)
+        assert await kv.delete([((), name) for name in names]) == [True] * len(names)
+        assert await kv.count() == 0
+
+    @pytest.mark.parametrize("value", METADATA, ids=lambda value: ascii(value)[:20])
+    @pytest.mark.anywhere
+    async def test_any_json_object_comes_back_equal(self, kv, value):
+        await kv.put([Item(key="k", value=value)])
+        (found,) = await kv.get([((), "k")])
+        assert found.value == value
+        assert [type(one) for one in found.value.values()] == [
+            type(value[name]) for name in found.value
+        ]
+
+    @pytest.mark.anywhere
+    @pytest.mark.parametrize("n_bytes", [0, 1, 3_000_000])
+    async def test_data_is_kept_to_the_byte(self, kv, n_bytes):
+        data = bytes(range(256)) * (n_bytes // 256 + 1)
+        await kv.put([Item(key="k", data=data[:n_bytes])])
+        (found,) = await kv.get([((), "k")])
+        assert found.data == data[:n_bytes]
+
+    @pytest.mark.anywhere
+    async def test_what_cannot_be_kept_is_refused_and_nothing_is_written(self, kv, back_door):
+        wrong = [
+            *(Item(key=name) for name in NO_NAMES),
+            *(Item(key="k", namespace=(name,)) for name in NO_NAMES),
+            Item(key=1),
+            Item(key="k", namespace="ab"),
+            Item(key="k", namespace=(None,)),
+            Item(key="k", value=[1]),
+            Item(key="k", value={"n": math.nan}),
+            Item(key="k", value={"n": 2**64}),
+            Item(key="k", value=nested(101)),
+            Item(key="k", data="text"),
+            Item(key="k", expires_at=datetime(2026, 1, 1)),  # noqa: DTZ001 - what is refused
+            Item(key="k", vectors=[[1.0]]),
+            Item(key="k", vectors=[ItemVector()]),
+            Item(key="k", vectors=[ItemVector(text="a", vector=[1.0])]),
+            Item(key="k", vectors=[ItemVector(vector=[math.nan])]),
+            Item(key="k", vectors=[ItemVector(vector=[])]),
+            "k",
+            {"key": "k"},
+        ]
+        for one in wrong:
+            for verb in (kv.put, kv.add, kv.append):
+                with pytest.raises(InvalidRequestError):
+                    await verb([Item(key="good"), one])
+        for keys in ("k", [((), "k", "k")], ["ab"], [(("a",), None)], [((), "a\0")]):
+            for verb in (kv.get, kv.delete):
+                with pytest.raises(InvalidRequestError):
+                    await verb(keys)
+        assert await back_door.rows("kv.default") == []
+
+    async def test_putting_again_replaces_all_but_the_moment_of_creation(self, kv, clock):
+        await kv.put([Item(key="k", value={"a": 1}, data=b"1", data_type="t", vectors=along(0))])
+        (first,) = await kv.get([((), "k")])
+        clock.advance(seconds=1)
+        await kv.put([Item(key="k", value={"b": 2})])
+        (second,) = await kv.get([((), "k")], include_vectors=True)
+        assert (second.value, second.data, second.data_type) == ({"b": 2}, None, None)
+        assert second.vectors == ()
+        assert second.created_at == first.created_at
+        assert second.updated_at == clock.now()
+        assert second.revision != first.revision
+        assert await kv.count() == 1
+
+    async def test_of_two_puts_with_one_key_the_last_counts(self, kv):
+        await kv.put([Item(key="k", value={"n": n}) for n in range(3)])
+        assert [one.value for one in await kv.list()] == [{"n": 2}]
+
+    async def test_adding_gives_way_to_what_is_there(self, kv):
+        first, second = Item(key="a", value={"n": 1}), Item(key="a", value={"n": 2})
+        assert await kv.add([first, second, Item(key="b")]) == [True, False, True]
+        assert await kv.add([second, Item(key="c")]) == [False, True]
+        assert [one.value for one in await kv.get([((), "a")])] == [{"n": 1}]
+        assert await kv.count() == 3
+
+    async def test_appended_items_are_there(self, kv):
+        for step in range(3):
+            await kv.append([Item(key=f"{step}{n}", data=b"x") for n in range(2)])
+        assert paths(await kv.list()) == ["00", "01", "10", "11", "20", "21"]
+        with pytest.raises(InvalidRequestError):
+            await kv.append([Item(key="n"), Item(key="n")])
+        await kv.put([Item(key="00", data=b"y")])
+        assert [one.data for one in await kv.get([((), "00"), ((), "01")])] == [b"y", b"x"]
+        assert await kv.count() == 6
+
+    async def test_deleting_says_what_was_there(self, kv):
+        await kv.put([item("a/k"), item("b/k"), item("k")])
+        assert await kv.delete([key("a/k"), key("c/k"), key("k"), key("k")]) == [
+            *(True, False, True, True)
+        ]
+        assert await kv.delete([key("a/k")]) == [False]
+        assert paths(await kv.list()) == ["b/k"]
+        assert await kv.add([item("a/k")]) == [True]
+
+    # Many changes in one commit
+
+    @pytest.mark.costly
+    async def test_puts_additions_and_deletions_are_one_commit(self, kv, back_door):
+        await kv.put([Item(key=name, value={"n": 0}) for name in "abcd"])
+        before = await back_door.n_commits("kv.default")
+        new = {"value": {"n": 1}}
+        written = await kv.write(
+            puts=[Item(key="a", **new), Item(key="e", **new)],
+            adds=[Item(key="b", **new), Item(key="f", **new)],
+            deletes=[((), "c"), ((), "g")],
+        )
+        assert (written.added, written.deleted) == ([False, True], [True, False])
+        found = {one.key: one.value["n"] for one in await kv.list()}
+        assert found == {"a": 1, "b": 0, "d": 0, "e": 1, "f": 1}
+        assert await back_door.n_commits("kv.default") == before + 1
+
+    @pytest.mark.costly
+    async def test_what_changes_nothing_makes_no_commit(self, kv, back_door):
+        await kv.write()
+        await kv.put([])
+        assert await kv.delete([((), "k")]) == [False]
+        assert await kv.touch([((), "k")], expires_at=None) == 0
+        assert (await kv.delete_under(()), await kv.sweep()) == (0, 0)
+        assert await back_door.n_commits("kv.default") == 0
+        await kv.put([Item(key="k")])
+        before = await back_door.n_commits("kv.default")
+        assert await kv.delete([((), "x")]) == [False]
+        assert (await kv.delete_under(("x",)), await kv.sweep()) == (0, 0)
+        assert await kv.touch([], expires_at=None) == 0
+        assert await back_door.n_commits("kv.default") == before
+
+    @pytest.mark.anywhere
+    async def test_one_key_written_in_two_ways_is_refused(self, kv):
+        one, other = [Item(key="k")], [((), "k")]
+        for wrong in ({"puts": one, "adds": one}, {"puts": one, "deletes": other}, {"adds": one, "deletes": other}):  # fmt: skip
+            with pytest.raises(InvalidRequestError, match="'k'"):
+                await kv.write(**wrong)
+        assert await kv.count() == 0
+
+    @pytest.mark.costly
+    async def test_a_put_is_one_commit_whether_its_items_are_new_or_not(self, kv, back_door):
+        await kv.put([Item(key="a")])
+        for given in ("ab", "ab", "c", "abcd"):
+            before = await back_door.n_commits("kv.default")
+            await kv.put([Item(key=name, vectors=()) for name in given])
+            assert await back_door.n_commits("kv.default") == before + 1
+
+    # Listing
+
+    async def test_conditions_on_namespaces_are_on_whole_segments(self, kv):
+        there = ["user/1/a", "user/1/x/b", "user/10/c", "user/d", "e", "x/user/1/f", "use/r/1/g"]
+        await kv.put(list(map(item, there)))
+
+        async def found(**which):
+            listed = paths(await kv.list(**which))
+            assert await kv.count(**which) == len(listed)
+            assert paths(await kv.keys(**which)) == listed
+            return set(listed)
+
+        every = set(there)
+        assert await found() == every
+        assert await found(prefix=("user",)) == {"user/1/a", "user/1/x/b", "user/10/c", "user/d"}
+        assert await found(prefix=("user", "1")) == {"user/1/a", "user/1/x/b"}
+        assert await found(prefix=("u",)) == set()
+        assert await found(suffix=("1",)) == {"user/1/a", "x/user/1/f", "use/r/1/g"}
+        assert await found(suffix=("user", "1")) == {"user/1/a", "x/user/1/f"}
+        assert await found(suffix=("ser", "1")) == set()
+        assert await found(prefix=(None,)) == every - {"e"}
+        assert await found(prefix=(None, "1")) == {"user/1/a", "user/1/x/b"}
+        assert await found(prefix=("user", None)) == {"user/1/a", "user/1/x/b", "user/10/c"}
+        assert await found(suffix=("user", None)) == {"user/1/a", "user/10/c", "x/user/1/f"}
+        assert await found(suffix=(None, None, None)) == {"user/1/x/b", "x/user/1/f", "use/r/1/g"}
+        assert await found(namespace=()) == {"e"}
+        assert await found(namespace=("user",)) == {"user/d"}
+        assert await found(namespace=(None,)) == {"user/d"}
+        assert await found(namespace=(None, None)) == {"user/1/a", "user/10/c"}
+        assert await found(namespace=("user", None, "x")) == {"user/1/x/b"}
+        assert await found(prefix=("user",), suffix=("x",)) == {"user/1/x/b"}
+
+    async def test_keys_are_bounded_by_prefix_and_by_what_they_come_after_and_before(self, kv):
+        await kv.put([Item(key=name) for name in ("a", "a%", "ab", "b", "B", "ä", "🐶", "")])
+
+        async def found(**which):
+            return [one.key for one in await kv.list(**which)]
+
+        assert await found() == ["", "B", "a", "a%", "ab", "b", "ä", "🐶"]
+        assert await found(key_prefix="a") == ["a", "a%", "ab"]
+        assert await found(key_prefix="a%") == ["a%"]
+        assert await found(after="a") == ["a%", "ab", "b", "ä", "🐶"]
+        assert await found(before="ab") == ["", "B", "a", "a%"]
+        assert await found(after="a", before="b", reverse=True) == ["ab", "a%"]
+        assert await found(before="z", reverse=True, limit=1) == ["b"]
+
+    async def test_items_come_in_the_order_that_is_asked_for(self, kv, clock):
+        for path in ("b/1", "a/2", "a/1", "c"):
+            await kv.put([item(path)])
+            clock.advance(seconds=1)
+        await kv.put([item("a/2")])
+        expected = {
+            "key": ["c", "a/1", "a/2", "b/1"],
+            "created": ["b/1", "a/2", "a/1", "c"],
+            "updated": ["b/1", "a/1", "c", "a/2"],
+        }
+        for order, whole in expected.items():
+            for reverse in (False, True):
+                ordered = whole[::-1] if reverse else whole
+                asked = {"order": order, "reverse": reverse}
+                assert paths(await kv.list(**asked)) == ordered
+                for offset in range(5):
+                    for limit in (0, 1, 2, 9):
+                        page = await kv.list(**asked, limit=limit, offset=offset)
+                        assert paths(page) == ordered[offset:][:limit]
+                    assert paths(await kv.keys(**asked, offset=offset)) == ordered[offset:]
+
+    async def test_filters_are_on_the_value_and_on_what_is_known_of_the_item(self, kv, clock):
+        await kv.put([item("a", value={"n": 1, "key": "x", "deep": {"er": [1]}}), item("b")])
+        moment = clock.advance(seconds=1)
+        await kv.put([item("c", value={"n": 2.5}, data_type="t")])
+
+        async def found(filter):
+            listed = [one.key for one in await kv.list(filter=filter)]
+            assert await kv.count(filter=filter) == len(listed)
+            return listed
+
+        assert await found({"n": 1}) == ["a"]
+        assert await found({"n": {"$gt": 1}}) == ["c"]
+        assert await found({"n": {"$ne": 1}}) == ["b", "c"]
+        assert await found({"deep": {"er": {"$contains": 1}}}) == ["a"]
+        assert await found({"key": "a"}) == ["a"]
+        assert await found({"value.key": "x"}) == ["a"]
+        assert await found({"updated_at": {"$gte": moment}}) == ["c"]
+        assert await found({"data_type": "t", "n": {"$exists": True}}) == ["c"]
+        assert await found({"$or": [{"n": 1}, {"key": "b"}]}) == ["a", "b"]
+        for wrong in ({"n": {"$like": 1}}, {"data": 1}, {"namespace": "a"}, {"$n": 1}):
+            with pytest.raises(FilterError):
+                await kv.list(filter=wrong)
+
+    @pytest.mark.anywhere
+    async def test_a_list_that_makes_no_sense_is_refused(self, kv):
+        await kv.put([item("a")])
+        for wrong in (
+            {"limit": -1},
+            {"offset": -1},
+            {"limit": 1.5},
+            {"order": "newest"},
+            {"prefix": "ab"},
+            {"prefix": (1,)},
+            {"namespace": ("a\0",)},
+            {"after": 1},
+        ):
+            for verb in (kv.list, kv.keys):
+                with pytest.raises(InvalidRequestError):
+                    await verb(**wrong)
+        for wrong in ({"max_depth": 0}, {"max_depth": True}, {"limit": -1}, {"suffix": "a"}):
+            with pytest.raises(InvalidRequestError):
+                await kv.namespaces(**wrong)
+
+    async def test_namespaces_are_listed_once_in_order_and_cut(self, kv):
+        await kv.put([item(f"{path}/{n}") for n in "12" for path in ("b/x", "a/x/y", "a/x", "a/z")])
+        await kv.put([item("k")])
+        every = [(), ("a", "x"), ("a", "x", "y"), ("a", "z"), ("b", "x")]
+        assert await kv.namespaces() == every
+        assert await kv.namespaces(prefix=("a",)) == every[1:4]
+        assert await kv.namespaces(suffix=("x",)) == [("a", "x"), ("b", "x")]
+        assert await kv.namespaces(prefix=("a", None)) == every[1:4]
+        assert await kv.namespaces(max_depth=1) == [(), ("a",), ("b",)]
+        assert await kv.namespaces(max_depth=2) == [(), ("a", "x"), ("a", "z"), ("b", "x")]
+        assert await kv.namespaces(max_depth=1, limit=1, offset=1) == [("a",)]
+
+    async def test_all_under_a_namespace_is_deleted(self, kv):
+        await kv.put(list(map(item, ["a/1/k", "a/1/x/k", "a/10/k", "a/k", "k"])))
+        assert await kv.delete_under(("a", "1")) == 2
+        assert paths(await kv.list()) == ["k", "a/k", "a/10/k"]
+        assert await kv.delete_under(("a", "1")) == 0
+        for wrong in ("a", (None,), ("a\0",), None):
+            with pytest.raises(InvalidRequestError):
+                await kv.delete_under(wrong)
+        assert await kv.delete_under(()) == 3
+        assert await kv.count() == 0
+
+    # Searching
+
+    async def test_an_item_is_as_near_as_the_nearest_of_its_vectors(self, kv):
+        tilted = ItemVector(vector=[3.0, 4.0, 0.0, 0.0])
+        await kv.put(
+            [
+                item("a", vectors=along(1, 0)),
+                item("b", vectors=[*along(2), tilted]),
+                item("c", vectors=along(2, 3)),
+                item("none"),
+            ]
+        )
+        hits = await kv.search(list(AXES[0]))
+        assert paths(hits) == ["a", "b", "c"]
+        assert [hit.channels["vector"].raw for hit in hits] == pytest.approx([1, 0.6, 0], abs=1e-6)
+        assert [hit.score for hit in hits] == pytest.approx([1, 0.8, 0.5], abs=1e-6)
+        for offset in range(4):
+            page = await kv.search(list(AXES[0]), limit=2, offset=offset)
+            assert paths(page) == ["a", "b", "c"][offset:][:2]
+        assert await kv.search(list(AXES[0]), limit=0) == []
+
+    async def test_as_many_are_found_as_match_however_many_vectors_are_nearer(self, kv):
+        near = [item(f"near/{n}", vectors=[ItemVector(vector=AXES[0] + 0.01)] * 20) for n in range(20)]  # fmt: skip
+        far = [item(f"far/{n}", value={"n": n}, vectors=along(n % 4)) for n in range(12)]
+        await kv.put([*near, *far])
+        query = list(AXES[0])
+        assert len(await kv.search(query, limit=32)) == 32
+        assert len(await kv.search(query, limit=30, offset=30)) == 2
+        assert set(paths(await kv.search(query, prefix=("far",), limit=20))) == set(paths(far))
+        found = await kv.search(query, prefix=("far",), filter={"n": {"$gte": 4}}, limit=3)
+        assert set(paths(found[:2])) == {"far/4", "far/8"}
+        assert len(found) == 3
+
+    async def test_texts_are_embedded_and_stale_vectors_are_gone(self, kv):
+        def told(*texts):
+            return [ItemVector(path=text, text=text) for text in texts]
+
+        await kv.put([item("a", vectors=told("green tea", "black coffee")), item("b", vectors=told("old wine"))])  # fmt: skip
+        best = (await kv.search("coffee"))[0]
+        assert paths([best]) == ["a"]
+        assert best.channels["vector"].raw > 0.5
+        (found,) = await kv.get([key("a")], include_vectors=True)
+        assert [one.path for one in found.vectors] == ["green tea", "black coffee"]
+        await kv.put([item("a", vectors=told("green tea"))])
+        hits = {paths([hit])[0]: hit.channels["vector"].raw for hit in await kv.search("coffee")}
+        assert hits.keys() == {"a", "b"}
+        assert hits["a"] < 0.5
+        await kv.delete([key("a")])
+        assert paths(await kv.search("tea")) == ["b"]
+
+    async def test_what_has_no_direction_is_not_found_and_hides_nothing(self, kv):
+        zeros = ItemVector(vector=[0.0] * 4)
+        await kv.put([item("a", vectors=[zeros, *along(0)]), item("b", vectors=[zeros])])
+        assert paths(await kv.search(list(AXES[0]))) == ["a"]
+
+    async def test_vectors_of_another_length_are_refused_and_nothing_is_written(self, kv):
+        await kv.put([item("a", vectors=along(0))])
+        for wrong in ([ItemVector(vector=[1.0] * 3)], [*along(0), ItemVector(vector=[1.0])], [ItemVector(text="tea")]):  # fmt: skip
+            with pytest.raises(DimensionMismatchError):
+                await kv.put([item("b"), item("c", vectors=wrong)])
+        with pytest.raises(DimensionMismatchError):
+            await kv.search([1.0] * 3)
+        assert await kv.count() == 1
+
+    # Expiring
+
+    async def test_what_has_expired_is_not_there(self, kv, clock):
+        soon = clock.now() + timedelta(seconds=10)
+        await kv.put([item("a/k", expires_at=soon, vectors=along(0)), item("b/k", vectors=along(0))])  # fmt: skip
+        assert await kv.count() == 2
+        clock.advance(seconds=10)
+        assert await kv.get([key("a/k")]) == [None]
+        assert paths(await kv.list()) == paths(await kv.keys()) == ["b/k"]
+        assert await kv.count() == 1
+        assert await kv.namespaces() == [("b",)]
+        assert paths(await kv.search(list(AXES[0]))) == ["b/k"]
+        assert await kv.touch([key("a/k")], expires_at=None) == 0
+        assert await kv.delete([key("a/k")]) == [False]
+
+    async def test_what_has_expired_may_come_back_as_something_new(self, kv, clock):
+        soon = clock.now() + timedelta(seconds=10)
+        await kv.put([item(name, value={"n": 0}, expires_at=soon) for name in "abc"])
+        clock.advance(seconds=10)
+        assert await kv.add([item("a", value={"n": 1})]) == [True]
+        await kv.put([item("b", value={"n": 1})])
+        for one in await kv.list():
+            assert (one.value, one.created_at, one.expires_at) == ({"n": 1}, clock.now(), None)
+        assert await kv.count() == 2
+        assert await kv.sweep() == 1
+
+    async def test_touching_moves_the_expiry_and_nothing_else(self, kv, clock):
+        first = clock.now() + timedelta(seconds=10)
+        await kv.put([item("a", value={"n": 1}, data=b"1", expires_at=first, vectors=along(0))])
+        await kv.put([item("b", expires_at=first)])
+        before = await kv.get([key("a")])
+        clock.advance(seconds=5)
+        assert await kv.touch([key("a"), key("x")], expires_at=first + timedelta(seconds=10)) == 1
+        clock.advance(seconds=5)
+        (after,) = await kv.list(include_vectors=True)
+        for name in ("key", "value", "data", "created_at", "updated_at", "revision"):
+            assert getattr(after, name) == getattr(before[0], name)
+        assert after.expires_at == first + timedelta(seconds=10)
+        assert [one.path for one in after.vectors] == ["0"]
+        assert await kv.touch([key("a")], expires_at=None) == 1
+        clock.advance(days=9_999)
+        assert paths(await kv.list()) == ["a"]
+
+    @pytest.mark.costly
+    async def test_sweeping_removes_what_has_expired_in_one_commit(self, kv, clock, back_door):
+        for n in range(6):
+            expires_at = clock.now() + timedelta(seconds=n) if n % 2 else None
+            await kv.put([item(f"{n}", expires_at=expires_at)])
+        clock.advance(seconds=3)
+        before = await back_door.n_commits("kv.default")
+        assert await kv.sweep() == 2
+        assert await back_door.n_commits("kv.default") == before + 1
+        assert {row["id"] for row in await back_door.rows("kv.default")} == {"0", "2", "4", "5"}
+        assert await kv.sweep() == 0
+
+    # At once
+
+    @pytest.mark.costly
+    async def test_many_writers_at_once_lose_nothing_and_share_commits(self, kv, back_door):
+        await kv.put([item("shared")])
+        before = await back_door.n_commits("kv.default")
+        await asyncio.gather(
+            *(
+                kv.put([item(f"own/{n}"), item("shared", value={"n": n})])
+                if n % 2
+                else kv.put([item(f"own/{n}")])
+                for n in range(100)
+            )
+        )
+        assert await kv.count() == 101
+        assert await back_door.n_commits("kv.default") - before <= 80
+
+    @pytest.mark.costly
+    async def test_of_many_that_add_one_key_at_once_one_wins(self, kv):
+        adds = await asyncio.gather(
+            *(kv.add([item("k", value={"n": n}), item(f"own/{n}")]) for n in range(30))
+        )
+        winners = [n for n, (won, own) in enumerate(adds) if won]
+        assert all(own for _, own in adds)
+        assert len(winners) == 1
+        (found,) = await kv.get([key("k")])
+        assert found.value == {"n": winners[0]}
+        assert await kv.count() == 31

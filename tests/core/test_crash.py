@@ -1,0 +1,17 @@
+"""Processes killed at random moments; the long form is `python -m benchmarks.crash`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_kill_costs_an_acknowledged_step_or_leaves_half_of_one():
+    command = [sys.executable, "-m", "benchmarks.crash", "--rounds", "30"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "30 processes killed with SIGKILL" in done.stdout
+    assert "Lost, doubled or half done: 0." in done.stdout

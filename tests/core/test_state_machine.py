@@ -1,0 +1,319 @@
+"""The whole store against plain dicts: anything that can be done, in any order.
+
+Ids, sessions and names come from small pools, so that they collide.
+"""
+
+import shutil
+import tempfile
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from core.conformance.doubles import ManualClock
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from lance_context_core import ContextStore, Message
+
+IDS = [f"m{n}" for n in range(8)]
+SESSIONS = ["s", "t"]
+TAGS = ["v1", "v2"]
+BRANCHES = ["left", "right"]
+MAIN = "main"
+HOUR = timedelta(hours=1)
+
+ids = st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True)
+sessions = st.sampled_from(SESSIONS)
+texts = st.sampled_from(["tea", "coffee", "green tea", "no milk"])
+policies = st.sampled_from(["ours", "theirs", "newest"])
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the store must know about one message; rows that are equal are one content."""
+
+    session: str
+    text: str
+    number: int
+    expires_at: datetime | None
+    updated_at: datetime
+
+
+Rows = dict[str, Row]
+"""By id, in the order in which they were added."""
+
+
+@dataclass
+class Line:
+    """A branch: its rows, and for all but main, what it and its parent last had in common."""
+
+    rows: Rows = field(default_factory=dict)
+    parent: str = MAIN
+    base: Rows = field(default_factory=dict)
+
+
+class WholeStore(RuleBasedStateMachine):
+    """Each rule does one thing to the store and to the dicts; all that shows is then compared."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = ManualClock()
+        self.lines = {MAIN: Line()}
+        self.tags: dict[str, Rows] = {}
+        self.tag_lines: dict[str, str] = {}
+        self.known_versions: dict[int, Rows] = {}
+
+    @initialize(local=st.booleans())
+    def open(self, local):
+        self.folder = tempfile.mkdtemp() if local else None
+        self.store = self._open()
+
+    def _open(self):
+        return ContextStore.open(self.folder or "memory://", clock=self.clock)
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.close()
+            if self.folder:
+                shutil.rmtree(self.folder)
+
+    # Writing
+
+    @rule(line=st.data(), ids=ids, session=sessions, text=texts, expires=st.booleans())
+    def append(self, line, ids, session, text, expires):
+        """Ids that the session has are left alone, hidden ones are written anew."""
+        name = self._line(line)
+        moment = self.clock.advance(minutes=1)
+        rows = self.lines[name].rows
+        free = [one for one in ids if one not in rows or rows[one].session == session]
+        expires_at = moment + HOUR if expires else None
+        messages = [Message.user(text, id=one, metadata={"number": 0}) for one in free]
+        if expires:
+            records = [
+                {"id": one, "role": "user", "content": text, "session_id": session, "bot_id": "a",
+                 "metadata": {"number": 0}, "expires_at": expires_at}
+                for one in free
+            ]  # fmt: skip
+            self._on(name).context().upsert_many(records, key="id")
+            for one in free:
+                self._upsert(rows, one, Row(session, text, 0, expires_at, moment))
+        else:
+            self._on(name).history.append_many("a", messages, session_id=session)
+            for one in free:
+                if not self._is_shown(rows.get(one)):
+                    rows.pop(one, None)
+                    rows[one] = Row(session, text, 0, None, moment)
+        self._compare()
+
+    @rule(line=st.data(), ids=ids, text=texts)
+    def upsert(self, line, ids, text):
+        """One commit, in which some are new and others are replaced where they stand."""
+        name = self._line(line)
+        moment = self.clock.advance(minutes=1)
+        rows = self.lines[name].rows
+        written = {
+            one: Row(rows[one].session if one in rows else "s", text, 1, None, moment)
+            for one in ids
+        }
+        self._on(name).context().upsert_many(
+            [
+                {"id": one, "role": "user", "content": row.text, "session_id": row.session,
+                 "bot_id": "a", "metadata": {"number": row.number}}
+                for one, row in written.items()
+            ],
+            key="id",
+        )  # fmt: skip
+        for one, row in written.items():
+            self._upsert(rows, one, row)
+        self._compare()
+
+    @rule(line=st.data(), id=st.sampled_from(IDS), number=st.integers(2, 9))
+    def update(self, line, id, number):
+        name = self._line(line)
+        moment = self.clock.advance(minutes=1)
+        rows = self.lines[name].rows
+        result = self._on(name).context().update(id=id, metadata={"number": number})
+        assert result["updated"] == self._is_shown(rows.get(id))
+        if result["updated"]:
+            rows[id] = replace(rows[id], number=number, updated_at=moment)
+        self._compare()
+
+    @rule(line=st.data(), id=st.sampled_from(IDS))
+    def delete(self, line, id):
+        name = self._line(line)
+        existed = self._on(name).context().delete(id=id)
+        assert existed == (self.lines[name].rows.pop(id, None) is not None)
+        self._compare()
+
+    @rule()
+    def expire(self):
+        self.clock.advance(hours=2)
+        self._compare()
+
+    # Versions
+
+    @rule(name=st.sampled_from(TAGS), line=st.data())
+    def tag(self, name, line):
+        line = self._line(line)
+        if name in self.tags:
+            assert self.store.delete_tag(name)
+        self._on(line).tag(name)
+        self.tags[name], self.tag_lines[name] = dict(self.lines[line].rows), line
+        self._compare()
+
+    @precondition(lambda self: self.tags)
+    @rule(choice=st.data())
+    def restore(self, choice):
+        name = choice.draw(st.sampled_from(sorted(self.tags)))
+        self.store.restore(name)
+        self.lines[MAIN].rows = dict(self.tags[name])
+        self._compare()
+
+    @rule()
+    def remember_a_version(self):
+        self.known_versions[self.store.version()] = dict(self.lines[MAIN].rows)
+
+    @precondition(lambda self: self.known_versions)
+    @rule(choice=st.data())
+    def look_back(self, choice):
+        number = choice.draw(st.sampled_from(sorted(self.known_versions)))
+        if number:
+            self._compare_line(self.store.checkout(number), self.known_versions[number])
+
+    # Branches
+
+    @rule(name=st.sampled_from(BRANCHES), parent=st.data())
+    def fork(self, name, parent):
+        if name in self.lines:
+            return
+        parent = self._line(parent)
+        self._on(parent).create_branch(name)
+        rows = self.lines[parent].rows
+        self.lines[name] = Line(dict(rows), parent, dict(rows))
+        self._compare()
+
+    @precondition(lambda self: len(self.lines) > 1)
+    @rule(choice=st.data())
+    def drop(self, choice):
+        name = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
+        holders = [one for one, line in self.lines.items() if line.parent == name and one != name]
+        holders += [tag for tag, line in self.tag_lines.items() if line == name]
+        if not holders:
+            assert self.store.delete_branch(name)
+            del self.lines[name]
+        self._compare()
+
+    @precondition(lambda self: len(self.lines) > 1)
+    @rule(choice=st.data(), policy=policies, upwards=st.booleans())
+    def merge(self, choice, policy, upwards):
+        child = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
+        parent = self.lines[child].parent
+        source, target = (child, parent) if upwards else (parent, child)
+        self._on(target).merge(source, policy=policy)
+        theirs = self.lines[source].rows
+        self.lines[target].rows = merged(
+            self.lines[child].base, self.lines[target].rows, theirs, policy
+        )
+        self.lines[child].base = dict(theirs)
+        self._compare()
+
+    # What must change nothing, and what must change everything
+
+    @rule(line=st.data())
+    def maintain(self, line):
+        self._on(self._line(line)).maintain()
+        self._compare()
+
+    @rule()
+    def thin(self):
+        self.store.thin()
+        self.known_versions.clear()
+        self._compare()
+
+    @precondition(lambda self: self.folder)
+    @rule()
+    def reopen(self):
+        self.store.close()
+        self.store = self._open()
+        self._compare()
+
+    @rule(ids=ids)
+    def erase(self, ids):
+        self.store.erase(ids=ids)
+        for rows in (
+            *(line.rows for line in self.lines.values()),
+            *(line.base for line in self.lines.values()),
+            *self.tags.values(),
+        ):
+            for one in ids:
+                rows.pop(one, None)
+        self.known_versions.clear()
+        self._compare()
+
+    # Helpers
+
+    def _line(self, data) -> str:
+        return data.draw(st.sampled_from(sorted(self.lines)))
+
+    def _on(self, line):
+        return self.store if line == MAIN else self.store.branch(line)
+
+    def _is_shown(self, row) -> bool:
+        now = self.clock.now()
+        return row is not None and (row.expires_at is None or row.expires_at > now)
+
+    def _upsert(self, rows, id, row) -> None:
+        if not self._is_shown(rows.get(id)):
+            rows.pop(id, None)
+        rows[id] = row
+
+    def _compare(self) -> None:
+        assert {one.name for one in self.store.branches()} == set(self.lines) - {MAIN}
+        for name, line in self.lines.items():
+            self._compare_line(self._on(name), line.rows)
+        assert set(self.store.tags()) == set(self.tags)
+        for tag, rows in self.tags.items():
+            self._compare_line(self.store.checkout(tag), rows)
+
+    def _compare_line(self, store, rows) -> None:
+        shown = {one: row for one, row in rows.items() if self._is_shown(row)}
+        for session in SESSIONS:
+            found = store.history.get_messages("a", session_id=session)
+            wanted = [(one, row.text) for one, row in shown.items() if row.session == session]
+            assert [(message.id, message.text) for message in found] == wanted
+        records = store.context().list()
+        assert Counter((one["id"], one["metadata"]["number"]) for one in records) == Counter(
+            (one, row.number) for one, row in shown.items()
+        )
+        hits = store.search("tea", mode="text", limit=100)
+        assert {hit.record.id for hit in hits} == {
+            one for one, row in shown.items() if "tea" in row.text
+        }
+
+
+def merged(base: Rows, ours: Rows, theirs: Rows, policy: str) -> Rows:
+    """What three rows by rows make: what one side alone has changed is taken from it."""
+    rows = deepcopy(ours)
+    for one in [*ours, *(one for one in theirs if one not in ours)]:
+        before, here, there = base.get(one), ours.get(one), theirs.get(one)
+        if there in (here, before):
+            continue
+        takes_theirs = {
+            "ours": False,
+            "theirs": True,
+            "newest": here is None or (there is not None and there.updated_at > here.updated_at),
+        }
+        if here == before or takes_theirs[policy]:
+            if there is None:
+                del rows[one]
+            else:
+                rows[one] = there
+    return rows
+
+
+WholeStore.TestCase.settings = settings(
+    max_examples=settings.default.max_examples // 4, stateful_step_count=25
+)
+TestWholeStore = WholeStore.TestCase

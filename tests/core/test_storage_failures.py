@@ -1,0 +1,411 @@
+"""A disk that is full, files that are damaged or gone, and places that may not be written.
+
+Each is an error of the store that names the place and the way out. It makes nothing worse: once the
+storage is well again, the store opens and has every record that was acknowledged.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lancedb
+import pytest
+
+from lance_context_core import (
+    AsyncContextStore,
+    ContextStoreError,
+    Message,
+    StorageError,
+    StoreFormatError,
+)
+from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
+from lance_context_core.records import Document
+
+
+async def read(store):
+    return await store.history.get_messages("a", session_id="s")
+
+
+async def write(store):
+    return await store.history.append("a", Message.user("more", id="more"), session_id="s")
+
+
+async def write_all(store):
+    """A row in each sort of table."""
+    await store.history.append("a", Message.user("tea", id="m"), session_id="s")
+    await store.sessions.create("s")
+    await store.vectors("c").add([Document(id="d", text="tea", embedding=[1.0, 2.0])])
+
+
+async def failure(work):
+    """The error that `work` ends with, which has the engine's as its cause."""
+    with pytest.raises(ContextStoreError) as caught:
+        await work
+    assert caught.value.__cause__ is not None
+    return caught.value
+
+
+def assert_is(error, kind, *says):
+    assert type(error) is kind, repr(error)
+    assert len(str(error)) < 700
+    for part in says:
+        assert part in str(error)
+
+
+def run(program: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
+    """What the program prints, run in a process of its own."""
+    done = subprocess.run(
+        [*before, sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+# Places
+
+
+@pytest.mark.parametrize("below", [(), ("store",)])
+async def test_a_file_in_the_place_of_the_directory_is_a_storage_error(tmp_path, below):
+    (tmp_path / "file").write_text("a file")
+    place = tmp_path.joinpath("file", *below)
+    works = [verb(AsyncContextStore.opened(place)) for verb in (read, write)]
+    for error in await asyncio.gather(*map(failure, works)):
+        assert_is(error, StorageError, "cannot open", str(tmp_path), "name another directory")
+    assert (tmp_path / "file").read_text() == "a file"
+
+
+# Rights
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that every user may enter; those of the tests are for their own user."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+USE_AS_SOMEBODY = """
+import asyncio, os, sys
+from lance_context_core import AsyncContextStore, ContextStoreError, Message
+
+if os.geteuid() == 0:
+    # Whom no right that was taken away keeps from writing.
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+async def told(work):
+    try:
+        return await work
+    except ContextStoreError as error:
+        return f"{type(error).__name__}: {error}".replace("\\n", " ")
+
+async def main():
+    store = AsyncContextStore.opened(sys.argv[1])
+    messages = await told(store.history.get_messages("a", session_id="s"))
+    print(messages if isinstance(messages, str) else [message.text for message in messages])
+    print(await told(store.history.append("a", Message.user("more"), session_id="s")))
+    print(await told(store.context().upsert("user", "more", external_id="x")))
+    print(await told(store.maintain()))
+
+asyncio.run(main())
+"""
+
+
+async def test_who_may_only_read_reads_and_is_refused_every_write(public):
+    async with AsyncContextStore.opened(public / "store") as store:
+        await write_all(store)
+    before = contents(public)
+    with rights(public / "store", folders=0o555, files=0o444):
+        seen, *refusals = await asyncio.to_thread(run, USE_AS_SOMEBODY, public / "store")
+    assert seen == "['tea']"
+    actions = ("append to table 'records'", "upsert into table 'records'", "create table 'upkeep'")
+    for refusal, action in zip(refusals, actions, strict=True):
+        assert refusal.startswith(f"StorageError: cannot {action}: permission denied")
+    assert contents(public) == before
+    async with AsyncContextStore.opened(public / "store") as store:
+        await write(store)
+        assert [one.text for one in await read(store)] == ["tea", "more"]
+
+
+async def test_a_store_that_may_not_be_looked_at_is_a_storage_error(public):
+    async with AsyncContextStore.opened(public / "store") as store:
+        await write_all(store)
+    before = contents(public)
+    with rights(public / "store", folders=0o000, files=0o000):
+        told = await asyncio.to_thread(run, USE_AS_SOMEBODY, public / "store")
+    for refusal in told:
+        assert refusal.startswith("StorageError: cannot ")
+        assert "permission denied" in refusal
+    assert contents(public) == before
+
+
+async def test_a_directory_in_which_none_may_be_made_is_a_storage_error(public):
+    public.chmod(0o555)
+    seen, refusal, *_ = await asyncio.to_thread(run, USE_AS_SOMEBODY, public / "store")
+    assert seen == "[]"
+    assert refusal.startswith("StorageError: cannot ")
+    assert "permission denied" in refusal
+    assert str(public / "store") in refusal
+    public.chmod(0o755)
+    assert not list(public.iterdir())
+
+
+class rights:  # noqa: N801 - reads as what it is
+    """What others, and the owner, may do with a directory inside the block."""
+
+    def __init__(self, directory: Path, *, folders: int, files: int) -> None:
+        paths = [directory, *directory.rglob("*")]
+        self._modes = [(path, folders if path.is_dir() else files) for path in paths]
+        self._former = [(path, path.stat().st_mode) for path in paths]
+
+    def __enter__(self):
+        for path, mode in reversed(self._modes):
+            path.chmod(mode)
+
+    def __exit__(self, *_):
+        for path, mode in self._former:
+            path.chmod(mode)
+
+
+# Space
+
+
+FILL_THE_DISK = """
+import asyncio, os, sys
+from pathlib import Path
+from lance_context_core import AsyncContextStore, Message, StorageError
+
+disk = Path(sys.argv[1])
+ballast = disk / "ballast"
+
+def leave(n_bytes):
+    ballast.unlink(missing_ok=True)
+    status = os.statvfs(disk)
+    ballast.write_bytes(b"x" * max(status.f_bavail * status.f_bsize - n_bytes, 0))
+
+async def main():
+    acknowledged, refused = [], []
+    async with AsyncContextStore.opened(disk / "store") as store:
+        await store.history.append("a", Message.user("first", id="first"), session_id="s")
+        acknowledged.append("first")
+        for n in range(24):
+            # Less and less: at first all has room, then the data alone has, in the end nothing.
+            leave(8192 * (24 - n))
+            for id in (f"h{n}", f"c{n}"):
+                try:
+                    if id.startswith("h"):
+                        message = Message.user("tea " * 300, id=id)
+                        await store.history.append("a", message, session_id="s")
+                    else:
+                        await store.context().upsert("user", "tea", external_id=id)
+                    acknowledged.append(id)
+                except StorageError as error:
+                    assert "disk is full: free some space" in str(error), error
+                    assert "'records'" in str(error), error
+                    refused.append(id)
+        ballast.unlink()
+        await store.history.append("a", Message.user("last", id="last"), session_id="s")
+    async with AsyncContextStore.opened(disk / "store") as store:
+        there = [one["external_id"] or one["id"] for one in await store.context().list()]
+        # What was refused may be written again, and is then there once.
+        for id in refused:
+            await store.context().add("user", "again", id=id)
+        again = [one["external_id"] or one["id"] for one in await store.context().list()]
+        await store.maintain()
+        hits = await store.search("tea", mode="text", limit=100)
+        found = {hit.record.external_id or hit.record.id for hit in hits}
+    assert set(acknowledged) <= set(there), set(acknowledged) - set(there)
+    assert len(there) == len(set(there))
+    assert sorted(again) == sorted([*acknowledged, *refused, "last"])
+    assert set(acknowledged) - {"first"} <= found
+    print(len(acknowledged), len(refused), len(set(refused) & set(there)))
+
+asyncio.run(main())
+"""
+
+SMALL_DISK = 'mount -t tmpfs -o size=16m none "$1" && shift && exec "$@"'
+
+
+def test_a_full_disk_refuses_writes_and_loses_nothing(tmp_path):
+    """On a small disk, in a name space of its own; the next test needs neither."""
+    own = ("unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c")
+    before = (*own, SMALL_DISK, "sh", str(tmp_path))
+    if not shutil.which("unshare") or subprocess.run([*before, "true"], check=False).returncode:
+        pytest.skip("this system lets nobody mount a small disk here")
+    n_acknowledged, n_refused, n_of_them_there = map(
+        int, run(FILL_THE_DISK, tmp_path, before=before)[0].split()
+    )
+    assert n_acknowledged > 5
+    assert n_refused > 5
+    assert n_of_them_there == 0
+
+
+WRITE_WITH_A_LIMIT = """
+import asyncio, resource, sys
+from lance_context_core import AsyncContextStore, StorageError
+
+async def main():
+    store = AsyncContextStore.opened(sys.argv[1])
+    await store.context().add("user", "small", id="small")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    try:
+        await store.context().add("user", b"x" * 2_000_000, id="large")
+    except StorageError as error:
+        print(error)
+    print([one["id"] for one in await store.context().list()])
+    await store.context().add("user", "after", id="after")
+
+asyncio.run(main())
+"""
+
+
+async def test_a_file_that_may_not_grow_is_a_storage_error_and_nothing_is_half_written(tmp_path):
+    message, seen = await asyncio.to_thread(run, WRITE_WITH_A_LIMIT, tmp_path)
+    assert message.startswith("cannot insert into")
+    assert "'records'" in message
+    assert "raise the limit" in message
+    assert seen == "['small']"
+    async with AsyncContextStore.opened(tmp_path) as store:
+        assert [one["id"] for one in await store.context().list()] == ["small", "after"]
+
+
+# Files
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def overwritten(file: Path) -> None:
+    file.write_bytes(b"\0" * file.stat().st_size)
+
+
+DAMAGES: list[tuple[str, Callable[[Path], None]]] = [
+    ("_versions/*.manifest", emptied),
+    ("_versions/*.manifest", truncated),
+    ("data/*.lance", Path.unlink),
+    ("data/*.lance", overwritten),
+    ("data/*.lance", emptied),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "damage"), DAMAGES, ids=[f"{f}-{d.__name__}" for f, d in DAMAGES]
+)
+async def test_a_damaged_file_is_a_storage_error_that_names_the_table(tmp_path, files, damage):
+    async with AsyncContextStore.opened(tmp_path) as store:
+        await write_all(store)
+    for file in (tmp_path / "records.lance").glob(files):
+        damage(file)
+    before = contents(tmp_path)
+    async with AsyncContextStore.opened(tmp_path) as store:
+        for work in (read(store), write(store), store.search("tea", mode="text")):
+            assert_is(await failure(work), StorageError, "'records'", "restore it from a copy")
+        # The other tables are not touched by it.
+        assert [one.id for one in await store.vectors("c").list()] == ["d"]
+    assert contents(tmp_path) == before
+
+
+async def test_a_manifest_of_zeros_is_not_taken_for_an_empty_table(tmp_path):
+    async with AsyncContextStore.opened(tmp_path) as store:
+        await write_all(store)
+    for manifest in (tmp_path / "records.lance" / "_versions").glob("*.manifest"):
+        overwritten(manifest)
+    async with AsyncContextStore.opened(tmp_path) as store:
+        for verb in (read, write):
+            with pytest.raises(StoreFormatError, match="'records'"):
+                await verb(store)
+
+
+async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_alone(
+    tmp_path, capfd
+):
+    async with AsyncContextStore.opened(tmp_path) as store:
+        await write_all(store)
+    shutil.rmtree(tmp_path / "records.lance" / "_indices")
+    async with AsyncContextStore.opened(tmp_path) as store:
+        error = await failure(store.search("tea", mode="text"))
+        assert_is(error, StorageError, "cannot search table 'records' by words")
+        assert [one.text for one in await read(store)] == ["tea"]
+    capfd.readouterr()  # the engine prints warnings of its own
+
+
+async def test_a_table_that_is_removed_under_an_open_store_is_empty_and_can_be_made_anew(tmp_path):
+    store = AsyncContextStore.opened(tmp_path)
+    await write_all(store)
+    connection = await lancedb.connect_async(str(tmp_path))
+    for drop in (
+        lambda: connection.drop_table("records"),
+        lambda: removed(tmp_path / "records.lance"),
+    ):
+        await drop()
+        assert await read(store) == []
+        assert await store.search("tea") == []
+        assert await write(store) == "more"
+        assert [one.id for one in await read(store)] == ["more"]
+
+
+async def removed(directory: Path) -> None:
+    await asyncio.to_thread(shutil.rmtree, directory)
+
+
+async def test_a_table_of_a_newer_engine_is_a_format_error(tmp_path):
+    async with AsyncContextStore.opened(tmp_path) as store:
+        await write_all(store)
+    for manifest in (tmp_path / "records.lance" / "_versions").glob("*.manifest"):
+        demand_unknown_features(manifest)
+    before = contents(tmp_path)
+    async with AsyncContextStore.opened(tmp_path) as store:
+        for work in (read(store), write(store), store.search("tea")):
+            assert_is(await failure(work), StoreFormatError, "'records'", "upgrade lancedb")
+    assert contents(tmp_path) == before
+
+
+def demand_unknown_features(manifest: Path) -> None:
+    """Set feature flags that no reader and no writer knows yet.
+
+    A manifest ends with a message of protocol buffers, its length before it, and 16 bytes after it
+    that begin with its place. A field that is repeated at the end of a message replaces the first.
+    """
+    data = manifest.read_bytes()
+    place = int.from_bytes(data[-16:-8], "little")
+    n_bytes = int.from_bytes(data[place : place + 4], "little")
+    message = data[place + 4 : place + 4 + n_bytes]
+    unknown = b"\x80\x80\x80\x80\x04"  # 2**30, as a varint
+    message += (
+        b"\x48" + unknown + b"\x50" + unknown
+    )  # fields 9 and 10: flags of readers, of writers
+    length = len(message).to_bytes(4, "little")
+    manifest.write_bytes(data[:place] + length + message + data[-16:])
+
+
+@pytest.mark.parametrize("format", [None, FORMAT_VERSION + 1])
+async def test_a_table_of_another_program_or_a_newer_release_is_a_format_error(tmp_path, format):
+    metadata = {} if format is None else {FORMAT_KEY: f"{format}".encode()}
+    connection = await lancedb.connect_async(str(tmp_path))
+    await connection.create_table("records", schema=RECORDS.schema.with_metadata(metadata))
+    before = contents(tmp_path)
+    way_out = "a directory of its own" if format is None else "upgrade lance-context-core"
+    async with AsyncContextStore.opened(tmp_path) as store:
+        for work in (read(store), write(store), store.version(), store.context().add("user", "x")):
+            with pytest.raises(StoreFormatError, match=f"'records' .*{way_out}"):
+                await work
+    assert contents(tmp_path) == before
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}

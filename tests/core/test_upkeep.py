@@ -1,0 +1,395 @@
+"""The store maintains itself, one process at a time, and no writer or reader notices."""
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timedelta
+
+import lancedb
+import pytest
+from core.conformance.backends import Backend
+from core.conformance.doubles import ManualClock
+
+from lance_context_core import IndexPolicy, InvalidRequestError, Message
+from lance_context_core.engine.tiers import TierPolicy
+from lance_context_core.errors import ConflictError
+from lance_context_core.stores.leases import LEASE, UPKEEP_TABLE, Leases
+from lance_context_core.stores.resources import SystemClock
+from lance_context_core.stores.upkeep import Maintenance, Upkeep
+
+EAGER = Maintenance(
+    every_n_commits=8, tiers=TierPolicy(fanout=4), indexes=IndexPolicy(tail_rows=50)
+)
+NOON = datetime(2026, 1, 15, 12).astimezone()
+
+
+def upkeep_of(store, *, clock=None, settings=EAGER, **options):
+    resources = store._resources
+    clock = clock or resources.clock
+    upkeep = Upkeep(resources.database, clock, settings=settings)
+    upkeep.thin = options.get("thin")
+    return upkeep
+
+
+def counting(upkeep, table):
+    """Has the upkeep, and not the store's own, count the commits."""
+    table._database.on_commit = upkeep.committed
+
+
+async def settled(upkeep):
+    deadline = time.monotonic() + 30
+    while upkeep._worker is not None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def fill(store, n, *, start=0):
+    for number in range(start, start + n):
+        await store.history.append("a", Message.user(f"message {number}"), session_id="s")
+
+
+async def texts(store):
+    return [one.text for one in await store.history.get_messages("a", session_id="s")]
+
+
+async def table_stats(upkeep, table):
+    (found,) = (await upkeep.stats([table])).tables
+    return found
+
+
+async def test_appends_are_followed_by_merges_and_nobody_asks_for_them(store):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    counting(upkeep, records)
+    await fill(store, 100)
+    await settled(upkeep)
+    stats = await table_stats(upkeep, records)
+    assert stats.fragments < 30
+    assert (stats.rows, stats.n_failed, stats.last_error) == (100, 0, None)
+    assert stats.n_done > 3
+    assert stats.last_by.startswith(f"{socket.gethostname()}:{os.getpid()}:")
+    assert stats.last_did["fragments_removed"] > 1
+    assert await texts(store) == [f"message {n}" for n in range(100)]
+    await upkeep.stop()
+
+
+async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    counting(upkeep, records)
+    await fill(store, 49)
+    assert (await table_stats(upkeep, records)).unindexed_rows == 49
+    await fill(store, 20, start=49)
+    await settled(upkeep)
+    stats = await table_stats(upkeep, records)
+    assert stats.unindexed_rows < 50
+    hits = await store.search("message", mode="text", limit=100)
+    assert len(hits) == 69
+    await upkeep.stop()
+
+
+async def test_nothing_is_made_where_nothing_is_stored(store, local_backend):
+    upkeep = upkeep_of(store)
+    assert (await upkeep.stats(await store._tables())).tables == ()
+    assert await upkeep.maintain(await store._tables(), policy=None, only_due=False) == []
+    await upkeep.stop()
+    assert not os.path.exists(local_backend.uri)  # noqa: ASYNC240, PTH110
+
+
+async def test_where_nothing_is_due_no_lease_is_taken(store):
+    await fill(store, 2)
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+    assert done.skipped == "nothing is due"
+    assert UPKEEP_TABLE not in await store._resources.database.table_names()
+
+
+async def test_by_hand_everything_is_done_and_the_log_says_so(store, clock):
+    await fill(store, 3)
+    records = store._resources.records
+    upkeep = upkeep_of(store, settings=None)
+    (done,) = await upkeep.maintain([records], policy=None, only_due=False)
+    assert (done.fragments_removed, done.fragments_added, done.is_folded) == (3, 1, True)
+    stats = await table_stats(upkeep, records)
+    assert (stats.fragments, stats.unindexed_rows, stats.due) == (1, 0, ())
+    assert (stats.n_done, stats.last_at) == (1, clock.now())
+    assert [t.name for t in await store._tables()] == ["records"]
+
+
+async def test_what_is_due_is_said_with_its_reason(store):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    await fill(store, 60)
+    due = (await table_stats(upkeep, records)).due
+    assert "60 fragments are to be merged" in due
+    assert "60 of 60 rows are outside the index on search_text" in due
+
+
+async def test_in_quiet_hours_nothing_is_done_by_itself(store):
+    clock = ManualClock(NOON)
+    records = store._resources.records
+    settings = Maintenance(every_n_commits=1, tiers=TierPolicy(fanout=2), quiet_hours=((11, 13),))
+    upkeep = upkeep_of(store, clock=clock, settings=settings)
+    counting(upkeep, records)
+    await fill(store, 5)
+    await settled(upkeep)
+    assert (await table_stats(upkeep, records)).fragments == 5
+    clock.advance(hours=1)
+    await fill(store, 1, start=5)
+    await settled(upkeep)
+    assert (await table_stats(upkeep, records)).fragments == 1
+    await upkeep.stop()
+
+
+async def test_an_error_reaches_no_writer_and_is_told_by_the_statistics(store, monkeypatch):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    counting(upkeep, records)
+
+    async def fail(*_):
+        raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lance_context_core.engine.maintenance.merge_tiers", fail)
+        await fill(store, 20)
+        await settled(upkeep)
+    stats = await upkeep.stats([records])
+    assert stats.last_error == "no space"
+    assert (stats.tables[0].last_error, stats.tables[0].n_done) == ("no space", 0)
+    assert stats.tables[0].held_by is None
+    await fill(store, 20, start=20)
+    await settled(upkeep)
+    stats = await upkeep.stats([records])
+    assert (stats.last_error, stats.tables[0].last_error) == (None, None)
+    await upkeep.stop()
+
+
+async def test_a_conflict_with_a_writer_is_no_failure(store, monkeypatch):
+    records = store._resources.records
+    await fill(store, 20)
+    upkeep = upkeep_of(store)
+
+    async def conflict(*_):
+        raise ConflictError("others were faster")
+
+    monkeypatch.setattr("lance_context_core.engine.maintenance.merge_tiers", conflict)
+    (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+    assert done.skipped == "others were faster"
+    stats = await table_stats(upkeep, records)
+    assert (stats.n_failed, stats.last_error, stats.held_by) == (0, None, None)
+
+
+async def test_closing_waits_for_the_step_that_runs(store, monkeypatch):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    counting(upkeep, records)
+    started, ended = threading.Event(), threading.Event()
+
+    async def slow(*_):
+        started.set()
+        await asyncio.sleep(0.3)
+        ended.set()
+        raise ConflictError("it does not matter")
+
+    monkeypatch.setattr("lance_context_core.engine.maintenance.merge_tiers", slow)
+    await fill(store, 8)
+    await asyncio.to_thread(started.wait, 10)
+    await upkeep.stop()
+    assert ended.is_set()
+    await fill(store, 20)
+    assert upkeep._worker is None
+    await upkeep.stop()
+
+
+async def test_older_versions_are_thinned_now_and_then(store):
+    clock = ManualClock(NOON)
+    thinned = []
+
+    async def thin(table):
+        thinned.append(table.name)
+        return 7
+
+    settings = Maintenance(thin_interval=timedelta(hours=1))
+    upkeep = upkeep_of(store, clock=clock, settings=settings, thin=thin)
+    records = store._resources.records
+    await fill(store, 1)
+    for hours, expected in ((0, 1), (0.5, 1), (0.6, 2)):
+        clock.advance(hours=hours)
+        done = await upkeep.maintain([records], policy=None, only_due=True)
+        assert len(thinned) == expected
+    assert done[0].versions_removed == 7
+    assert (await table_stats(upkeep, records)).last_did == {"versions_removed": 7}
+
+
+# Several at once
+
+
+async def test_writers_are_never_hurt_and_nothing_is_lost(open_store):
+    maintained, *writers = [open_store(clock=SystemClock()) for _ in range(4)]
+    records = maintained._resources.records
+    await maintained.context().add("user", "first", external_id="first")
+    upkeep = upkeep_of(maintained)
+    expected = {"first": "first"}
+    running = True
+
+    async def maintain():
+        while running:
+            for only_due in (True, True, True, False):
+                await upkeep.maintain([records], policy=None, only_due=only_due)
+
+    async def write(store, name):
+        context = store.context()
+        for n in range(40):
+            key = f"{name}{n}"
+            await context.add("user", key, external_id=key)
+            expected[key] = key
+            if n % 4 == 1:
+                await context.update(external_id=key, metadata={"n": n})
+            if n % 4 == 2:
+                await context.upsert("user", f"{key} anew", external_id=key)
+                expected[key] = f"{key} anew"
+            if n % 4 == 3:
+                await context.delete(external_id=key)
+                del expected[key]
+
+    keeper = asyncio.create_task(maintain())
+    try:
+        named = zip(writers, "abc", strict=True)
+        await asyncio.gather(*(write(store, name) for store, name in named))
+    finally:
+        running = False
+        await keeper
+    there = await writers[0].context().list(limit=1_000)
+    assert {one["external_id"]: one["content"] for one in there} == expected
+    assert len(there) == len(expected)
+    stats = await table_stats(upkeep, records)
+    assert (stats.n_failed, stats.last_error) == (0, None)
+
+
+def maintain_in_a_process(uri, storage_options, go, results):
+    async def main():
+        backend = Backend(uri=uri, storage_options=storage_options)
+        store = backend.open()
+        records = store._resources.records
+        await records.reader()
+        go.wait()
+        upkeep = upkeep_of(store)
+        (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+        results.put(done.fragments_removed)
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["local", "s3"])
+def test_two_processes_do_the_work_once(where, request):
+    backend = request.getfixturevalue(f"{where}_backend")
+    n = 16 if where == "s3" else 60
+
+    async def prepare():
+        store = backend.open()
+        await fill(store, n)
+        await store.close()
+
+    asyncio.run(prepare())
+    spawn = multiprocessing.get_context("spawn")
+    go, results = spawn.Event(), spawn.Queue()
+    children = [
+        spawn.Process(
+            target=maintain_in_a_process, args=(backend.uri, backend.storage_options, go, results)
+        )
+        for _ in range(2)
+    ]
+    for child in children:
+        child.start()
+    time.sleep(3)
+    go.set()
+    removed = sorted(results.get(timeout=60) for _ in children)
+    for child in children:
+        child.join()
+    assert removed == [0, n]
+
+    async def look():
+        store = backend.open()
+        upkeep = upkeep_of(store)
+        stats = await table_stats(upkeep, store._resources.records)
+        assert (stats.n_done, stats.n_failed, stats.rows) == (1, 0, n)
+        assert await texts(store) == [f"message {i}" for i in range(n)]
+        await store.close()
+
+    asyncio.run(look())
+
+
+async def test_a_lease_goes_to_one_of_many_who_ask_at_once(open_store, clock):
+    holders = [Leases(open_store()._resources.database, clock) for _ in range(6)]
+    for _ in range(5):
+        taken = await asyncio.gather(*(one.take("t") for one in holders))
+        (lease,) = [one for one in taken if one is not None]
+        holder = next(h for h in holders if h.holder == lease.row["holder"])
+        assert (await holders[0].logs())["t"].held_by == holder.holder
+        await holder.give_back(lease)
+
+
+async def test_a_lease_ends_when_it_runs_out_or_its_holder_is_dead(store, clock):
+    ended = subprocess.Popen([sys.executable, "-c", ""])  # noqa: ASYNC220
+    ended.wait()
+    database = store._resources.database
+    ours, other = Leases(database, clock), Leases(database, clock)
+
+    other.holder = f"{socket.gethostname()}:{ended.pid}:abc"
+    assert await other.take("t")
+    assert await ours.take("t")
+
+    other.holder = f"elsewhere:{ended.pid}:abc"
+    lease = await other.take("u")
+    assert lease
+    assert await ours.take("u") is None
+    clock.advance(seconds=LEASE.total_seconds() - 1)
+    assert await ours.take("u") is None
+    clock.advance(seconds=1)
+    assert await ours.take("u")
+    # What its former holder says then is not heard.
+    await other.give_back(lease, error="late")
+    log = (await ours.logs())["u"]
+    assert (log.held_by, log.last_error) == (ours.holder, None)
+
+
+async def test_the_leases_table_stays_small(store, clock, monkeypatch):
+    monkeypatch.setattr("lance_context_core.stores.leases._PRUNE_EVERY", 16)
+    monkeypatch.setattr("lance_context_core.stores.leases.LEASE", timedelta(milliseconds=5))
+    leases = Leases(store._resources.database, SystemClock())
+    for n in range(40):
+        await leases.give_back(await leases.take("t"), did={"n": n})
+    connection = await lancedb.connect_async(store.uri)
+    handle = await connection.open_table(UPKEEP_TABLE)
+    assert len(await handle.list_versions()) < 30
+    assert (await handle.count_rows(), (await leases.logs())["t"].n_done) == (1, 40)
+
+
+def test_in_memory_a_store_maintains_itself_too(memory_backend):
+    async def main():
+        store = memory_backend.open()
+        records = store._resources.records
+        upkeep = upkeep_of(store)
+        counting(upkeep, records)
+        await fill(store, 20)
+        await settled(upkeep)
+        assert (await table_stats(upkeep, records)).fragments < 20
+        await upkeep.stop()
+        await store.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "bad", [{"every_n_commits": 0}, {"every_n_commits": 2.5}, {"quiet_hours": ((1, 25),)}]
+)
+def test_settings_of_no_sense_are_refused(bad):
+    with pytest.raises(InvalidRequestError):
+        Maintenance(**bad)
