@@ -6,12 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test lint types unit wheel bench clean
+.PHONY: demo test lint types unit adapters wheel bench clean
 
 demo: $(VENV)/ready
 	$(RUN) examples/quickstart.py
 
-test: lint types unit wheel
+test: lint types unit adapters wheel
 
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
@@ -22,6 +22,9 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready
 	$(RUN) -m pytest
+
+adapters: $(VENV)/ready
+	$(RUN) tests/environments.py
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
@@ -37,4 +40,4 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
