@@ -49,6 +49,21 @@ def indexes_of(store, table):
     return asyncio.run(listed())
 
 
+def test_an_index_that_was_split_as_it_grew_still_finds_the_nearest(tmp_path):
+    rows = vectors(40_000)
+    half = len(rows) // 2
+    with ContextStore.open(tmp_path / "store", maintenance=None) as store:
+        docs = store.vectors("docs")
+        for start in (0, half):
+            named = {f"d{start + i}": row for i, row in enumerate(rows[start : start + half])}
+            docs.add(documents(named))
+            store.maintain()
+        assert indexes_of(store, "vectors.docs")["vector"].num_unindexed_rows == 0
+        for query in vectors(20, seed=1):
+            found = [hit.record.id for hit in docs.search(vector=query.tolist(), limit=10)]
+            assert found == [f"d{number}" for number in nearest(rows, query, 10)]
+
+
 @pytest.mark.parametrize("n_deleted", [1, 15, 100])
 def test_after_deletions_and_maintenance_a_search_still_finds_as_many_as_match(tmp_path, n_deleted):
     rows = vectors(3_000)
