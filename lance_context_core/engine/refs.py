@@ -6,7 +6,6 @@ shows, and what it shows can be erased.
 """
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from lance_context_core.errors import InvalidRequestError, StorageError
 MAIN = "main"
 """The branch that every store begins with, and that cannot be deleted."""
 
-_HEAD, _BASE, _TAG, _KEPT = "heads/", "bases/", "tags/", "kept/"
+_HEAD, _BASE, _TAG, _KEPT, _GONE = "heads/", "bases/", "tags/", "kept/", "gone/"
 
 _MAX_ATTEMPTS = 10
 
@@ -43,6 +42,11 @@ def head(branch: str) -> str | None:
 def base(branch: str, number: int) -> str:
     """The line that holds what a branch and its parent last had in common; the highest counts."""
     return f"{_BASE}{branch}.{number}"
+
+
+def gone(branch: str) -> str:
+    """The line that says of a branch that it is being deleted: it goes last."""
+    return _GONE + branch
 
 
 def tagged(tag: str) -> str:
@@ -86,6 +90,18 @@ def owner_of(line: str) -> str:
     return name.rpartition(".")[0] if line.startswith(_BASE) else name
 
 
+def lines_of(branch: str, lines: dict[str, At]) -> list[str]:
+    """The lines of `lines` that belong to a branch, each before those that it was forked from."""
+    own = str(head(branch))
+    bases = bases_of(branch, lines)
+    # A base that a merge left was forked from the branch, the branch perhaps from the first base.
+    late = [base for base in bases if lines[base].line == own]
+    early = [base for base in bases if base not in late]
+    kept = kept_of(branch, lines).values()
+    there = [line for line in (own, gone(branch)) if line in lines]
+    return [*kept, *late, *there[:1], *early, *there[1:]]
+
+
 def bases_of(branch: str, lines: dict[str, At]) -> list[str]:
     """The lines of `lines` that hold the branch's bases, the newest first."""
     numbers = [
@@ -121,13 +137,17 @@ def check_ref(name: object, what: str) -> str:
     return text
 
 
-async def lines(handle: Any, table: str) -> dict[str, At]:
-    """All lines of a table but the main one, and where each was forked."""
-    for _ in range(_MAX_ATTEMPTS - 1):
-        # A line that others delete while they are listed makes the engine fail.
-        with suppress(StorageError):
-            return await _lines(handle, table)
-    return await _lines(handle, table)
+async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str, At]:
+    """All lines of a table but the main one, and where each was forked.
+
+    Those of branches whose deletion has begun are left out, unless `with_gone`.
+    """
+    found = await _lines(handle, table)
+    if with_gone:
+        return found
+    gone = [line.removeprefix(_GONE) for line in found if line.startswith(_GONE)]
+    hidden = {line for branch in gone for line in lines_of(branch, found)}
+    return {line: at for line, at in found.items() if line not in hidden}
 
 
 async def fork(handle: Any, table: str, line: str, at: At) -> Any:
@@ -149,8 +169,15 @@ async def opened(handle: Any, table: str, line: str | None, version: int | None 
 
 
 async def _lines(handle: Any, table: str) -> dict[str, At]:
-    with translated(f"list the branches of {shown_name(table)}"):
-        return {
-            name: At(about["parent_branch"], int(about["parent_version"]))
-            for name, about in (await handle.branches.list()).items()
-        }
+    for attempt in range(_MAX_ATTEMPTS):
+        try:
+            with translated(f"list the branches of {shown_name(table)}"):
+                return {
+                    name: At(about["parent_branch"], int(about["parent_version"]))
+                    for name, about in (await handle.branches.list()).items()
+                }
+        except StorageError:
+            # A line that others delete while they are listed makes the engine fail.
+            if attempt == _MAX_ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")

@@ -4,7 +4,7 @@ from lance_context_core.engine import refs
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.table import Table
-from lance_context_core.engine.versions import Ref
+from lance_context_core.engine.versions import AtHead, Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Branch
 from lance_context_core.stores.whole import Whole, require_childless
@@ -34,14 +34,13 @@ async def delete(whole: Whole, name: str) -> bool:
     if name == refs.MAIN:
         raise InvalidRequestError("name='main' is the branch that every store has: it stays")
     tables = sorted(await whole.main().tables(), key=lambda table: table.name != RECORDS_TABLE)
-    line = refs.head(name)
-    found = [table for table in tables if line in await _lines(table)]
-    for table in found:
+    for table in tables:
         await _require_leaf(table, name)
+    existed = await _announce(tables[0], name) if tables else False
     for table in tables:
         await _remove(table, name)
     whole.resources.writable().forget(name)
-    return any(table.name == RECORDS_TABLE for table in found)
+    return existed
 
 
 async def listed(whole: Whole) -> list[Branch]:
@@ -64,32 +63,35 @@ async def require(whole: Whole, name: str) -> None:
         )
 
 
-async def _lines(table: Table) -> dict[str, At]:
+async def _lines(table: Table, *, with_gone: bool = False) -> dict[str, At]:
     handle = await table.reader()
-    return {} if handle is None else await refs.lines(handle, table.name)
+    if handle is None:
+        return {}
+    return await refs.lines(handle, table.name, with_gone=with_gone)
+
+
+async def _announce(records: Table, name: str) -> bool:
+    """Hide the branch at once, whatever becomes of its deletion; returns whether it was there."""
+    if refs.head(name) not in await _lines(records):
+        return False
+    handle = await records.writer()
+    at = await AtHead(refs.MAIN).locate(records.name, handle)
+    assert at is not None
+    await records.fork(refs.gone(name), at)
+    return True
 
 
 async def _remove(table: Table, name: str) -> None:
     """Remove the branch from one table, if it is there: what was forked from it first."""
-    if (handle := await table.reader()) is None:
-        return
-    lines = await refs.lines(handle, table.name)
-    head = str(refs.head(name))
-    bases = refs.bases_of(name, lines)
-    # A base that a merge left was forked from the branch, the branch perhaps from the first base.
-    late = [base for base in bases if lines[base].line == head]
-    early = [base for base in bases if base not in late]
-    kept = refs.kept_of(name, lines).values()
-    for line in [*kept, *late, *([head] if head in lines else []), *early]:
+    for line in refs.lines_of(name, await _lines(table, with_gone=True)):
         await table.drop(line)
 
 
 async def _require_leaf(table: Table, name: str) -> None:
-    lines = await _lines(table)
-    own = set(refs.bases_of(name, lines))
-    for child, at in lines.items():
-        if at.line == refs.head(name) and child not in own and not refs.is_kept(child):
-            await require_childless(table, str(refs.head(name)), f"branch {name!r}")
+    lines = await _lines(table, with_gone=True)
+    own = set(refs.lines_of(name, lines))
+    if any(at.line == refs.head(name) and child not in own for child, at in lines.items()):
+        await require_childless(table, str(refs.head(name)), f"branch {name!r}", but=own)
 
 
 def _parent(at: At, lines: dict[str, At]) -> str:

@@ -1,5 +1,6 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from lance_context_core._json import check_name
@@ -142,12 +143,14 @@ def spec_of(table: str) -> TableSpec:
     return {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS}.get(table, VECTORS)
 
 
-async def require_childless(table: Table, line: str, what: str) -> None:
+async def require_childless(
+    table: Table, line: str, what: str, *, but: Collection[str] = ()
+) -> None:
     """Raise if a branch was made from a version of that line: the line holds its data."""
     if (handle := await table.reader()) is None:
         return
-    for child, at in (await refs.lines(handle, table.name)).items():
-        if at.line == line:
+    for child, at in (await refs.lines(handle, table.name, with_gone=True)).items():
+        if at.line == line and child not in but:
             raise InvalidRequestError(
                 f"cannot delete {what}: {refs.owner_of(child)!r} was made from it, delete that first"
             )
