@@ -84,7 +84,7 @@ async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
     main = database.table(name, spec)
     async with main.separately() as root:
         forks: dict[str | None, At | None] = {None: None}
-        forks.update(await refs.lines(root, name, with_gone=True))
+        forks.update(await refs.lines(root, name))
         found: dict[str | None, Line] = {}
         for line in sorted(forks, key=lambda line: _depth(line, forks)):
             at = forks[line]
@@ -92,7 +92,7 @@ async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
             try:
                 history = await _history(root, table)
             except (NotFoundError, StorageError):
-                if line is None or line in await refs.lines(root, name, with_gone=True):
+                if line is None or line in await refs.lines(root, name):
                     raise
                 continue  # somebody has just deleted it
             first = 1 if at is None else at.version

@@ -6,6 +6,7 @@ shows, and what it shows can be erased.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,11 @@ def base(branch: str, number: int) -> str:
 def gone(branch: str) -> str:
     """The line that says of a branch that it is being deleted: it goes last."""
     return _GONE + branch
+
+
+def gone_among(lines: Iterable[str]) -> list[str]:
+    """The branches that are being deleted."""
+    return [line.removeprefix(_GONE) for line in lines if line.startswith(_GONE)]
 
 
 def tagged(tag: str) -> str:
@@ -145,8 +151,7 @@ async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str
     found = await _lines(handle, table)
     if with_gone:
         return found
-    gone = [line.removeprefix(_GONE) for line in found if line.startswith(_GONE)]
-    hidden = {line for branch in gone for line in lines_of(branch, found)}
+    hidden = {line for branch in gone_among(found) for line in lines_of(branch, found)}
     return {line: at for line, at in found.items() if line not in hidden}
 
 

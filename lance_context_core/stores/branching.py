@@ -43,6 +43,14 @@ async def delete(whole: Whole, name: str) -> bool:
     return existed
 
 
+async def finish_deletions(whole: Whole) -> None:
+    """Remove what is left of branches whose deletion was interrupted."""
+    main = whole.main()
+    for name in refs.gone_among(await _lines(main.resources.records, with_gone=True)):
+        for table in await main.tables():
+            await _remove(table, name)
+
+
 async def listed(whole: Whole) -> list[Branch]:
     """All branches but the main one, by name."""
     lines = await _lines(whole.resources.records)

@@ -23,7 +23,7 @@ from lance_context_core.errors import ConflictError, InvalidRequestError, NotFou
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
-from lance_context_core.stores import traces
+from lance_context_core.stores import branching, traces
 from lance_context_core.stores.traces import Names, State
 from lance_context_core.stores.whole import Whole, spec_of
 
@@ -109,6 +109,8 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
         return Erasure()
     database = whole.main().resources.database
     assert isinstance(database, Database)
+    if not dry_run:
+        await branching.finish_deletions(whole)
     plans = [plan for plan in await _plans(database, target) if plan.due]
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:

@@ -486,3 +486,19 @@ async def test_restoring_across_branches_keeps_the_order(store):
     await branch.history.append("a", Message.user("3", id="3"), session_id="s")
     found = await branch.history.get_messages("a", session_id="s")
     assert [one.text for one in found] == [*texts_, "later"]
+
+
+async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(store, monkeypatch):
+    await write(store, 0)
+    await store.context().add("user", "a secret", id="secret")
+    await store.create_branch("b")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(refs, "drop", interrupted)
+        await store.delete_branch("b")
+    assert (await store.erase(ids=["secret"])).records == 1
+    handle = await store._resources.records.reader()
+    assert await refs.lines(handle, "records", with_gone=True) == {}
+
+
+async def interrupted(*_):
+    raise KeyboardInterrupt
