@@ -197,7 +197,13 @@ class TableAccess:
     async def fork(self, line: str, at: At, handle: Any = None) -> Any:
         """A handle of a new line that begins with what `at` shows; the line must not exist."""
         handle = handle or await self.writer()
-        forked = await refs.fork(handle, self.name, line, at)
+        try:
+            forked = await refs.fork(handle, self.name, line, at)
+        except AlreadyExistsError:
+            # There are files of such a line, but perhaps no line.
+            if not await self._database.remove_remains(self.name, line):
+                raise
+            forked = await refs.fork(handle, self.name, line, at)
         await self.sync(forked)
         await self.sync_lines()
         return forked
@@ -311,7 +317,7 @@ class TableAccess:
             empty = await refs.opened(root, self.name, base)
         else:
             at = At(None, await root.version())
-            empty = await refs.fork(root, self.name, base, at)
+            empty = await self.fork(base, at, root)
         with translated(f"create {self.label}"):
             if await empty.count_rows():
                 await empty.delete("true")

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import re
+import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,6 +28,9 @@ RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
 
 SESSIONS_TABLE = "sessions"
+
+_REMAINS_SECONDS = 2
+"""How long nothing has changed in what nobody is about to finish."""
 
 _REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
@@ -148,6 +153,26 @@ class Database:
                 f"branch {refs.branch_of(line)!r} does not exist: see branches(), or create it"
             )
 
+    async def remove_remains(self, table: str, line: str) -> bool:
+        """Remove what a killed process left of a line that it was making or deleting.
+
+        Returns whether there was anything; on an object store it stays, and keeps the name taken.
+        """
+        place = Path(self.uri) / f"{table}.lance" / "tree" / line
+        if not place.is_absolute() or not await asyncio.to_thread(place.is_dir):
+            return False
+        # Somebody may be making the line at this moment, which takes milliseconds.
+        while (  # noqa: ASYNC110 - another process may be at it
+            age := time.time() - await asyncio.to_thread(_newest, place)
+        ) < _REMAINS_SECONDS:
+            await asyncio.sleep(_REMAINS_SECONDS - age)
+        handle = await (await self.connection()).open_table(table)
+        if line in await refs.lines(handle, table, with_gone=True):
+            return False
+        with translated(f"remove {str(place)!r}"):
+            await asyncio.to_thread(shutil.rmtree, place)
+        return True
+
     def forget(self, branch: str) -> None:
         """Let go of a branch that is deleted; one of that name may be made anew."""
         with self._lock:
@@ -263,6 +288,11 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
+
+
+def _newest(place: Path) -> float:
+    """When something in a directory last changed."""
+    return max(path.stat().st_mtime for path in (place, *place.rglob("*")))
 
 
 def _is_missing(place: Path) -> bool:

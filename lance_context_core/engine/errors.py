@@ -77,7 +77,10 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "other writers kept winning the commit: try again",
     ),
     (
-        re.compile(r"(tag|table) .{0,300}? already exists", re.IGNORECASE),
+        re.compile(
+            r"(tag|table) .{0,300}? already exists|Clone operation should not enter build_manifest",
+            re.IGNORECASE,
+        ),
         AlreadyExistsError,
         "it exists already: choose another name, or delete it first",
     ),

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from core.conformance.hostile import NAMES, NO_NAMES
@@ -492,9 +493,10 @@ async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(sto
     await write(store, 0)
     await store.context().add("user", "a secret", id="secret")
     await store.create_branch("b")
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(refs, "drop", interrupted)
-        await store.delete_branch("b")
+        with pytest.raises(KeyboardInterrupt):
+            await store.delete_branch("b")
     assert (await store.erase(ids=["secret"])).records == 1
     handle = await store._resources.records.reader()
     assert await refs.lines(handle, "records", with_gone=True) == {}
@@ -502,3 +504,23 @@ async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(sto
 
 async def interrupted(*_):
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("make", ["create_branch", "tag"])
+async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(local_backend, make):
+    async with local_backend.open() as store:
+        await write(store, 0)
+        line = {"create_branch": "heads/b", "tag": "tags/b"}[make]
+        await getattr(store, make)("b")
+    unmake(local_backend.uri, line)
+    async with local_backend.open() as store:
+        assert (await store.branches(), await store.tags()) == ([], {})
+        await getattr(store, make)("b")
+        assert await dump(await store.checkout("b")) == await dump(store)
+
+
+def unmake(uri, line):
+    """Leave what is there before the engine notes, as the last thing, that there is such a line."""
+    name = f"{line.replace('/', '%2F')}.json"
+    for reference in Path(uri).glob(f"*/_refs/branches/{name}"):
+        reference.unlink()

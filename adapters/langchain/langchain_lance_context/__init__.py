@@ -1,0 +1,52 @@
+"""The one memory of lance-context, as what LangChain and LangGraph keep things in."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lance_context_core import MissingExtraError
+from langchain_lance_context.byte_stores import LanceContextByteStore
+from langchain_lance_context.caches import LanceContextSemanticCache
+from langchain_lance_context.record_managers import LanceContextRecordManager
+from langchain_lance_context.retrievers import LanceContextRetriever
+from langchain_lance_context.vectorstores import LanceContextVectorStore
+
+if TYPE_CHECKING:
+    from langchain_lance_context.chat_message_histories import LanceContextChatMessageHistory
+    from langchain_lance_context.checkpointers import LanceContextSaver
+    from langchain_lance_context.stores import LanceContextStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LanceContextByteStore",
+    "LanceContextChatMessageHistory",
+    "LanceContextRecordManager",
+    "LanceContextRetriever",
+    "LanceContextSaver",
+    "LanceContextSemanticCache",
+    "LanceContextStore",
+    "LanceContextVectorStore",
+]
+
+_LATER = {
+    # LangChain has announced the end of this class's base: the others must outlive it.
+    "LanceContextChatMessageHistory": "chat_message_histories",
+    # LangGraph is an extra.
+    "LanceContextSaver": "checkpointers",
+    "LanceContextStore": "stores",
+}
+"""What is imported when it is asked for, and from where."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_LATER[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "langgraph":
+            raise
+        raise MissingExtraError(
+            f"{name} needs LangGraph: pip install 'langchain-lance-context[langgraph]'"
+        ) from error
+    return getattr(module, name)

@@ -1,0 +1,77 @@
+"""A thread that removes what has expired, from time to time."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from lance_context_core import StoreClosedError
+
+_log = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """At most one thread. It knows nothing of the store but how to sweep, so that it keeps none alive."""
+
+    def __init__(self, sweep: Callable[[], int]) -> None:
+        self._sweep = sweep
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._done: Future[None] = Future()
+
+    def start(self, seconds: float) -> "Future[None]":
+        """Sweep every so many seconds, until `stop`; nothing changes if that is done already.
+
+        The future is done when the thread ends, and cancelling it ends the thread.
+        """
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive() or self._stopping.is_set():
+                self._stopping = threading.Event()
+                self._done = Future()
+                self._done.add_done_callback(_stopping_if_cancelled(self._stopping))
+                self._thread = threading.Thread(
+                    target=_sweep_on,
+                    args=[self._sweep, seconds, self._stopping, self._done],
+                    name="lance-context-sweep",
+                    daemon=True,
+                )
+                self._thread.start()
+            return self._done
+
+    def let_go(self) -> None:
+        """Tell the thread to end, without waiting for it."""
+        with self._lock:
+            self._stopping.set()
+
+    def stop(self, timeout_seconds: float | None = None) -> bool:
+        """End the thread; whether there is none any more. None waits as long as a sweep takes."""
+        self.let_go()
+        thread = self._thread
+        if thread is None:
+            return True
+        thread.join(timeout_seconds)
+        return not thread.is_alive()
+
+
+def _sweep_on(
+    sweep: Callable[[], int], seconds: float, stopping: threading.Event, done: "Future[None]"
+) -> None:
+    while not stopping.wait(seconds):
+        try:
+            sweep()
+        except StoreClosedError:
+            break
+        except Exception:  # noqa: BLE001 - it is said, and the thread goes on
+            # The next time may do better, and nothing that has expired is seen meanwhile.
+            _log.exception("what has expired could not be removed")
+    if done.set_running_or_notify_cancel():
+        done.set_result(None)
+
+
+def _stopping_if_cancelled(stopping: threading.Event) -> "Callable[[Future[None]], None]":
+    def called(future: "Future[None]") -> None:
+        if future.cancelled():
+            stopping.set()
+
+    return called

@@ -1,0 +1,148 @@
+"""The store's key-value items as LangChain's cache of what models answered."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from langchain_core.caches import BaseCache
+from langchain_core.embeddings import Embeddings
+from langchain_core.outputs import Generation
+
+from lance_context_core import InvalidRequestError, Item, ItemVector
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.sync import KeyValues
+from langchain_lance_context._answers import Prompt, from_json, to_json
+from langchain_lance_context._faces import Blocking, as_awaited, at_once
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+
+
+class LanceContextSemanticCache(HandleOwner, BaseCache):
+    """Answers of models, found again by the meaning of what was asked.
+
+    The model and its parameters must be the same to the letter. Of a prompt, the text is compared by
+    meaning; of a conversation, the last message's text if a human wrote it, while all that stands
+    before it must be the same. An answer is found if its prompt reaches `score_threshold`, and of
+    several the one with the nearest prompt.
+
+    The asynchronous methods await the store, and block no event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedding: Embeddings | None = None,
+        *,
+        score_threshold: float = 0.95,
+        ttl: timedelta | None = None,
+        name: str = "langchain_cache",
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `embedding`: makes the vectors of prompts; without it the store's embedder does.
+        - `score_threshold`: in [0, 1], how near a prompt must be, as (1 + cosine) / 2; with 1 only
+          the same text is found.
+        - `ttl`: how long an answer is kept; None means for good.
+        - `name`: what the store calls these items, which are `store.kv(name)`.
+        """
+        _check(score_threshold, ttl)
+        self._handle = Handle(store)
+        twin = self._handle.aio.kv(name)
+        self._twin, self._kv = twin, KeyValues(twin)
+        # The type is that of the one face: of the other, nothing waits.
+        blocking = cast("AsyncKeyValues", Blocking(self._kv))
+        how = (self._handle, score_threshold, ttl)
+        if embedding is None:
+            self._awaiting = _Answers(twin, None, None, *how)
+            self._at_once = _Answers(blocking, None, None, *how)
+        else:
+            self._awaiting = _Answers(
+                twin, embedding.aembed_documents, embedding.aembed_query, *how
+            )
+            self._at_once = _Answers(
+                blocking,
+                as_awaited(embedding.embed_documents),
+                as_awaited(embedding.embed_query),
+                *how,
+            )
+
+    def lookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
+        """What the model answered to this prompt, or to one that means the same; None if unknown."""
+        return at_once(self._at_once.lookup(Prompt.of(prompt, llm_string)))
+
+    async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
+        """As `lookup`."""
+        return await self._awaiting.lookup(Prompt.of(prompt, llm_string))
+
+    def update(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
+        """Keep an answer, in place of an earlier one to the same prompt."""
+        at_once(self._at_once.update(Prompt.of(prompt, llm_string), to_json(return_val)))
+
+    async def aupdate(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
+        """As `update`."""
+        await self._awaiting.update(Prompt.of(prompt, llm_string), to_json(return_val))
+
+    def clear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
+        """Forget all answers."""
+        self._kv.delete_under(())
+
+    async def aclear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
+        """As `clear`."""
+        await self._twin.delete_under(())
+
+
+class _Answers:
+    """The cached answers, over one face of the store; without an embedding, the store embeds."""
+
+    def __init__(
+        self,
+        kv: AsyncKeyValues,
+        documents: Callable[[list[str]], Awaitable[list[list[float]]]] | None,
+        query: Callable[[str], Awaitable[list[float]]] | None,
+        handle: Handle,
+        score_threshold: float,
+        ttl: timedelta | None,
+    ) -> None:
+        self._kv = kv
+        self._documents = documents
+        self._query = query
+        self._handle = handle
+        self._score_threshold = score_threshold
+        self._ttl = ttl
+
+    async def lookup(self, prompt: Prompt) -> list[Generation] | None:
+        [same] = await self._kv.get([(prompt.namespace, prompt.key)])
+        if same is not None:
+            return from_json(same.data)
+        if not prompt.meaning.strip() or self._score_threshold >= 1:
+            return None
+        asked = prompt.meaning if self._query is None else await self._query(prompt.meaning)
+        nearest = await self._kv.search(asked, namespace=prompt.namespace, limit=1)
+        if nearest and nearest[0].score >= self._score_threshold:
+            return from_json(nearest[0].record.data)
+        return None
+
+    async def update(self, prompt: Prompt, answer: bytes) -> None:
+        vectors = []
+        if prompt.meaning.strip() and self._score_threshold < 1:
+            text, vector = prompt.meaning, None
+            if self._documents is not None:
+                [vector] = await self._documents([text])
+            vectors = [ItemVector(text=text) if vector is None else ItemVector(vector=vector)]
+        item = Item(
+            namespace=prompt.namespace,
+            key=prompt.key,
+            value={"prompt": prompt.meaning},
+            data=answer,
+            data_type="application/json",
+            vectors=vectors,
+            expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
+        )
+        await self._kv.put([item])
+
+
+def _check(score_threshold: float, ttl: timedelta | None) -> None:
+    is_number = isinstance(score_threshold, int | float) and not isinstance(score_threshold, bool)
+    if not is_number or not 0 <= score_threshold <= 1:
+        raise InvalidRequestError(f"score_threshold={score_threshold!r}: give a number from 0 to 1")
+    if ttl is not None and (not isinstance(ttl, timedelta) or ttl <= timedelta(0)):
+        raise InvalidRequestError(f"ttl={ttl!r}: give a timedelta of more than nothing, or None")

@@ -1,0 +1,98 @@
+"""A conversation of the store as LangChain's chat message history."""
+
+from collections.abc import Iterable, Sequence
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from lance_context_core import InvalidRequestError, Message
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._messages import from_canonical, to_canonical
+
+
+class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
+    """The messages of one session, in the order in which they were acknowledged.
+
+    They read back equal to what was added, but for chunks, which are stored as the messages that they
+    amount to. Through the store, and for other frameworks, they are canonical messages.
+
+    A message whose id the session has already is left as it is, so that a retry is safe; without an
+    id a message is always added. The asynchronous methods await the store, and block no event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        *,
+        agent_id: str = "",
+        run_id: str = "",
+        limit: int | None = None,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `session_id`, `agent_id`: whose conversation; without an agent, nobody's in particular.
+        - `run_id`: what is written down with each message that is added.
+        - `limit`: how many of the last messages are read; absent means all. The others stay.
+        """
+        if limit is not None and (isinstance(limit, bool) or limit < 0):
+            raise InvalidRequestError(f"limit={limit!r}: give a number of messages, 0 or more")
+        self._handle = Handle(store)
+        self._session_id = session_id
+        self._agent_id = agent_id
+        self._run_id = run_id
+        self._limit = limit
+
+    @property
+    def session_id(self) -> str:
+        """Which conversation this is."""
+        return self._session_id
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # the base has an attribute
+        """The messages in order, or the last `limit` of them; a new list each time."""
+        history = self._handle.sync.history
+        return _read(
+            history.get_messages(self._agent_id, session_id=self._session_id, last=self._limit)
+        )
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """As `messages`."""
+        history = self._handle.aio.history
+        found = await history.get_messages(
+            self._agent_id, session_id=self._session_id, last=self._limit
+        )
+        return _read(found)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages at the end, all or none of them, in one commit.
+
+        Raises InvalidRequestError, before anything is written, for what cannot be stored.
+        """
+        self._handle.sync.history.append_many(
+            self._agent_id,
+            [to_canonical(one) for one in messages],
+            session_id=self._session_id,
+            run_id=self._run_id,
+        )
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """As `add_messages`."""
+        await self._handle.aio.history.append_many(
+            self._agent_id,
+            [to_canonical(one) for one in messages],
+            session_id=self._session_id,
+            run_id=self._run_id,
+        )
+
+    def clear(self) -> None:
+        """Forget the session's messages."""
+        self._handle.sync.history.clear(self._agent_id, session_id=self._session_id)
+
+    async def aclear(self) -> None:
+        """As `clear`."""
+        await self._handle.aio.history.clear(self._agent_id, session_id=self._session_id)
+
+
+def _read(stored: Iterable[Message]) -> list[BaseMessage]:
+    return [message for one in stored for message in from_canonical(one)]

@@ -1,0 +1,271 @@
+"""A store as LangGraph's checkpointer."""
+
+import builtins
+import random
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from lance_context_core import InvalidRequestError
+from langchain_lance_context._checkpoint_log import PAGE, CheckpointLog, Retention
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._known import Memory
+from langchain_lance_context._steps import arun, run
+
+_NAME = "checkpoints"
+
+
+class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
+    """The checkpoints of all threads, for synchronous and for asynchronous graphs.
+
+    A `put` is one commit, and so is a `put_writes`; what many threads write at the same time becomes
+    one commit as well. Of a channel's value only what the value before it has not is stored. The
+    asynchronous methods await the store, and block no event loop.
+
+    A scope of a store is a wall for checkpoints too: a thread of the same id behind another one is
+    another thread. A branch of the store goes on from the checkpoints of then, and an earlier
+    version shows them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        serde: SerializerProtocol | None = None,
+        keep_last: int | None = None,
+        keep_for: timedelta | None = None,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `serde`: how values become bytes; absent means LangGraph's own serializer, strict: it
+          makes objects of the types that LangGraph lists as safe and, of a graph that was compiled
+          with this saver, those of its schemas. Other types come back as plain data.
+        - `keep_last`: how many checkpoints of a thread, in each of its namespaces, stay at least;
+          at most half as many again are there before the oldest go.
+        - `keep_for`: how long they stay. The newest one stays in any case.
+
+        What is kept needs of others stays as well, such as the writes of delta channels.
+        """
+        if keep_last is not None and (isinstance(keep_last, bool) or keep_last < 1):
+            raise InvalidRequestError(f"keep_last={keep_last!r}: give a number, 1 or more")
+        if keep_for is not None and keep_for <= timedelta(0):
+            raise InvalidRequestError(f"keep_for={keep_for!r}: give a duration above 0")
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
+        self._handle = Handle(store)
+        self._retention = Retention(keep_last=keep_last, keep_for=keep_for)
+        self._memory = Memory()
+
+    # Asynchronous
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that `config` names by its id, or the thread's newest one; None if none."""
+        return await arun(self._items_aio, self._log.get_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As `list`."""
+        find = self._log.find(config, filter=filter, before=before, limit=limit)
+        keys = await arun(self._items_aio, find)
+        n_left = len(keys) if limit is None else limit
+        for start in range(0, len(keys), PAGE):
+            load = self._log.load(keys[start : start + PAGE], filter=filter)
+            for one in (await arun(self._items_aio, load))[:n_left]:
+                n_left -= 1
+                yield one
+            if n_left <= 0:
+                return
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As `put`."""
+        put = self._log.put(config, checkpoint, metadata, new_versions)
+        return await arun(self._items_aio, put)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """As `put_writes`."""
+        put = self._log.put_writes(config, writes, task_id=task_id, task_path=task_path)
+        await arun(self._items_aio, put)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As `delete_thread`."""
+        await arun(self._items_aio, self._log.delete_thread(str(thread_id)))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As `delete_for_runs`."""
+        await arun(self._items_aio, self._log.delete_for_runs(_listed(run_ids, "run_ids")))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As `copy_thread`."""
+        copy = self._log.copy_thread(str(source_thread_id), str(target_thread_id))
+        await arun(self._items_aio, copy)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """As `prune`."""
+        prune = self._log.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
+        await arun(self._items_aio, prune)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As `get_delta_channel_history`."""
+        return await arun(self._items_aio, self._log.history(config, channels))
+
+    # Synchronous
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that `config` names by its id, or the thread's newest one; None if none.
+
+        Its pending writes are in the order in which a run applies them.
+        """
+        return run(self._items, self._log.get_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """The checkpoints that meet all conditions, newest first; they are read as they are taken.
+
+        - `config`: a thread, and one of its namespaces if it names one; None means all threads.
+        - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
+        - `before`: names the checkpoint that all of them are older than.
+        """
+        find = self._log.find(config, filter=filter, before=before, limit=limit)
+        keys = run(self._items, find)
+        n_left = len(keys) if limit is None else limit
+        for start in range(0, len(keys), PAGE):
+            load = self._log.load(keys[start : start + PAGE], filter=filter)
+            for one in run(self._items, load)[:n_left]:
+                n_left -= 1
+                yield one
+            if n_left <= 0:
+                return
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint, whose parent is the one that `config` names, in one commit.
+
+        `new_versions` tells which values are new; the others are those of the versions before.
+        Returns the config that names it.
+        """
+        put = self._log.put(config, checkpoint, metadata, new_versions)
+        return run(self._items, put)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote on top of the checkpoint that `config` names, in one commit.
+
+        What a task has written stays as it is; errors, interrupts and what they were resumed with
+        are replaced. Hence it may be repeated.
+        """
+        put = self._log.put_writes(config, writes, task_id=task_id, task_path=task_path)
+        run(self._items, put)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
+        run(self._items, self._log.delete_thread(str(thread_id)))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints that these runs made, with their writes, in all threads.
+
+        Delta channels of later checkpoints lose what these contributed.
+        """
+        run(self._items, self._log.delete_for_runs(_listed(run_ids, "run_ids")))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Give a thread all checkpoints, values and writes of another one, in one commit.
+
+        No error if there are none. What the target has of its own stays.
+        """
+        copy = self._log.copy_thread(str(source_thread_id), str(target_thread_id))
+        run(self._items, copy)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove checkpoints of these threads, a commit for each namespace of each.
+
+        - "keep_latest": all but the newest of each namespace, its writes, and the ancestors that its
+          delta channels are put together from.
+        - "retention": those that `keep_last` and `keep_for` do not keep.
+        - "delete": all of them.
+        """
+        prune = self._log.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
+        run(self._items, prune)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """What the ancestors of a checkpoint wrote to channels, and the values that this began with.
+
+        The ancestors are read in pages, not one by one.
+        """
+        return run(self._items, self._log.history(config, channels))
+
+    def get_next_version(self, current: str | float | None, channel: None) -> str:
+        """The version after `current`: counted on, and unlike that of any other branch or process."""
+        del channel
+        count = 0 if current is None else int(str(current).partition(".")[0])
+        # As other savers have them: a thread may have come from one.
+        return f"{count + 1:032}.{random.random():018.16f}"  # noqa: S311 - nobody is to be kept from guessing
+
+    # Helpers
+
+    @property
+    def _log(self) -> CheckpointLog:
+        # Not kept: `with_allowlist` makes a copy of this with another serializer.
+        return CheckpointLog(serde=self.serde, memory=self._memory, retention=self._retention)
+
+    @property
+    def _items(self) -> Any:
+        return self._handle.sync.kv(_NAME)
+
+    @property
+    def _items_aio(self) -> Any:
+        return self._handle.aio.kv(_NAME)
+
+
+def _listed(ids: Sequence[str], name: str) -> builtins.list[str]:
+    if isinstance(ids, str):
+        raise InvalidRequestError(f"{name}={ids!r}: give a list of ids")
+    return [str(one) for one in ids]

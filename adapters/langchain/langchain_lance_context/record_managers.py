@@ -1,0 +1,220 @@
+"""The store's key-value items as the record manager of LangChain's indexing API."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from langchain_core.indexing import RecordManager
+
+from lance_context_core import ConflictError, InvalidRequestError, Item, ItemKey
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.sync import KeyValues
+from langchain_lance_context._faces import Blocking, at_once
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+
+_TICK_SECONDS = 1e-6
+_MAX_ATTEMPTS = 100
+"""How often a tick is tried anew when others keep taking it."""
+
+
+class LanceContextRecordManager(HandleOwner, RecordManager):
+    """What was indexed when, so that `index()` knows what to skip, and what to delete.
+
+    Its clock is in the store: no two answers of `get_time` and no two updates of one namespace ever
+    have the same time, in whatever process or thread they were made, and a later one has a later
+    time, even while the clock of a machine is set back. So `index()` never deletes what was written
+    after it began.
+
+    The asynchronous methods await the store, and block no event loop.
+    """
+
+    def __init__(self, namespace: str, store: Store, *, name: str = "langchain_records") -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `namespace`: whose records; usually the name of the vector store that is indexed.
+        - `name`: what the store calls these items, which are `store.kv(name)`.
+        """
+        super().__init__(namespace)
+        self._handle = Handle(store)
+        twin = self._handle.aio.kv(name)
+        # The type is that of the one face: of the other, nothing waits.
+        blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
+        self._awaiting = _Records(namespace, twin, self._handle)
+        self._at_once = _Records(namespace, blocking, self._handle)
+
+    def create_schema(self) -> None:
+        """Nothing: the table is made by the first write."""
+
+    async def acreate_schema(self) -> None:
+        """As `create_schema`."""
+
+    def get_time(self) -> float:
+        """The time in seconds since 1970, later than that of all that was written before."""
+        return at_once(self._at_once.tick())
+
+    async def aget_time(self) -> float:
+        """As `get_time`."""
+        return await self._awaiting.tick()
+
+    def update(
+        self,
+        keys: Sequence[str],
+        *,
+        group_ids: Sequence[str | None] | None = None,
+        time_at_least: float | None = None,
+    ) -> None:
+        """Write down that these keys were indexed now, all at one time and in one commit.
+
+        Raises InvalidRequestError, a ValueError, before anything is written, for lists of different
+        lengths and for a `time_at_least` that lies ahead.
+        """
+        records = self._at_once.checked(keys, group_ids)
+        if records:
+            at_once(self._at_once.tick(records, time_at_least=time_at_least))
+
+    async def aupdate(
+        self,
+        keys: Sequence[str],
+        *,
+        group_ids: Sequence[str | None] | None = None,
+        time_at_least: float | None = None,
+    ) -> None:
+        """As `update`."""
+        records = self._awaiting.checked(keys, group_ids)
+        if records:
+            await self._awaiting.tick(records, time_at_least=time_at_least)
+
+    def exists(self, keys: Sequence[str]) -> list[bool]:
+        """Whether each of the keys was indexed."""
+        return at_once(self._at_once.exists(keys))
+
+    async def aexists(self, keys: Sequence[str]) -> list[bool]:
+        """As `exists`."""
+        return await self._awaiting.exists(keys)
+
+    def list_keys(
+        self,
+        *,
+        before: float | None = None,
+        after: float | None = None,
+        group_ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """The keys that were indexed before and after these times, and in one of the groups.
+
+        None sets no bound; of no groups, no key is one. In alphabetical order.
+        """
+        where = _filter(before, after, group_ids)
+        return at_once(self._at_once.list_keys(where, limit=limit))
+
+    async def alist_keys(
+        self,
+        *,
+        before: float | None = None,
+        after: float | None = None,
+        group_ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """As `list_keys`."""
+        where = _filter(before, after, group_ids)
+        return await self._awaiting.list_keys(where, limit=limit)
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        """Forget keys, in one commit; unknown ones are no error."""
+        at_once(self._at_once.delete(keys))
+
+    async def adelete_keys(self, keys: Sequence[str]) -> None:
+        """As `delete_keys`."""
+        await self._awaiting.delete(keys)
+
+
+class _Records:
+    """The records of a namespace and their clock, over one face of the store.
+
+    The clock is a list of ticks, each an item whose key is the number of the one before and one. Who
+    adds the next number owns the moment in it, and nobody adds a number twice.
+    """
+
+    def __init__(self, namespace: str, kv: AsyncKeyValues, handle: Handle) -> None:
+        self._kv = kv
+        self._handle = handle
+        self._namespace = (namespace, "records")
+        self._clock = (namespace, "clock")
+
+    async def tick(
+        self, records: Sequence[tuple[str, str | None]] = (), *, time_at_least: float | None = None
+    ) -> float:
+        """The next moment, and the records written at it, in one commit."""
+        for _ in range(_MAX_ATTEMPTS):
+            ticks = await self._ticks()
+            number, time = (int(ticks[-1].key), _time(ticks[-1])) if ticks else (0, 0.0)
+            now = max(self._handle.now().timestamp(), time + _TICK_SECONDS)
+            if time_at_least is not None and time_at_least > now:
+                raise InvalidRequestError(
+                    f"time_at_least={time_at_least!r} lies ahead of the store's clock, {now!r}: take "
+                    "it from get_time()"
+                )
+            mine = f"{number + 1:020}"
+            written = await self._kv.write(
+                puts=[self._record(key, group, now) for key, group in records],
+                adds=[Item(namespace=self._clock, key=mine, value={"time": now})],
+                # The last stays, so that a number that is in use is never free again.
+                deletes=[(self._clock, one.key) for one in ticks[:-1]],
+            )
+            # Who slept while numbers were used up and removed finds its own free, but not the last.
+            if written.added[0] and (await self._ticks())[-1].key == mine:
+                return now
+        raise ConflictError(f"the clock of {self._namespace[0]!r} is taken by others: try again")
+
+    async def exists(self, keys: Sequence[str]) -> list[bool]:
+        found = await self._kv.get(self._keys(keys), include_data=False)
+        return [one is not None for one in found]
+
+    async def list_keys(self, where: dict[str, Any], *, limit: int | None) -> list[str]:
+        found = await self._kv.keys(namespace=self._namespace, filter=where, limit=limit)
+        return [key for _, key in found]
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        await self._kv.delete(self._keys(keys))
+
+    def checked(
+        self, keys: Sequence[str], group_ids: Sequence[str | None] | None
+    ) -> list[tuple[str, str | None]]:
+        """Each key with its group; of two with one key the last counts."""
+        keys = _listed(keys, "keys")
+        groups = [None] * len(keys) if group_ids is None else _listed(group_ids, "group_ids")
+        if len(groups) != len(keys):
+            raise InvalidRequestError(
+                f"{len(groups)} group_ids for {len(keys)} keys: give one for each, or None"
+            )
+        return list(zip(keys, groups, strict=True))
+
+    def _record(self, key: str, group: str | None, time: float) -> Item:
+        value = {"group_id": group, "updated_at": time}
+        return Item(namespace=self._namespace, key=key, value=value)
+
+    def _keys(self, keys: Sequence[str]) -> list[ItemKey]:
+        return [(self._namespace, key) for key in _listed(keys, "keys")]
+
+    async def _ticks(self) -> list[Item]:
+        return await self._kv.list(namespace=self._clock)
+
+
+def _time(tick: Item) -> float:
+    return float((tick.value or {})["time"])
+
+
+def _filter(
+    before: float | None, after: float | None, group_ids: Sequence[str] | None
+) -> dict[str, Any]:
+    bounds = {"$lt": before, "$gt": after}
+    given = {operator: bound for operator, bound in bounds.items() if bound is not None}
+    where: dict[str, Any] = {"value.updated_at": given} if given else {}
+    if group_ids is not None:
+        where["group_id"] = {"$in": _listed(group_ids, "group_ids")}
+    return where
+
+
+def _listed(values: Any, where: str) -> list[Any]:
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise InvalidRequestError(f"{where} is {values!r:.80}: give a list")
+    return list(values)

@@ -1,0 +1,134 @@
+"""What the store remembers, as LangChain's retriever."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, PrivateAttr
+
+from lance_context_core import ContextStore, InvalidRequestError, SearchHit, SearchOptions
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import SearchMode
+from lance_context_core.sync import Vectors
+from langchain_lance_context._documents import from_document_hit, from_record_hit
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+
+
+class LanceContextRetriever(HandleOwner, BaseRetriever):
+    """Finds, by words and by meaning at once, what answers a text best.
+
+    Without a `collection` it searches the store's records: the messages of all conversations, the
+    memories, and whatever else is kept there, whichever framework wrote it. `invoke` takes `k` and
+    `mode` in place of the retriever's own, and a `filter` that narrows it further.
+
+    A document's metadata is the record's own. Under `lance_context` stands what the store knows of
+    it: `score` in [0, 1] and `channels`, and of a record also its `kind`, `role`, `session_id`,
+    `user_id`, `created_at` and the like, without what is absent.
+
+    Fields that contradict each other raise pydantic's ValidationError, a ValueError.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    store: Store
+    """An open store, which stays open, or a URI, which `close` closes again."""
+    embedding: Embeddings | None = None
+    """What the collection, or the store at the URI, is embedded with; an open store has its own."""
+    collection: str | None = None
+    """The collection to search; absent means the records."""
+    k: int = 4
+    """How many documents to return at most."""
+    filter: Any = None
+    """Which records or documents may be found, in the store's filter language."""
+    mode: SearchMode | None = None
+    """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
+    neighbours: float | None = None
+    """In [0, 1]: the share of their scores that the turns before and after lend to a record."""
+    options: Any = None
+    """The store's `SearchOptions`: how hits are fused and ranked."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    """With `tenant` and `user_id` the wall around what may be found."""
+    session_id: str | None = None
+    """The only session whose records may be found; absent means all."""
+
+    _handle: Handle = PrivateAttr()
+    _search: Callable[..., list[SearchHit[Any]]] = PrivateAttr()
+    _asearch: Callable[..., Awaitable[list[SearchHit[Any]]]] = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Open what there is to open."""
+        super().model_post_init(context)
+        self._refuse_contradictions()
+        self._handle = Handle(self.store, embedder=self.embedding)
+        scope = {"tenant": self.tenant, "user_id": self.user_id, "agent_id": self.agent_id}
+        scoped = self._handle.aio.scope(**scope)
+        if self.collection is None:
+            self._search, self._asearch = ContextStore(scoped).search, scoped.search
+        else:
+            twin = scoped.vectors(self.collection, embedder=self.embedding)
+            self._search, self._asearch = Vectors(twin).search, twin.search
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - the base class passes it
+        **kwargs: Any,
+    ) -> list[Document]:
+        return self._documents(self._search(query, **self._how(**kwargs)))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - the base class passes it
+        **kwargs: Any,
+    ) -> list[Document]:
+        return self._documents(await self._asearch(query, **self._how(**kwargs)))
+
+    def _how(
+        self,
+        *,
+        k: int | None = None,
+        filter: FilterLike | None = None,
+        mode: SearchMode | None = None,
+    ) -> dict[str, Any]:
+        """How the store is asked: as `invoke` says, else as the fields do."""
+        session = None if self.session_id is None else {"session_id": self.session_id}
+        filters = [one for one in (session, self.filter, filter) if one is not None]
+        options = self.options
+        if self.neighbours is not None:
+            options = replace(options or SearchOptions(), neighbours=self.neighbours)
+        return {
+            "filter": {"$and": filters} if len(filters) > 1 else next(iter(filters), None),
+            "mode": mode or self.mode,
+            "limit": self.k if k is None else k,
+            "options": options,
+        }
+
+    def _documents(self, hits: list[SearchHit[Any]]) -> list[Document]:
+        convert = from_record_hit if self.collection is None else from_document_hit
+        return [convert(hit) for hit in hits]
+
+    def _refuse_contradictions(self) -> None:
+        if self.collection is not None and self.session_id is not None:
+            raise InvalidRequestError(
+                f"session_id={self.session_id!r}: the documents of a collection belong to no "
+                "session; filter by their metadata"
+            )
+        is_open = not isinstance(self.store, str | Path)
+        if self.collection is None and self.embedding is not None and is_open:
+            raise InvalidRequestError(
+                "embedding: the records of an open store are embedded by its own embedder; "
+                "open the store with it, or name a collection"
+            )

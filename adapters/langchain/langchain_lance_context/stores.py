@@ -1,0 +1,308 @@
+"""The store's key-value items as LangGraph's `BaseStore`: what agents remember across threads."""
+
+import weakref
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from langgraph.store.base import (
+    BaseStore,
+    IndexConfig,
+    Op,
+    Result,
+    TTLConfig,
+    ensure_embeddings,
+)
+
+from lance_context_core import (
+    DimensionMismatchError,
+    EmbeddingError,
+    ItemKey,
+    ItemVector,
+)
+from lance_context_core import Item as StoredItem
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.sync import KeyValues
+from langchain_lance_context._faces import Blocking, as_awaited, at_once
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._operations import (
+    Batch,
+    Listing,
+    Put,
+    Search,
+    checked_fields,
+    checked_minutes,
+    expiry,
+    to_batch,
+    to_found,
+    to_item,
+    to_stored,
+    ttl_of,
+)
+from langchain_lance_context._sweeping import Sweeper
+
+_SWEEP_MINUTES = 5
+"""How often `start_ttl_sweeper` sweeps where nobody says."""
+
+
+class LanceContextStore(HandleOwner, BaseStore):
+    """Long-term memory for graphs and agents: JSON objects under keys, in namespaces.
+
+    One class for synchronous and asynchronous code; the methods that begin with `a` await the store
+    and block no event loop. A batch reads what was there before it, and writes all of its puts and
+    deletions in one commit. Of several puts to a key the last counts.
+
+    - Values are JSON objects. One that replaces another keeps its `created_at`; vectors and time to
+      live are those of the new one.
+    - A search with a query has the items with vectors first, nearest first, `score` being the cosine
+      of the nearest of their vectors; then those without, with the score None. Without a query, or
+      without an `index`, the items that were written last come first.
+    - From the end of its time to live on, an item is not there, whether `omit_expired` says so or
+      not; the sweep only frees the space.
+
+    What cannot be understood or stored raises a ValueError, before anything is written.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        name: str = "langgraph_store",
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `index`: what items are found by; without it, queries are ignored. Without `embed`, the
+          store's embedder makes the vectors.
+        - `ttl`: how long items live, in minutes. With `sweep_interval_minutes`, a thread sweeps from
+          the first put with a time to live on, until `close` or until nobody has this object.
+        - `name`: what the store calls these items, which are `store.kv(name)`.
+        """
+        self._handle = Handle(store)
+        self.ttl_config = None if ttl is None else _checked_ttl(ttl)
+        self._fields = None if index is None else checked_fields(index.get("fields") or ["$"], "fields")  # fmt: skip
+        twin = self._handle.aio.kv(name)
+        kv = KeyValues(twin)
+        # The type is that of the one face: of the other, nothing waits.
+        blocking = cast("AsyncKeyValues", Blocking(kv))
+        now = self._handle.now
+        self._awaiting = _Work(kv=twin, now=now)
+        self._at_once = _Work(kv=blocking, now=now)
+        if index is not None and index.get("embed") is not None:
+            embed, dims = ensure_embeddings(index["embed"]), index.get("dims")
+            self._awaiting = _Work(
+                kv=twin,
+                now=now,
+                embed=_Embed(embed.aembed_documents, embed.aembed_query, dims),
+            )
+            self._at_once = _Work(
+                kv=blocking,
+                now=now,
+                embed=_Embed(
+                    as_awaited(embed.embed_documents), as_awaited(embed.embed_query), dims
+                ),
+            )
+        self._sweep, self._asweep = kv.sweep, twin.sweep
+        self._sweeper = Sweeper(kv.sweep)
+        weakref.finalize(self, self._sweeper.let_go)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """See the class; the results are in the order of the operations."""
+        batch = to_batch(ops, fields=self._fields)
+        results = at_once(self._at_once.do(batch))
+        self._sweep_from_now_on(batch)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As `batch`."""
+        batch = to_batch(ops, fields=self._fields)
+        results = await self._awaiting.do(batch)
+        self._sweep_from_now_on(batch)
+        return results
+
+    def sweep_ttl(self) -> int:
+        """Remove what has expired; returns how many items that were."""
+        return self._sweep()
+
+    async def asweep_ttl(self) -> int:
+        """As `sweep_ttl`."""
+        return await self._asweep()
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> "Future[None]":
+        """Sweep every so many minutes, in a thread; else as `ttl` says, or every five minutes.
+
+        Nothing changes if one sweeps already. Cancelling the future, `stop_ttl_sweeper`, closing
+        the store, and the end of this object all end the thread.
+        """
+        minutes = sweep_interval_minutes
+        if minutes is None:
+            minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
+        return self._sweeper.start(60 * checked_minutes(minutes, "sweep_interval_minutes"))
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """End the thread; whether it has ended within so many seconds. None waits for it."""
+        return self._sweeper.stop(timeout)
+
+    def close(self) -> None:
+        """End the sweeper, and close the store if it was given by its URI."""
+        self._sweeper.stop()
+        super().close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        self._sweeper.let_go()
+        await super().aclose()
+
+    def _sweep_from_now_on(self, batch: Batch) -> None:
+        is_due = (self.ttl_config or {}).get("sweep_interval_minutes") is not None
+        if is_due and any(put.ttl_minutes is not None for put in batch.puts.values()):
+            self.start_ttl_sweeper()
+
+
+@dataclass(frozen=True, slots=True)
+class _Embed:
+    """What makes vectors, and how long they are to be."""
+
+    documents: Callable[[list[str]], Awaitable[list[list[float]]]]
+    query: Callable[[str], Awaitable[list[float]]]
+    dims: int | None
+
+    async def of_texts(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
+        """A vector for each of the texts, each of which is embedded once."""
+        distinct = list(dict.fromkeys(texts))
+        vectors = await self.documents(distinct) if distinct else []
+        if len(vectors) != len(distinct):
+            raise EmbeddingError(f"{len(vectors)} vectors were made of {len(distinct)} texts")
+        return {text: self._checked(vector) for text, vector in zip(distinct, vectors, strict=True)}
+
+    async def of_queries(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
+        """As `of_texts`, for texts that are looked for."""
+        return {text: self._checked(await self.query(text)) for text in dict.fromkeys(texts)}
+
+    def _checked(self, vector: Sequence[float]) -> Sequence[float]:
+        if self.dims is not None and len(vector) != self.dims:
+            raise DimensionMismatchError(
+                f"the index has dims={self.dims}, but a vector of {len(vector)} numbers was made"
+            )
+        return vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What a batch does, over one face of the store."""
+
+    kv: AsyncKeyValues
+    now: Callable[[], datetime]
+    embed: _Embed | None = None
+    """Absent, the store's embedder makes the vectors."""
+
+    async def do(self, batch: Batch) -> list[Result]:
+        """Read all, then write all."""
+        questions = await self._questions(batch.searches.values())
+        puts = await self._items(batch.puts)
+        results: list[Result] = [None] * batch.n_operations
+        refreshed: list[StoredItem] = []
+
+        wanted = list(batch.gets.values())
+        found = await self.kv.get([one.key for one in wanted]) if wanted else []
+        for place, get, one in zip(batch.gets, wanted, found, strict=True):
+            if one is not None:
+                results[place] = to_item(one)
+                refreshed += [one] if get.is_refreshing else []
+        for place, search in batch.searches.items():
+            page = await self._search(search, questions)
+            results[place] = [to_found(one, score) for one, score in page]
+            refreshed += [one for one, _ in page] if search.is_refreshing else []
+        for place, listing in batch.listings.items():
+            results[place] = [] if listing is None else await self._list(listing)
+
+        gone = [key for key, put in batch.puts.items() if put.value is None]
+        if puts or gone:
+            await self.kv.write(puts=puts, deletes=gone)
+        await self._refresh(refreshed, besides=batch.puts)
+        return results
+
+    async def _questions(self, searches: Iterable[Search]) -> Mapping[str, str | Sequence[float]]:
+        """What the store is asked, by query."""
+        queries = [one.query for one in searches if one.query is not None]
+        if self.embed is None:
+            return {query: query for query in queries}
+        return await self.embed.of_queries(queries)
+
+    async def _items(self, puts: Mapping[ItemKey, Put]) -> list[StoredItem]:
+        """What is to be written, with vectors or with texts that the store makes vectors of."""
+        vectors: Mapping[str, Sequence[float]] = {}
+        if self.embed is not None:
+            texts = [text for put in puts.values() for _, text in put.texts]
+            vectors = await self.embed.of_texts(texts)
+        now = self.now()
+        return [
+            to_stored(
+                key,
+                put,
+                vectors=[
+                    ItemVector(path=path, text=text)
+                    if self.embed is None
+                    else ItemVector(path=path, vector=vectors[text])
+                    for path, text in put.texts
+                ],
+                now=now,
+            )
+            for key, put in puts.items()
+            if put.value is not None
+        ]
+
+    async def _search(
+        self, search: Search, questions: Mapping[str, str | Sequence[float]]
+    ) -> list[tuple[StoredItem, float | None]]:
+        within: dict[str, Any] = {"prefix": search.prefix, "filter": search.filter}
+        listed: dict[str, Any] = {**within, "order": "updated", "reverse": True}
+        end = search.offset + search.limit
+        if search.query is None:
+            found = await self.kv.list(**listed, limit=search.limit, offset=search.offset)
+            return [(one, None) for one in found]
+        hits = await self.kv.search(questions[search.query], **within, limit=end)
+        ranked = [(hit.record, hit.channels["vector"].raw) for hit in hits]
+        if len(ranked) == end:
+            return [*ranked[search.offset :]]
+        # All that have vectors are here; among as many as are asked for, enough have none.
+        known = {_identity(one) for one, _ in ranked}
+        others = await self.kv.list(**listed, limit=end)
+        unranked = [(one, None) for one in others if _identity(one) not in known]
+        return [*ranked, *unranked][search.offset : end]
+
+    async def _list(self, listing: Listing) -> list[tuple[str, ...]]:
+        return await self.kv.namespaces(
+            prefix=listing.prefix,
+            suffix=listing.suffix,
+            max_depth=listing.max_depth,
+            limit=listing.limit,
+            offset=listing.offset,
+        )
+
+    async def _refresh(self, read: Iterable[StoredItem], *, besides: Container[ItemKey]) -> None:
+        """Let what was read live anew, one commit for each time to live."""
+        keys: dict[float, dict[ItemKey, None]] = {}
+        for one in read:
+            key, ttl = (one.namespace, one.key), ttl_of(one)
+            if ttl is not None and key not in besides:
+                keys.setdefault(ttl, {})[key] = None
+        for ttl, some in keys.items():
+            await self.kv.touch([*some], expires_at=expiry(ttl, self.now()))
+
+
+def _identity(stored: StoredItem) -> tuple[object, ...]:
+    """What tells items apart, also those of the narrower scopes that a wider one sees."""
+    return stored.namespace, stored.key, stored.tenant, stored.user_id, stored.agent_id
+
+
+def _checked_ttl(config: TTLConfig) -> TTLConfig:
+    for name in ("default_ttl", "sweep_interval_minutes"):
+        if (value := config.get(name)) is not None:
+            checked_minutes(value, name)
+    return config

@@ -1,0 +1,293 @@
+"""A collection of the store as LangChain's `VectorStore`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from lance_context_core import InvalidRequestError, SearchOptions
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import SearchMode
+from lance_context_core.sync import Vectors
+from langchain_lance_context._documents import (
+    from_documents,
+    from_texts,
+    to_document,
+    to_scored,
+)
+from langchain_lance_context._handles import Handle, HandleOwner, Store
+
+
+class LanceContextVectorStore(HandleOwner, VectorStore):
+    """A collection of documents in a store, found by meaning, by words, or by both.
+
+    Every search takes, by keyword:
+
+    - `filter`: which documents may be found, as a dict of the store's filter language. It is applied
+      before the best `k` are taken, so that `k` come back if as many match.
+    - `mode`: `vector`, `text` or `hybrid`; else the one that the constructor was given.
+    - `options`: the store's `SearchOptions`, which say how hits are fused and ranked.
+
+    Any other keyword is a TypeError. Scores lie in [0, 1], and higher is better: by vector
+    (1 + cosine) / 2. They are the relevance scores too.
+
+    The asynchronous methods await the store, and block no event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedding: Embeddings | None = None,
+        *,
+        collection: str = "default",
+        mode: SearchMode = "vector",
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `embedding`: makes the collection's vectors; without it the store's embedder does.
+        - `collection`: what the store calls it. It need not exist yet.
+        - `mode`: how a text is looked for where a search does not say.
+        """
+        self._handle = Handle(store)
+        self._embedding = embedding
+        self._mode = mode
+        self._twin = self._handle.aio.vectors(collection, embedder=embedding)
+        self._vectors = Vectors(self._twin)
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """What was given to embed with; None where the store's embedder does it."""
+        return self._embedding
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embeddings | None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        store: Store = "memory://",
+        **kwargs: Any,
+    ) -> Self:
+        """As the constructor, then `add_texts`. Without a `store` it lives as long as the process."""
+        made = cls(store, embedding, **kwargs)
+        try:
+            made.add_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embeddings | None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        store: Store = "memory://",
+        **kwargs: Any,
+    ) -> Self:
+        """As `from_texts`."""
+        made = cls(store, embedding, **kwargs)
+        try:
+            await made.aadd_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            await made.aclose()
+            raise
+        return made
+
+    # Writing
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Iterable[dict[str, Any] | None] | None = None,
+        *,
+        ids: Iterable[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Add texts, or replace those whose ids exist, in one commit; returns all ids, in order.
+
+        An id that is absent or None is generated. Metadata is JSON; what is none of it, an id that
+        stands twice, and lists of different lengths raise InvalidRequestError, a ValueError, before
+        anything is written.
+        """
+        return self._vectors.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Iterable[dict[str, Any] | None] | None = None,
+        *,
+        ids: Iterable[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """As `add_texts`."""
+        return await self._twin.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
+
+    def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
+        """As `add_texts`; the keyword `ids` takes precedence over the ids of the documents."""
+        return self._vectors.upsert(from_documents(documents, **kwargs))
+
+    async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
+        """As `add_documents`."""
+        return await self._twin.upsert(from_documents(documents, **kwargs))
+
+    def delete(
+        self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> bool:
+        """Delete by id, by filter, or by both at once; without either, every document.
+
+        Unknown ids are no error. Always True.
+        """
+        self._vectors.delete(**_what_to_delete(ids, filter, **kwargs))
+        return True
+
+    async def adelete(
+        self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> bool:
+        """As `delete`."""
+        await self._twin.delete(**_what_to_delete(ids, filter, **kwargs))
+        return True
+
+    # Reading
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The documents in the order of `ids`; unknown ids are left out."""
+        return [to_document(one) for one in self._vectors.get(ids)]
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """As `get_by_ids`."""
+        return [to_document(one) for one in await self._twin.get(ids)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The `k` documents that answer `query` best, best first."""
+        return _without_scores(self.similarity_search_with_score(query, k, **kwargs))
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """As `similarity_search`."""
+        return _without_scores(await self.asimilarity_search_with_score(query, k, **kwargs))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """As `similarity_search`, with scores in [0, 1], higher is better."""
+        return to_scored(self._vectors.search(**self._question(query, k, **kwargs)))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """As `similarity_search_with_score`."""
+        return to_scored(await self._twin.search(**self._question(query, k, **kwargs)))
+
+    def similarity_search_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[Document]:
+        """The `k` documents nearest to `embedding`, nearest first."""
+        return _without_scores(to_scored(self._vectors.search(**_near(embedding, k, **kwargs))))
+
+    async def asimilarity_search_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[Document]:
+        """As `similarity_search_by_vector`."""
+        return _without_scores(to_scored(await self._twin.search(**_near(embedding, k, **kwargs))))
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """`k` of the best `fetch_k` documents, picked one by one, near to `query` and unlike before.
+
+        With `lambda_mult` 1 nearness alone counts, with 0 diversity alone.
+        """
+        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        return self.similarity_search(query, k, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """As `max_marginal_relevance_search`."""
+        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        return await self.asimilarity_search(query, k, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """As `max_marginal_relevance_search`, for a vector."""
+        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        return self.similarity_search_by_vector(embedding, k, **kwargs)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """As `max_marginal_relevance_search_by_vector`."""
+        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        return await self.asimilarity_search_by_vector(embedding, k, **kwargs)
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return _itself
+
+    def _question(
+        self,
+        query: str,
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        mode: SearchMode | None = None,
+        options: SearchOptions | None = None,
+    ) -> dict[str, Any]:
+        """What the store is asked."""
+        if not isinstance(query, str):
+            raise InvalidRequestError(
+                f"query is a {type(query).__name__}: pass a text, or call the method …_by_vector"
+            )
+        how = {"filter": filter, "mode": mode or self._mode, "options": options}
+        return {"query": query, "limit": k, **how}
+
+
+def _near(
+    embedding: Sequence[float],
+    k: int,
+    *,
+    filter: FilterLike | None = None,
+    options: SearchOptions | None = None,
+) -> dict[str, Any]:
+    """What the store is asked for a vector."""
+    how = {"filter": filter, "mode": "vector", "options": options}
+    return {"vector": embedding, "limit": k, **how}
+
+
+def _diverse(
+    fetch_k: int, lambda_mult: float, *, options: SearchOptions | None = None, **kwargs: Any
+) -> dict[str, Any]:
+    """The keywords of a search by maximal marginal relevance."""
+    chosen = replace(options or SearchOptions(), n_candidates=fetch_k, mmr_lambda=lambda_mult)
+    return {**kwargs, "options": chosen}
+
+
+def _what_to_delete(ids: Iterable[str] | None, filter: FilterLike | None) -> dict[str, Any]:
+    everything = ids is None and filter is None
+    return {"ids": ids, "filter": {} if everything else filter}
+
+
+def _without_scores(found: Iterable[tuple[Document, float]]) -> list[Document]:
+    return [document for document, _ in found]
+
+
+def _itself(score: float) -> float:
+    return score

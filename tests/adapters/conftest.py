@@ -1,0 +1,8 @@
+"""The adapters' tests run where their frameworks are: see `tests/environments.py`."""
+
+from importlib.util import find_spec
+
+FRAMEWORKS = {"langchain": "langchain_core"}
+"""What the tests in each directory import."""
+
+collect_ignore = [name for name, module in FRAMEWORKS.items() if find_spec(module) is None]

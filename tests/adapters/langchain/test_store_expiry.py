@@ -1,0 +1,297 @@
+"""How long what LangGraph's store holds lives."""
+
+import asyncio
+import gc
+import threading
+import time
+
+import pytest
+from core.conformance.doubles import ManualClock
+from langchain_lance_context import LanceContextStore
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+
+from lance_context_core import ContextStore, InvalidRequestError
+
+DOCS = ("docs",)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def context_store(tmp_path, clock):
+    with ContextStore.open(tmp_path / "store", clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make(context_store):
+    """A store of LangGraph's with this configuration of the time to live."""
+
+    def made(**ttl):
+        return LanceContextStore(context_store, ttl=ttl or None)
+
+    return made
+
+
+def there(memory, key="a"):
+    """Whether there is such an item, found out without refreshing it."""
+    return memory.get(DOCS, key, refresh_ttl=False) is not None
+
+
+def n_rows(memory):
+    return asyncio.run(memory._awaiting.kv._table.count())
+
+
+def threads():
+    return [one for one in threading.enumerate() if one.name == "lance-context-sweep"]
+
+
+def soon(condition):
+    """Whether it comes true within a while."""
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_a_time_to_live_is_in_minutes(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {}, ttl=1.5)
+    memory.put(DOCS, "b", {})
+    clock.advance(seconds=89)
+    assert there(memory)
+    clock.advance(seconds=1)
+    assert not there(memory)
+    assert there(memory, "b")
+
+
+def test_what_has_expired_is_in_no_read(make, clock):
+    memory = make(omit_expired=True)
+    memory.put(DOCS, "a", {"text": "tea"}, ttl=1)
+    clock.advance(minutes=1)
+    assert memory.batch([GetOp(DOCS, "a"), SearchOp(()), ListNamespacesOp()]) == [None, [], []]
+
+
+def test_what_has_expired_begins_anew(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {"n": 1}, ttl=1)
+    born = clock.advance(minutes=2)
+    memory.put(DOCS, "a", {"n": 2})
+    found = memory.get(DOCS, "a")
+    assert (found.value, found.created_at) == ({"n": 2}, born)
+
+
+def test_the_default_is_that_of_the_configuration(make, clock):
+    memory = make(default_ttl=2)
+    memory.put(DOCS, "a", {})
+    memory.put(DOCS, "longer", {}, ttl=10)
+    memory.put(DOCS, "always", {}, ttl=None)
+    clock.advance(minutes=3)
+    assert [there(memory, key) for key in ("a", "longer", "always")] == [False, True, True]
+
+
+def test_a_put_ends_the_time_to_live_of_what_it_replaces(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {}, ttl=1)
+    memory.put(DOCS, "a", {})
+    clock.advance(minutes=5)
+    assert there(memory)
+
+
+@pytest.mark.parametrize("read", ["get", "search", "aget", "asearch"])
+def test_a_read_refreshes(make, clock, read):
+    memory = make()
+    memory.put(DOCS, "a", {"n": 1}, ttl=10)
+    before = memory.get(DOCS, "a", refresh_ttl=False)
+    clock.advance(minutes=9)
+    arguments = (DOCS, "a") if "get" in read else (DOCS,)
+    found = getattr(memory, read)(*arguments)
+    assert (asyncio.run(found) if read.startswith("a") else found) not in (None, [])
+    clock.advance(minutes=9)
+    # It was no change.
+    assert memory.get(DOCS, "a", refresh_ttl=False) == before
+    clock.advance(minutes=1)
+    assert not there(memory)
+
+
+def test_a_read_refreshes_each_for_as_long_as_it_was_put(make, clock):
+    memory = make()
+    memory.put(DOCS, "short", {}, ttl=2)
+    memory.put(DOCS, "long", {}, ttl=20)
+    memory.put(DOCS, "always", {})
+    clock.advance(minutes=1)
+    assert len(memory.search(DOCS)) == 3
+    clock.advance(minutes=1.5)
+    assert there(memory, "short")
+    clock.advance(minutes=18)
+    assert not there(memory, "short")
+    assert there(memory, "long")
+    clock.advance(minutes=1)
+    assert [one.key for one in memory.search(DOCS)] == ["always"]
+
+
+def test_only_the_page_that_is_returned_is_refreshed(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {"kind": "x"}, ttl=2)
+    memory.put(DOCS, "b", {"kind": "y"}, ttl=2)
+    clock.advance(minutes=1)
+    memory.search(DOCS, filter={"kind": "x"})
+    clock.advance(minutes=1)
+    assert (there(memory), there(memory, "b")) == (True, False)
+
+
+def test_a_read_does_not_refresh_where_it_says_so(make, clock):
+    memory = make(refresh_on_read=False)
+    memory.put(DOCS, "a", {}, ttl=2)
+    memory.put(DOCS, "b", {}, ttl=2)
+    clock.advance(minutes=1)
+    memory.get(DOCS, "a")
+    memory.get(DOCS, "b", refresh_ttl=True)
+    clock.advance(minutes=1)
+    assert (there(memory), there(memory, "b")) == (False, True)
+    assert make().get(DOCS, "b", refresh_ttl=False) is not None
+
+
+def test_a_refresh_in_a_batch_does_not_outdo_its_puts(make, clock):
+    memory = make()
+    memory.batch([PutOp(DOCS, key, {"n": 1}, ttl=10) for key in "ab"])
+    memory.batch(
+        [
+            GetOp(DOCS, "a"),
+            GetOp(DOCS, "b"),
+            PutOp(DOCS, "a", {"n": 2}, ttl=1),
+            PutOp(DOCS, "b", None),
+        ]
+    )
+    assert memory.get(DOCS, "b") is None
+    clock.advance(minutes=1)
+    assert not there(memory)
+
+
+def test_a_sweep_frees_what_has_expired(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {}, ttl=1)
+    memory.put(DOCS, "b", {}, ttl=1)
+    memory.put(DOCS, "c", {}, ttl=3)
+    assert memory.sweep_ttl() == 0
+    clock.advance(minutes=1)
+    assert n_rows(memory) == 3
+    assert memory.sweep_ttl() == 2
+    assert n_rows(memory) == 1
+    clock.advance(minutes=5)
+    assert asyncio.run(memory.asweep_ttl()) == 1
+
+
+def test_a_time_to_live_outlives_the_process(tmp_path, clock):
+    with ContextStore.open(tmp_path, clock=clock) as first:
+        LanceContextStore(first).put(DOCS, "a", {}, ttl=10)
+    with ContextStore.open(tmp_path, clock=clock) as second:
+        memory = LanceContextStore(second)
+        clock.advance(minutes=9)
+        assert memory.get(DOCS, "a") is not None
+        clock.advance(minutes=9)
+        assert memory.get(DOCS, "a") is not None
+        clock.advance(minutes=10)
+        assert memory.get(DOCS, "a") is None
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 0.0, float("nan"), float("inf"), True, "5", 1e300])
+def test_a_time_to_live_that_is_none_is_refused(make, ttl):
+    memory = make()
+    with pytest.raises(InvalidRequestError, match="ttl="):
+        memory.put(DOCS, "a", {}, ttl=ttl)
+    with pytest.raises(InvalidRequestError, match="ttl="):
+        asyncio.run(memory.aput(DOCS, "a", {}, ttl=ttl))
+    assert memory.search(()) == []
+
+
+@pytest.mark.parametrize("name", ["default_ttl", "sweep_interval_minutes"])
+@pytest.mark.parametrize("minutes", [0, -1, "5", False])
+def test_a_configuration_that_is_none_is_refused(make, name, minutes):
+    with pytest.raises(InvalidRequestError, match=name):
+        make(**{name: minutes})
+
+
+# The sweeper
+
+
+def test_a_sweeper_sweeps_until_it_is_stopped(make, clock):
+    memory = make()
+    memory.put(DOCS, "a", {}, ttl=1)
+    future = memory.start_ttl_sweeper(0.0005)
+    assert len(threads()) == 1
+    assert memory.start_ttl_sweeper(0.0005) is future
+    clock.advance(minutes=1)
+    assert soon(lambda: n_rows(memory) == 0)
+    assert not future.done()
+    assert memory.stop_ttl_sweeper() is True
+    assert memory.stop_ttl_sweeper() is True
+    assert threads() == []
+    assert future.result(timeout=5) is None
+
+
+def test_cancelling_the_future_ends_the_sweeper(make):
+    memory = make()
+    assert memory.start_ttl_sweeper(100).cancel()
+    assert soon(lambda: threads() == [])
+    assert not memory.start_ttl_sweeper(100).done()
+    assert memory.stop_ttl_sweeper()
+
+
+def test_the_configuration_starts_one_with_the_first_mortal_item(make, clock):
+    memory = make(sweep_interval_minutes=0.0005, default_ttl=1)
+    memory.put(DOCS, "always", {}, ttl=None)
+    assert threads() == []
+    memory.put(DOCS, "a", {})
+    assert len(threads()) == 1
+    clock.advance(minutes=1)
+    assert soon(lambda: n_rows(memory) == 1)
+    memory.close()
+    assert threads() == []
+
+
+def test_a_sweeper_ends_with_the_object_that_has_it(make):
+    memory = make()
+    memory.start_ttl_sweeper(100)
+    del memory
+    gc.collect()
+    assert soon(lambda: threads() == [])
+
+
+def test_a_sweeper_ends_when_the_store_is_closed_around_it(tmp_path):
+    opened = ContextStore.open(tmp_path)
+    memory = LanceContextStore(opened)
+    future = memory.start_ttl_sweeper(0.0005)
+    opened.close()
+    assert future.result(timeout=20) is None
+    assert soon(lambda: threads() == [])
+
+
+def test_closing_asynchronously_ends_it_too(tmp_path):
+    async def main():
+        async with LanceContextStore(tmp_path, ttl={"sweep_interval_minutes": 100}) as memory:
+            await memory.aput(DOCS, "a", {}, ttl=1)
+            assert len(threads()) == 1
+
+    asyncio.run(main())
+    assert soon(lambda: threads() == [])
+
+
+def test_a_sweep_that_fails_is_not_the_last(make, caplog):
+    memory = make()
+    n_calls = []
+
+    def sweep():
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            raise OSError("the disk is away")
+        return 0
+
+    memory._sweeper._sweep = sweep
+    memory.start_ttl_sweeper(0.0005)
+    assert soon(lambda: len(n_calls) > 2)
+    assert memory.stop_ttl_sweeper()
+    assert "could not be removed" in caplog.text

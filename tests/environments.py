@@ -1,0 +1,129 @@
+"""Runs the adapters' tests in environments of their own: `python tests/environments.py [NAME …]`.
+
+Each is made once under `.venvs`, and again when its pins change: tests/pins/NAME.txt holds every
+version in it, made by `python tests/environments.py --pin [NAME …]`, which needs uv.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PINS = ROOT / "tests" / "pins"
+TOOLS = ("hypothesis>=6.100", "pytest>=9", "wordllama>=0.4.0.post1,<0.5")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What stands in one environment beside the store, and what is run there."""
+
+    adapter: str
+    """The directory under `adapters` and under `tests/adapters`."""
+    requirements: tuple[str, ...]
+    plugins_off: tuple[str, ...] = ()
+    """Plugins of pytest that a framework's suite brings, and that are in the way."""
+    package: str | None = None
+    """What mypy checks; absent where another environment does it."""
+
+
+ENVIRONMENTS = {
+    # The newest releases of the framework ask for a certifi that is not published everywhere.
+    "langchain-newest": Environment(
+        adapter="langchain",
+        requirements=(
+            *("langchain-core==1.7.2", "langchain-tests==1.1.9", "langgraph==1.2.22"),
+            *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-conformance==0.0.2"),
+            "mypy>=1.18",
+        ),
+        plugins_off=("asyncio",),
+        package="langchain_lance_context",
+    ),
+    # The oldest ones that the frameworks' suites support.
+    "langchain-oldest": Environment(
+        adapter="langchain",
+        requirements=(
+            *("langchain-core==1.4.0", "langchain-tests==1.1.9", "langgraph==1.2.0"),
+            *("langgraph-checkpoint==4.1.0", "langgraph-checkpoint-conformance==0.0.2"),
+        ),
+        plugins_off=("asyncio",),
+    ),
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Says at which step, and ends with an exit code other than 0, if anything fails."""
+    is_pinning = "--pin" in arguments
+    names = [one for one in arguments if one != "--pin"] or list(ENVIRONMENTS)
+    if unknown := [name for name in names if name not in ENVIRONMENTS]:
+        sys.exit(f"unknown environments {unknown}: there are {', '.join(ENVIRONMENTS)}")
+    for name in names:
+        if is_pinning:
+            _pin(name)
+        else:
+            _check(name)
+
+
+def _check(name: str) -> None:
+    environment = ENVIRONMENTS[name]
+    python = _made(name)
+    print(f"== {name}", flush=True)  # noqa: T201 - a program, not a test
+    off = [word for plugin in environment.plugins_off for word in ("-p", f"no:{plugin}")]
+    _run(python, "-m", "pytest", "-q", *off, f"tests/adapters/{environment.adapter}")
+    if environment.package is not None:
+        home = ROOT / "adapters" / environment.adapter
+        _run(python, "-m", "mypy", str(home / environment.package), MYPYPATH=str(home))
+
+
+def _made(name: str) -> str:
+    """The interpreter of the environment, which is made if it is missing or pinned otherwise."""
+    home = ROOT / ".venvs" / name
+    binaries = home / ("Scripts" if os.name == "nt" else "bin")
+    python = str(binaries / "python")
+    stamp = home / "made-of.txt"
+    pins = PINS / f"{name}.txt"
+    adapter = ROOT / "adapters" / ENVIRONMENTS[name].adapter
+    sources = [pins, ROOT / "pyproject.toml", adapter / "pyproject.toml"]
+    wanted = "\n".join((sys.version, *(one.read_text(encoding="utf-8") for one in sources)))
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    shutil.rmtree(home, ignore_errors=True)
+    venv.create(home, with_pip=True, symlinks=os.name != "nt")
+    pip = ("-m", "pip", "-qq", "--disable-pip-version-check", "install")
+    _run(python, *pip, "--upgrade", "pip>=25.1")
+    _run(python, *pip, "--no-deps", "-e", str(ROOT), "-e", str(adapter), "-r", str(pins))
+    _run(python, "-m", "pip", "--disable-pip-version-check", "check")
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def _pin(name: str) -> None:
+    """Write down every version that the requirements of an environment resolve to today."""
+    environment = ENVIRONMENTS[name]
+    adapter = ROOT / "adapters" / environment.adapter / "pyproject.toml"
+    PINS.mkdir(exist_ok=True)
+    _run(
+        *("uv", "pip", "compile", "--quiet", "--universal", "--no-header", "--no-annotate"),
+        *("--no-emit-index-url", "--python-version", "3.11", "--no-emit-package"),
+        *("lance-context-core", "--constraint", "constraints.txt", "--no-sources"),
+        *("--output-file", str(PINS / f"{name}.txt"), str(ROOT / "pyproject.toml"), str(adapter)),
+        "-",
+        text="\n".join(
+            (*environment.requirements, *TOOLS, f"lance-context-core @ {ROOT.as_uri()}")
+        ),
+    )
+
+
+def _run(*command: str, text: str | None = None, **variables: str) -> None:
+    done = subprocess.run(
+        command, cwd=ROOT, check=False, input=text, text=True, env={**os.environ, **variables}
+    )
+    if done.returncode:
+        sys.exit(f"exit code {done.returncode} from: {' '.join(command)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
