@@ -268,10 +268,10 @@ class AsyncContextStore:
         collections. A collection whose vectors are of another length or model is passed by. May be
         repeated, and stopped in between. Raises InvalidRequestError without an embedder.
         """
-        where = self._records().everything()
-        done = await embed_records(self._resources, where, limit=limit)
+        records = self._records()
+        done = await embed_records(self._resources, records.everything(), limit=limit)
         rest = None if limit is None else limit - done
-        return done + await embed_documents(self._resources, where, limit=rest)
+        return done + await embed_documents(self._resources, records.inside(), limit=rest)
 
     # Versions
 
@@ -320,8 +320,9 @@ class AsyncContextStore:
 
         The cost does not depend on what the store holds. The name has 1 to 200 ASCII letters,
         digits, `-`, `_`, and single dots between them. Raises AlreadyExistsError if a branch or a
-        tag has it, NotFoundError if there was no such moment. May be repeated after a crash, which
-        leaves either all of the branch or nothing that is seen.
+        tag has it, NotFoundError if there was no such moment, InvalidRequestError if there were no
+        records `at` it. May be repeated after a crash, which leaves either all of the branch or
+        nothing that is seen.
         """
         await branching.create(self._whole(), name, at)
         return await self.branch(name)

@@ -22,7 +22,7 @@ from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
 from lance_context_core.engine import reading, refs
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import is_missing_file, translated
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import VECTOR, TableSpec
 from lance_context_core.engine.table import Table
@@ -121,8 +121,10 @@ async def past(
                     if not _has_columns(await handle.schema(), where, table.spec):
                         continue
                     rows = await reading.scan(handle, where, columns)
-            except (NotFoundError, StorageError):
-                if version in await _numbers(root):
+            except (NotFoundError, StorageError) as error:
+                # Whoever was killed while removing an old version has left a part of it.
+                is_remains = version != line.versions[-1] and is_missing_file(error)
+                if version in await _numbers(root) and not is_remains:
                     raise
                 continue
             yield version == line.versions[-1], rows

@@ -1,12 +1,17 @@
 """Branches of the whole store: made in every table, the records last; removed the other way round."""
 
+from datetime import datetime
+from typing import Any
+
 from lance_context_core.engine import refs
 from lance_context_core.engine.database import RECORDS_TABLE
+from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.versions import AtHead, Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
-from lance_context_core.records import Branch
+from lance_context_core.records import Branch, ContextRecord
+from lance_context_core.stores.rows import NO_CONTEXT, to_row
 from lance_context_core.stores.whole import Whole, require_childless
 
 
@@ -21,6 +26,15 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
         if taken in lines:
             raise AlreadyExistsError(f"name={name!r} is a {what} already: choose another name")
     places = await whole.places(ref)
+    if await _is_empty(records, places[records]):
+        # The engine would not keep the order of rows on the branch: it forgets to, with none there.
+        if ref is not None:
+            raise InvalidRequestError(
+                f"cannot create branch {name!r} at {ref!r}, where there were no records: "
+                "make it from a later version"
+            )
+        await records.insert_absent([_seed(whole.resources.clock.now())])
+        places = await whole.places(None)
     for table in await whole.main().tables():
         await _remove(table, name)  # what a crash left behind
     for table, at in places.items():
@@ -69,6 +83,25 @@ async def require(whole: Whole, name: str) -> None:
         raise NotFoundError(
             f"branch {name!r} does not exist: there are {[refs.MAIN, *known]}, or create it"
         )
+
+
+def _seed(now: datetime) -> dict[str, Any]:
+    """A row that nothing shows: it is in no context."""
+    record = ContextRecord(
+        id="seed",
+        context=NO_CONTEXT,
+        kind="seed",
+        content_type="text/plain",
+        created_at=now,
+        updated_at=now,
+    )
+    return to_row(record, key="seed", search_text=None)
+
+
+async def _is_empty(table: Table, at: At) -> bool:
+    handle = await refs.opened(await table.writer(), table.name, at.line, at.version)
+    with translated(f"count {table.label}"):
+        return int(await handle.count_rows()) == 0
 
 
 async def _lines(table: Table, *, with_gone: bool = False) -> dict[str, At]:

@@ -19,6 +19,7 @@ from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import (
     COLUMNS,
+    NO_CONTEXT,
     VISIBLE_STATUSES,
     checked,
     from_row,
@@ -95,9 +96,13 @@ class Records:
             parts.append(sql.compile(parsed, columns=RECORD_FIELDS))
         return sql.all_of(parts)
 
+    def inside(self) -> str:
+        """The condition that a row of any table is in the scope, hidden or not."""
+        return sql.all_of([sql.equals(part, value) for part, value in self.scope.parts().items()])
+
     def everything(self) -> str:
         """The condition that a row is in the view, hidden or not, in whatever context."""
-        return sql.all_of([sql.equals(part, value) for part, value in self.scope.parts().items()])
+        return sql.all_of([self.inside(), f"context <> '{NO_CONTEXT}'"])
 
     # Writing
 

@@ -26,6 +26,9 @@ from lance_context_core.messages import parts_from_json, parts_to_json
 from lance_context_core.records import ContextRecord, Relationship
 from lance_context_core.scope import Scope
 
+NO_CONTEXT = ""
+"""What is in it is never shown; no context of a caller's can be called so."""
+
 VISIBLE_STATUSES = ("active", "contradicted")
 """The life-cycle words of what reads show by default; every other word hides a record."""
 

@@ -524,3 +524,34 @@ def unmake(uri, line):
     name = f"{line.replace('/', '%2F')}.json"
     for reference in Path(uri).glob(f"*/_refs/branches/{name}"):
         reference.unlink()
+
+
+async def test_a_moment_without_records_cannot_be_branched_off_later(store):
+    await store.tag("empty")
+    await write(store, 0)
+    with pytest.raises(InvalidRequestError, match="there were no records"):
+        await store.create_branch("b", at="empty")
+    assert await store.branches() == []
+
+
+async def test_on_a_branch_of_an_empty_store_records_keep_their_places(store):
+    branch = await store.create_branch("b")
+    assert not await store.diff("main", "b")
+    for name in ("m1", "m2"):
+        await branch.context().add("user", name, id=name, session_id="s", bot_id="a")
+    await branch.context().update(id="m1", metadata={"n": 1})
+    found = await branch.history.get_messages("a", session_id="s")
+    assert [message.id for message in found] == ["m1", "m2"]
+    assert (await branch.context().entries(), await store.context().entries()) == (2, 0)
+    assert [one.id for one in (await store.diff("main", "b")).added] == ["m1", "m2"]
+
+
+async def test_a_record_that_is_updated_on_a_branch_keeps_its_place(store):
+    await store.context().add("user", "first", id="m0", session_id="s", bot_id="a")
+    branch = await store.create_branch("b")
+    for name in ("m1", "m2"):
+        await branch.context().add("user", name, id=name, session_id="s", bot_id="a")
+    for name in ("m1", "m0"):
+        await branch.context().update(id=name, metadata={"n": 1})
+    found = await branch.history.get_messages("a", session_id="s")
+    assert [message.id for message in found] == ["m0", "m1", "m2"]

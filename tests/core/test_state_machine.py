@@ -75,6 +75,7 @@ class WholeStore(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "store"):
+            self._compare()
             self.store.close()
             if self.folder:
                 shutil.rmtree(self.folder)
@@ -105,7 +106,7 @@ class WholeStore(RuleBasedStateMachine):
                 if not self._is_shown(rows.get(one)):
                     rows.pop(one, None)
                     rows[one] = Row(session, text, 0, None, moment)
-        self._compare()
+        self._compare_line(self._on(name), self.lines[name].rows)
 
     @rule(line=st.data(), ids=ids, text=texts)
     def upsert(self, line, ids, text):
@@ -127,7 +128,7 @@ class WholeStore(RuleBasedStateMachine):
         )  # fmt: skip
         for one, row in written.items():
             self._upsert(rows, one, row)
-        self._compare()
+        self._compare_line(self._on(name), self.lines[name].rows)
 
     @rule(line=st.data(), id=st.sampled_from(IDS), number=st.integers(2, 9))
     def update(self, line, id, number):
@@ -138,14 +139,14 @@ class WholeStore(RuleBasedStateMachine):
         assert result["updated"] == self._is_shown(rows.get(id))
         if result["updated"]:
             rows[id] = replace(rows[id], number=number, updated_at=moment)
-        self._compare()
+        self._compare_line(self._on(name), self.lines[name].rows)
 
     @rule(line=st.data(), id=st.sampled_from(IDS))
     def delete(self, line, id):
         name = self._line(line)
         existed = self._on(name).context().delete(id=id)
         assert existed == (self.lines[name].rows.pop(id, None) is not None)
-        self._compare()
+        self._compare_line(self._on(name), self.lines[name].rows)
 
     @rule()
     def expire(self):
@@ -189,8 +190,8 @@ class WholeStore(RuleBasedStateMachine):
         if name in self.lines:
             return
         parent = self._line(parent)
-        self._on(parent).create_branch(name)
         rows = self.lines[parent].rows
+        self._on(parent).create_branch(name)
         self.lines[name] = Line(dict(rows), parent, dict(rows))
         self._compare()
 
@@ -206,18 +207,33 @@ class WholeStore(RuleBasedStateMachine):
         self._compare()
 
     @precondition(lambda self: len(self.lines) > 1)
-    @rule(choice=st.data(), policy=policies, upwards=st.booleans())
-    def merge(self, choice, policy, upwards):
+    @rule(choice=st.data(), policy=policies, upwards=st.booleans(), again=st.booleans())
+    def merge(self, choice, policy, upwards, again):
         child = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
         parent = self.lines[child].parent
         source, target = (child, parent) if upwards else (parent, child)
+        self._merge(child, source, target, policy)
+        if again and (common := sorted(self.lines[target].rows)):
+            # What one side has changed since a merge is no conflict for the next one.
+            self._change(target, choice.draw(st.sampled_from(common)))
+            self._merge(child, source, target, policy)
+        self._compare()
+
+    def _merge(self, child, source, target, policy):
         self._on(target).merge(source, policy=policy)
         theirs = self.lines[source].rows
         self.lines[target].rows = merged(
             self.lines[child].base, self.lines[target].rows, theirs, policy
         )
         self.lines[child].base = dict(theirs)
-        self._compare()
+
+    def _change(self, name, id):
+        moment = self.clock.advance(minutes=1)
+        rows = self.lines[name].rows
+        changed = self._on(name).context().update(id=id, metadata={"number": 7})["updated"]
+        assert changed == self._is_shown(rows.get(id))
+        if changed:
+            rows[id] = replace(rows[id], number=7, updated_at=moment)
 
     # What must change nothing, and what must change everything
 
@@ -314,6 +330,6 @@ def merged(base: Rows, ours: Rows, theirs: Rows, policy: str) -> Rows:
 
 
 WholeStore.TestCase.settings = settings(
-    max_examples=settings.default.max_examples // 4, stateful_step_count=25
+    max_examples=settings.default.max_examples // 2, stateful_step_count=30
 )
 TestWholeStore = WholeStore.TestCase
