@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 import warnings
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -695,12 +696,9 @@ def test_an_erasure_that_was_interrupted_is_completed_by_the_next(
 
     with monkeypatch.context() as patch, ContextStore.open(place) as store:
         patch.setattr(module, step, interrupted)
-        try:
+        # A step that is not taken so often leaves a whole erasure, which may be repeated too.
+        with suppress(Crashed):
             store.erase(ids=["r1"])
-        except Crashed:
-            pass
-        else:
-            pytest.skip(f"{step} is not called so often")
     with ContextStore.open(place) as store:
         store.erase(ids=["r1"], sole_writer=True)
         for marker in (b"zq1vx", b"zqmadevx", b"zqbranchvx"):

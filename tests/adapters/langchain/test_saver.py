@@ -2,19 +2,15 @@
 
 import asyncio
 import inspect
-from datetime import timedelta
-
-import pytest
-
-pytest.importorskip("langgraph.checkpoint.conformance")
-
 import random
 import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from http import HTTPStatus
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
@@ -419,7 +415,6 @@ with LanceContextSaver(sys.argv[1] + "/store") as saver:
 
 
 def test_a_run_that_was_killed_goes_on_in_another_process(tmp_path):
-    pytest.importorskip("langgraph.graph")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     killed = subprocess.run([*command, "die"], check=False, capture_output=True)
     assert killed.returncode == -9, killed.stderr

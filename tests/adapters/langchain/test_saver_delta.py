@@ -4,9 +4,6 @@ import asyncio
 from typing import Annotated, TypedDict
 
 import pytest
-
-pytest.importorskip("langgraph.graph")
-
 from langchain_lance_context import LanceContextSaver
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
