@@ -8,7 +8,6 @@ import asyncio
 import errno
 import os
 import urllib.request
-from contextlib import suppress
 
 import lancedb
 import pyarrow as pa
@@ -220,25 +219,6 @@ async def of_an_append_onto_a_restored_table(connection):
     await table.add([{"key": "a", "n": 1}])
 
 
-async def of_a_merge_that_others_outrun(connection):
-    rows = pa.table({"key": [f"{n}" for n in range(10_000)], "n": [0] * 10_000}, schema=SCHEMA)
-    table = await connection.open_table("t")
-    await table.add(rows)
-    other = await connection.open_table("t")
-
-    async def run():
-        while True:
-            with suppress(RuntimeError):  # it may be outrun too
-                await other.update(where="key = '0'", updates_sql={"n": "n + 1"})
-
-    runner = asyncio.ensure_future(run())
-    try:
-        for _ in range(10):  # one may get through
-            await table.merge_insert("key").when_matched_update_all().execute(rows)
-    finally:
-        runner.cancel()
-
-
 async def of_a_condition_that_is_none(connection):
     await (await connection.open_table("t")).count_rows("n = 'connection refused (os error 28)")
 
@@ -266,7 +246,6 @@ FAILURES = [
     (of_writing_into_the_past, ReadOnlyError, "write through the store itself"),
     (of_two_new_columns_at_once, ConflictError, "try again"),
     (of_an_append_onto_a_restored_table, ConflictError, "try again"),
-    (of_a_merge_that_others_outrun, ConflictError, "try again (lance error: Too many concurrent"),
     (of_a_condition_that_is_none, InternalError, "does not understand the condition"),
     (of_a_column_that_does_not, InternalError, "does not understand the condition"),
     (of_a_condition_of_another_type, InternalError, "does not understand the condition"),
