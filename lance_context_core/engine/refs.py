@@ -8,6 +8,7 @@ shows, and what it shows can be erased.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._json import check_name, shown
@@ -21,6 +22,8 @@ MAIN = "main"
 _HEAD, _BASE, _TAG, _KEPT, _GONE = "heads/", "bases/", "tags/", "kept/", "gone/"
 
 _MAX_ATTEMPTS = 10
+
+_EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
 
 # The engine accepts letters outside ASCII too, and then cannot list its branches any more.
 _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
@@ -60,22 +63,34 @@ def tagged(tag: str) -> str:
     return _TAG + tag
 
 
-def kept(version: int, branch: str = MAIN) -> str:
-    """The line that keeps a version of a branch from being removed with its neighbours."""
-    return f"{_KEPT}{version}" if branch == MAIN else f"{_KEPT}{branch}.{version}"
+def kept(version: int, created_at: datetime, branch: str = MAIN) -> str:
+    """The line that keeps a version of a branch from being removed with its neighbours.
+
+    One without rows goes all the same, since the engine holds the files that a line refers to, and
+    there are none: then the line stands for it, with the moment in its name.
+    """
+    owner = "" if branch == MAIN else f"{branch}."
+    return f"{_KEPT}{owner}{version}.{(created_at - _EPOCH) // _MICROSECOND}"
 
 
-def is_kept(line: str) -> bool:
+def is_kept(line: str | None) -> bool:
     """Whether the line is there for a version's sake alone."""
-    return line.startswith(_KEPT)
+    return line is not None and line.startswith(_KEPT)
 
 
-def kept_of(branch: str, lines: dict[str, At]) -> dict[int, str]:
+def kept_of(branch: str, lines: Iterable[str]) -> dict[int, str]:
     """The lines of `lines` that keep versions of the branch, by version."""
-    found = {
-        int(line.rpartition(".")[2].removeprefix(_KEPT)): line for line in lines if is_kept(line)
-    }
-    return {number: line for number, line in found.items() if line == kept(number, branch)}
+    found = {}
+    for line in filter(is_kept, lines):
+        *owner, number, _ = line.removeprefix(_KEPT).split(".")
+        if (".".join(owner) or MAIN) == branch:
+            found[int(number)] = line
+    return found
+
+
+def moment_of(line: str) -> datetime:
+    """When the version was made that a line keeps."""
+    return _EPOCH + int(line.rpartition(".")[2]) * _MICROSECOND
 
 
 def branch_of(line: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """Which versions of a table are kept, for how long, and how the others are removed."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -124,7 +124,7 @@ async def live_bytes(table: Table) -> int:
         return int((await handle.stats())["total_bytes"])
 
 
-async def remove(table: Table, *, older_than: timedelta, but: Collection[int]) -> int:
+async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version]) -> int:
     """Remove the versions of the table's line that are older, but for those and the newest.
 
     Those get a hold of their own, and lose it when a later call does not name them. Returns the
@@ -134,9 +134,11 @@ async def remove(table: Table, *, older_than: timedelta, but: Collection[int]) -
     branch = str(refs.branch_of(table.line))
     async with table.separately() as handle:
         holds = refs.kept_of(branch, await refs.lines(handle, table.name))
-        for number in sorted(set(but) - holds.keys()):
-            await table.fork(refs.kept(number, branch), At(table.line, number), handle)
-        for number in holds.keys() - set(but):
+        wanted = {version.number: version for version in but}
+        for number in sorted(wanted.keys() - holds.keys()):
+            line = refs.kept(number, wanted[number].created_at, branch)
+            await table.fork(line, At(table.line, number), handle)
+        for number in holds.keys() - wanted.keys():
             with suppress(NotFoundError):  # somebody else let go of it
                 await table.drop(holds[number])
         await table.sync(handle)

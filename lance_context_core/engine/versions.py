@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from lance_context_core.engine import reading, refs
 from lance_context_core.engine.access import Pin
@@ -248,28 +248,39 @@ async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
 
 async def _versions(handle: Any, name: str, line: str | None) -> list[Version]:
     """All versions of a line, ascending; the first is the one that the line was made from."""
-    at = None if line is None else (await refs.lines(handle, name))[line]
+    lines = await refs.lines(handle, name)
+    at = None if line is None else lines[line]
     opened = await refs.opened(handle, name, line)
     listed = await _listed(opened, name)
-    found = [
+    found = {
         # The engine gives local time without its zone.
-        Version(number=about["version"], created_at=about["timestamp"].astimezone(UTC))
+        about["version"]: Version(
+            number=about["version"], created_at=about["timestamp"].astimezone(UTC)
+        )
         for about in listed
-    ]
-    found.sort(key=lambda version: version.number)
-    if at is not None and found[0].number > at.version:
+    }
+    for number, kept in refs.kept_of(str(refs.branch_of(line)), lines).items():
+        found.setdefault(number, Version(number=number, created_at=refs.moment_of(kept)))
+    if at is not None and min(found) > at.version:
         # What a line begins with is held on the line that it was made from, and there alone.
         before = await _versions(handle, name, at.line)
-        found[:0] = [version for version in before if version.number == at.version]
-    return found
+        found.update({one.number: one for one in before if one.number == at.version})
+    return [found[number] for number in sorted(found)]
 
 
 async def _rooted(handle: Any, name: str, at: At) -> At:
-    """Where to find what `at` names: the first version of a line may only be left on its parent."""
-    if at.line is None or (root := (await refs.lines(handle, name))[at.line]).version < at.version:
+    """Where to find what `at` names, which may not be left on its own line.
+
+    The first version of a line may only be on its parent, and one without rows on the line that
+    keeps it.
+    """
+    lines = await refs.lines(handle, name)
+    kept = refs.kept_of(str(refs.branch_of(at.line)), lines).get(at.version)
+    root = None if at.line is None else lines[at.line]
+    is_first = root is not None and root.version >= at.version
+    if not kept and not is_first:
         return at
     opened = await refs.opened(handle, name, at.line)
-    with translated(f"list the versions of {shown_name(name)}"):
-        if any(about["version"] == at.version for about in await opened.list_versions()):
-            return at
-    return await _rooted(handle, name, root)
+    if any(about["version"] == at.version for about in await _listed(opened, name)):
+        return at
+    return At(kept, at.version) if kept else await _rooted(handle, name, cast(At, root))

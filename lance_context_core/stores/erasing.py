@@ -365,7 +365,7 @@ def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
 
 def _is_past(line: Line) -> bool:
     """Whether it only keeps an older version, as erasing does not: it would be one more copy."""
-    return line.name is not None and refs.is_kept(line.name)
+    return refs.is_kept(line.name)
 
 
 def _is_collection(table: str) -> bool:

@@ -137,7 +137,7 @@ class _Plan:
 
     dropped: tuple[int, ...]
     kept: Mapping[int, Reason]
-    holds: tuple[int, ...]
+    holds: tuple[Version, ...]
     """Those of the kept that would go by their age, were they not held."""
     moments: list[tuple[datetime, Reason]]
     """The times of the kept ones."""
@@ -197,7 +197,7 @@ async def _plan(
     held = await holders(table)
     kept = choose(known, now=now, retention=retention, held=held, moments=moments)
     holds = tuple(
-        one.number
+        one
         for one in known
         if one.number in kept
         and one.number not in held

@@ -69,8 +69,8 @@ class Whole:
             handle = await table.writer()
             if pin is None:
                 places[table] = At(table.line, await table.version())
-            elif (at := await pin.locate(table.name, handle)) is not None:
-                places[table] = at
+            elif (at := await pin.locate(table.name, handle)) and not refs.is_kept(at.line):
+                places[table] = at  # had it no rows then, it is as good as absent
         if records not in places:
             raise NotFoundError(f"there were no records at {ref!r}: nothing to name")
         return places

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -214,29 +215,38 @@ async def test_tags_and_branches_keep_the_whole_store_as_it_was(store, clock):
 
 
 @pytest.fixture
-def stretched(monkeypatch, clock):
-    """Makes the seconds since the test began so many days, as far as thinning sees it."""
+def timed(monkeypatch):
+    """Gives every version the time that a function of it says, once and for all."""
+
+    def use(time_of):
+        plain, times = versions._versions, {}
+
+        async def seen(handle, name, line):
+            found = []
+            for version in await plain(handle, name, line):
+                key = (name, version.number)
+                if key not in times:
+                    times[key] = time_of(version)
+                found.append(replace(version, created_at=times[key]))
+            return found
+
+        monkeypatch.setattr(versions, "_versions", seen)
+
+    return use
+
+
+@pytest.fixture
+def stretched(timed, clock):
+    """Makes the seconds since the test began so many days."""
     begin = clock.now()
-    plain = versions.versions
 
     def stretch(*, days):
         now = datetime.now(UTC)
         factor = timedelta(days=days) / (now - begin)
         clock.advance(days=100)
         reached = clock.now()
-
-        async def seen(table):
-            return [
-                Version(
-                    number=version.number,
-                    created_at=reached - (now - version.created_at) * factor,
-                    tags=version.tags,
-                )
-                for version in await plain(table)
-            ]
-
-        monkeypatch.setattr(thinning.versions, "versions", seen)
-        return seen
+        timed(lambda version: reached - (now - version.created_at) * factor)
+        return versions.versions
 
     return stretch
 
@@ -270,6 +280,58 @@ async def test_a_collection_has_a_history_without_any_records(store, stretched):
     (done,) = (await thin(store, kept=GRID)).tables
     assert [number for number in done.kept if number != times[-1].number] == expected
     assert 2 < len(expected) < 12
+
+
+async def test_a_version_without_rows_is_kept_like_any_other(store, clock, timed):
+    first = clock.now().replace(minute=0)
+    timed(lambda version: first + timedelta(hours=version.number // 3))
+    sessions, seen = store._resources.sessions, {}
+    await store.context().add("user", "older than most")
+    for step in range(6):
+        await store.sessions.create(f"{step}")
+        seen[await sessions.version()] = [f"{step}"]
+        await store.sessions.delete(f"{step}")
+        seen[await sessions.version()] = []
+    known = await versions.versions(sessions)
+    clock.advance(days=10)
+    policy = VersionRetention(all_for=timedelta(0), hourly_for=timedelta(days=30))
+    await thin(store, kept=policy)
+    kept = naive(known, now=clock.now(), kept=policy)[:-1]
+    assert [one.number for one in await versions.versions(sessions)][:-1] == kept
+    assert {len(seen[number]) for number in kept[1:]} == {0, 1}
+    tags = {f"t{number}": number for number in kept[1:]}
+    for tag, number in tags.items():
+        await store.tag(tag, version=known[number - 1].created_at)
+    for ref, number in [(known[number - 1].created_at, number) for number in kept[1:]] + [
+        *tags.items()
+    ]:
+        view = await store.checkout(ref)
+        assert [one.id for one in await view.sessions.list()] == seen[number]
+    clock.advance(days=60)
+    await thin(store, kept=GRID)
+    left = [one.number for one in await versions.versions(sessions)]
+    assert 8 in left  # a tag holds what it shows, and of 11 it shows nothing
+    assert 11 not in left
+
+
+async def test_a_time_without_records_is_kept_too(store, clock, timed):
+    noon = clock.now().replace(hour=12)
+    timed(lambda one: noon + timedelta(days=one.number > 1, minutes=one.number))
+    for text in "ab":
+        await store.context().add("user", text)
+    n_before = len(await store.versions())
+    clock.advance(days=10)
+    await thin(store, kept=GRID)
+    left = [one.number for one in await store.versions()]
+    assert left[0] == 1
+    assert 1 < len(left) < n_before
+    view = await store.checkout(1)
+    assert await view.version() == 1
+    assert await view.context().list() == []
+    with pytest.raises(NotFoundError, match="no records"):
+        await store.tag("t", version=1)
+    await store.restore(1)
+    assert await store.context().list() == []
 
 
 async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, clock):
