@@ -85,7 +85,9 @@ class WholeStore(RuleBasedStateMachine):
     @rule(line=st.data(), ids=ids, session=sessions, text=texts, expires=st.booleans())
     def append(self, line, ids, session, text, expires):
         """Ids that the session has are left alone, hidden ones are written anew."""
-        name = self._line(line)
+        self._append(self._line(line), ids, session, text, expires=expires)
+
+    def _append(self, name, ids, session, text, *, expires):
         moment = self.clock.advance(minutes=1)
         rows = self.lines[name].rows
         free = [one for one in ids if one not in rows or rows[one].session == session]
@@ -133,12 +135,7 @@ class WholeStore(RuleBasedStateMachine):
     @rule(line=st.data(), id=st.sampled_from(IDS), number=st.integers(2, 9))
     def update(self, line, id, number):
         name = self._line(line)
-        moment = self.clock.advance(minutes=1)
-        rows = self.lines[name].rows
-        result = self._on(name).context().update(id=id, metadata={"number": number})
-        assert result["updated"] == self._is_shown(rows.get(id))
-        if result["updated"]:
-            rows[id] = replace(rows[id], number=number, updated_at=moment)
+        self._change(name, id, number)
         self._compare_line(self._on(name), self.lines[name].rows)
 
     @rule(line=st.data(), id=st.sampled_from(IDS))
@@ -152,6 +149,14 @@ class WholeStore(RuleBasedStateMachine):
     def expire(self):
         self.clock.advance(hours=2)
         self._compare()
+
+    @rule(line=st.data(), ids=ids, session=sessions, more=ids)
+    def append_what_expired(self, line, ids, session, more):
+        """They come after all others, in the order of the call, and not where they once stood."""
+        name = self._line(line)
+        self._append(name, ids, session, "tea", expires=True)
+        self.expire()
+        self._append(name, list(dict.fromkeys([*more, *ids])), session, "no milk", expires=False)
 
     # Versions
 
@@ -212,11 +217,15 @@ class WholeStore(RuleBasedStateMachine):
         child = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
         parent = self.lines[child].parent
         source, target = (child, parent) if upwards else (parent, child)
+        again = again and bool(self.lines[source].rows)
+        if again:
+            id = choice.draw(st.sampled_from(sorted(self.lines[source].rows)))
+            self._change(source, id, number=7)
         self._merge(child, source, target, policy)
-        if again and (common := sorted(self.lines[target].rows)):
-            # What one side has changed since a merge is no conflict for the next one.
-            self._change(target, choice.draw(st.sampled_from(common)))
-            self._merge(child, source, target, policy)
+        if again:
+            # What both sides had changed is no conflict for the next merge.
+            self._change(target, id, number=8)
+            self._merge(child, source, target, "theirs")
         self._compare()
 
     def _merge(self, child, source, target, policy):
@@ -227,13 +236,13 @@ class WholeStore(RuleBasedStateMachine):
         )
         self.lines[child].base = dict(theirs)
 
-    def _change(self, name, id):
+    def _change(self, name, id, number):
         moment = self.clock.advance(minutes=1)
         rows = self.lines[name].rows
-        changed = self._on(name).context().update(id=id, metadata={"number": 7})["updated"]
+        changed = self._on(name).context().update(id=id, metadata={"number": number})["updated"]
         assert changed == self._is_shown(rows.get(id))
         if changed:
-            rows[id] = replace(rows[id], number=7, updated_at=moment)
+            rows[id] = replace(rows[id], number=number, updated_at=moment)
 
     # What must change nothing, and what must change everything
 
