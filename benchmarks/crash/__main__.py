@@ -54,14 +54,14 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         shutil.rmtree(folder)
         print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
-    text = summary(tally, arguments=arguments, seconds=time.monotonic() - began)
+    text = summary(tally, seed=options.seed, seconds=time.monotonic() - began)
     print(text)
     if options.output is not None:
         options.output.write_text(text, encoding="utf-8")
     return 0
 
 
-def summary(tally: Tally, *, arguments: Sequence[str], seconds: float) -> str:
+def summary(tally: Tally, *, seed: int, seconds: float) -> str:
     """The rounds in numbers, as Markdown."""
     rows = [
         f"| {verb} | {tally.killed_in[verb]} | {tally.done_though_killed[verb]} |" for verb in VERBS
@@ -71,8 +71,8 @@ def summary(tally: Tally, *, arguments: Sequence[str], seconds: float) -> str:
             "# Crash test",
             "",
             (
-                f"`python -m benchmarks.crash {' '.join(arguments)}`: {tally.n_rounds} processes killed "
-                f"with SIGKILL in {seconds / 60:.0f} minutes, {tally.n_acknowledged} acknowledged steps."
+                f"`python -m benchmarks.crash --rounds {tally.n_rounds} --seed {seed}`: "
+                f"{tally.n_rounds} processes killed with SIGKILL in {seconds / 60:.0f} minutes, {tally.n_acknowledged} acknowledged steps."
             ),
             "",
             (
