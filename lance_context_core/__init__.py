@@ -81,6 +81,7 @@ from lance_context_core.records import (
     Document,
     Erasure,
     Item,
+    ItemsAppended,
     ItemsWritten,
     ItemVector,
     MergeReport,
@@ -100,6 +101,7 @@ from lance_context_core.store import (
 from lance_context_core.stores.context import (
     AsyncContext,
 )
+from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.searching import (
     SearchOptions,
 )
@@ -108,6 +110,7 @@ from lance_context_core.stores.upkeep import Maintenance, StoreStats, TableStats
 from lance_context_core.sync import (
     Context,
     ContextStore,
+    KeyValues,
 )
 
 __version__ = "0.1.0"
@@ -118,6 +121,7 @@ __all__ = [
     "AsyncContext",
     "AsyncContextStore",
     "AsyncEmbedder",
+    "AsyncKeyValues",
     "AudioPart",
     "BlockingCallError",
     "Branch",
@@ -156,8 +160,10 @@ __all__ = [
     "ItemKey",
     "ItemOrder",
     "ItemVector",
+    "ItemsAppended",
     "ItemsWritten",
     "KeyValueStore",
+    "KeyValues",
     "LocalEmbedder",
     "Maintenance",
     "MemoryService",

@@ -18,6 +18,7 @@ from lance_context_core.records import (
     ContextRecord,
     Document,
     Item,
+    ItemsAppended,
     ItemsWritten,
     Page,
     SearchHit,
@@ -345,7 +346,7 @@ class KeyValueStore(Protocol):
         Of two with one key the first counts.
         """
 
-    async def append(self, items: Sequence[Item]) -> None:
+    async def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit."""
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
@@ -368,6 +369,9 @@ class KeyValueStore(Protocol):
 
     async def sweep(self) -> int:
         """Remove what has expired for good; returns how many items that were."""
+
+    async def version(self) -> int:
+        """The number of the items' version, which every change of them makes another one."""
 
     async def names(self) -> builtins.list[str]:
         """The names of all stores of items beside this one, and of this one, in order."""

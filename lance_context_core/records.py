@@ -154,6 +154,17 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsAppended:
+    """The commit in which key-value items were appended."""
+
+    version: int
+    """A version of the items that shows them: the one it made, or a later one."""
+    n_items: int | None
+    """How many items that version added to the one before, those that others appended at the same
+    moment among them. None if it is not known: other processes were writing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsWritten:
     """What a write of key-value items found; each list in the order of what was given."""
 
@@ -161,6 +172,8 @@ class ItemsWritten:
     """Whether each of the items to be added was: if not, there was one already."""
     deleted: list[bool]
     """Whether there was an item for each of the keys to be deleted."""
+    version: int
+    """A version of the items that shows the write: the one it made, or a later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,11 @@ class AsyncContextStore:
         """Where the store is; a local directory as an absolute path."""
         return self._resources.database.uri
 
+    @property
+    def clock(self) -> Clock:
+        """Where the store has the time from: what is written bears it, and expires by it."""
+        return self._resources.clock
+
     # The stores
 
     @property
@@ -200,14 +205,14 @@ class AsyncContextStore:
         `embedder` makes the vectors of this collection, where it is another than the store's.
         """
         check_name(collection, "collection")
-        resources = self._resources
-        if embedder is not None:
-            resources = replace(resources, embeddings=EmbeddingService(as_embedder(embedder)))
-        return AsyncVectors(collection, resources, self._scope)
+        return AsyncVectors(collection, self._embedding_with(embedder), self._scope)
 
-    def kv(self, name: str = "default") -> AsyncKeyValues:
-        """Key-value items in namespaces, kept under `name`; there need not be any yet."""
-        return AsyncKeyValues(check_name(name, "name"), self._resources, self._scope)
+    def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
+        """Key-value items in namespaces, kept under `name`; there need not be any yet.
+
+        `embedder` makes the vectors of their texts, where it is another than the store's.
+        """
+        return AsyncKeyValues(check_name(name, "name"), self._embedding_with(embedder), self._scope)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
         """The record API over the records kept under `name`.
@@ -472,6 +477,11 @@ class AsyncContextStore:
         if resources is not self._resources:
             compactor = Compactor(resources.records, resources.clock)
         return type(self)(resources, scope=scope or self._scope, compactor=compactor)
+
+    def _embedding_with(self, embedder: Any) -> Resources:
+        if embedder is None:
+            return self._resources
+        return replace(self._resources, embeddings=EmbeddingService(as_embedder(embedder)))
 
     def _records(self, context: str = DEFAULT_CONTEXT) -> Records:
         return Records(self._resources, self._scope, context)

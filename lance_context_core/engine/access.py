@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -36,6 +37,9 @@ order in which a session reads back."""
 _MAX_ATTEMPTS = 5
 """How often a write is tried anew on top of what others committed; the engine retries by itself
 where it can."""
+
+_WAIT_SECONDS = 0.05
+"""For how long a commit waits for upkeep: most merges of fragments take less."""
 
 _running: set[asyncio.Task[Any]] = set()
 
@@ -72,6 +76,7 @@ class TableAccess:
         self._pin = pin
         self._handle: Any = None
         self._creating = threading.Lock()
+        self._upkeep: Future[None] | None = None
         self._refreshed_at = -float("inf")
 
     @property
@@ -105,6 +110,10 @@ class TableAccess:
         """The number of the version that is read; 0 if the table is absent."""
         handle = await self.reader()
         return 0 if handle is None else await handle.version()
+
+    async def last_seen(self) -> int:
+        """As `version`, of what was read or written last; a write of one's own is in it."""
+        return 0 if self._handle is None else int(await self._handle.version())
 
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
         """What `read` finds through the handle; `absent` if there is no table.
@@ -161,6 +170,20 @@ class TableAccess:
         finally:
             handle.close()
 
+    @asynccontextmanager
+    async def pausing(self) -> AsyncIterator[None]:
+        """Let each commit through this object that begins meanwhile wait a moment.
+
+        Of two commits at a time the engine tries the later one again. One that takes long would be
+        the later one for ever where somebody else writes without a pause.
+        """
+        self._upkeep = upkeep = Future[None]()
+        try:
+            yield
+        finally:
+            self._upkeep = None
+            upkeep.set_result(None)
+
     async def write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone."""
         handle = await self.writer()
@@ -171,6 +194,8 @@ class TableAccess:
     ) -> T:
         """Do `work`, which is one commit, as durably as the database promises."""
         self._database.syncer.require_sound()
+        if (upkeep := self._upkeep) is not None:
+            await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
         done = await self._insist(action, handle, work)
         await self.sync(handle)
         if self._database.on_commit is not None:

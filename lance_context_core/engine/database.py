@@ -32,6 +32,9 @@ SESSIONS_TABLE = "sessions"
 _REMAINS_SECONDS = 2
 """How long nothing has changed in what nobody is about to finish."""
 
+_METADATA_BYTES = 64 * 1024 * 1024
+"""What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
+
 _REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -73,7 +76,9 @@ class Database:
         if self._connection is None:
             with translated(f"open {self.uri!r}"):
                 connection = await lancedb.connect_async(
-                    self.uri, storage_options=self._storage_options or None
+                    self.uri,
+                    storage_options=self._storage_options or None,
+                    session=lancedb.Session(metadata_cache_size_bytes=_METADATA_BYTES),
                 )
             with self._lock:
                 # Two first calls may both have connected; every table must use the same one,

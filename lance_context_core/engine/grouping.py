@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
@@ -20,6 +21,9 @@ R = TypeVar("R")
 
 _MAX_ROWS = 10_000
 """What one commit takes together at most; a single batch may be larger."""
+_PATIENCE = 0.25
+"""For which part of the last commit's time those who wait wait for those who were just told."""
+_PATIENCE_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +37,9 @@ class _Batch(Generic[R]):
 class Group(Generic[R]):
     """The writers of one table, from any number of tasks, loops and threads.
 
-    Nobody waits for company: a batch that arrives while nothing is written is written at once, and
-    what arrives meanwhile is the next commit. Batches keep their order and are never mixed.
+    A batch that arrives while nothing is written is written at once, and what arrives meanwhile is
+    the next commit. This waits a moment for those whose rows were just written: who writes one thing
+    after the other would always be a commit too late. Batches keep their order and are never mixed.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class Group(Generic[R]):
 
     async def _drain(self) -> None:
         while batches := self._next():
+            began = time.monotonic()
             try:
                 outcomes = await self._commit([batch.rows for batch in batches])
             except BaseException as error:
@@ -77,6 +83,15 @@ class Group(Generic[R]):
                     batch.outcome.set_exception(outcome)
                 else:
                     batch.outcome.set_result(outcome)
+            await self._let_come(len(batches), _PATIENCE * (time.monotonic() - began))
+
+    async def _let_come(self, n_told: int, seconds: float) -> None:
+        """If there is somebody waiting, let as many come as were told, but not for longer."""
+        n_waiting = len(self._waiting)
+        for _ in range(_PATIENCE_STEPS if n_waiting else 0):
+            if len(self._waiting) >= n_waiting + n_told:
+                break
+            await asyncio.sleep(seconds / _PATIENCE_STEPS)
 
     def _next(self) -> list[_Batch[R]]:
         """The batches of the next commit, in which no key stands twice; none ends the draining."""

@@ -11,8 +11,8 @@ from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.tiers import Merged, Tiers, counted
 
-MERGE, FOLD, BUILD = "merge", "fold", "build"
-"""What may be due: merging small fragments, taking new rows into indexes, building indexes."""
+MERGE, BUILD = "merge", "build"
+"""What may be due: merging small fragments, building indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ async def merge_tiers(table: Table, tiers: Tiers) -> Merged:
 
     Raises ConflictError where another writer was faster: what is due stays due.
     """
-    async with table.separately() as handle:
+    async with table.pausing(), table.separately() as handle:
         with translated(f"compact {table.label}"):
             return await tiers.step(handle)
 
@@ -79,32 +79,26 @@ async def due(table: Table, tiers: Tiers, policy: IndexPolicy) -> Sequence[Due]:
     """What is due at the table; nothing if it is absent."""
     if await table.reader() is None:
         return []
-    found = []
     async with table.separately() as handle:
         with translated(f"inspect {table.label}"):
-            n_rows = await handle.count_rows()
-            for column, n_outside in (await indexes.tails(handle)).items():
-                if n_outside >= policy.max_tail(column, n_rows):
-                    why = f"{n_outside} of {n_rows} rows are outside the index on {column}"
-                    found.append(Due(FOLD, why))
-            found.extend(
-                Due(BUILD, f"an index on {column} is missing, or in too many pieces")
-                for column in await indexes.unbuilt(
-                    handle, table.spec, policy=policy, text_index=table.text_index
-                )
-            )
+            reasons = await indexes.due(handle, table.spec, policy=policy)
+            found = [Due(BUILD, why) for why in reasons.values()]
             if n_fragments := await tiers.due(handle):
                 found.append(Due(MERGE, f"{n_fragments} fragments are to be merged"))
     return found
 
 
 async def compact(table: Table) -> CompactionMetrics:
-    """Merge the table's fragments and fold new rows into its indexes; an absent table has none."""
+    """Merge the table's fragments and fold new rows into its indexes; an absent table has none.
+
+    Nothing for the background: the engine also reads the manifest of every version that there is,
+    1 ms each, and does not keep up where others write meanwhile.
+    """
     if await table.reader() is None:
         return CompactionMetrics(
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
-    async with table.separately() as handle:
+    async with table.pausing(), table.separately() as handle:
         with translated(f"compact {table.label}"):
             stats = (await handle.optimize(cleanup_older_than=_NEVER)).compaction
     return CompactionMetrics(
@@ -116,10 +110,10 @@ async def compact(table: Table) -> CompactionMetrics:
 
 
 async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
-    """Build the indexes that pay at the table's size and are missing; returns their columns."""
+    """Build the indexes that are due at the table's size; returns their columns."""
     if await table.reader() is None:
         return []
-    async with table.separately() as handle:
+    async with table.pausing(), table.separately() as handle:
         with translated(f"index {table.label}"):
             return await indexes.build(
                 handle, table.spec, policy=policy, text_index=table.text_index

@@ -132,7 +132,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
     table is compacted by it.
     """
     branch = str(refs.branch_of(table.line))
-    async with table.separately() as handle:
+    async with table.pausing(), table.separately() as handle:
         holds = refs.kept_of(branch, await refs.lines(handle, table.name))
         wanted = {version.number: version for version in but}
         for number in sorted(wanted.keys() - holds.keys()):

@@ -1,7 +1,7 @@
 """One table: the few verbs that the stores are written in, over the engine's handle."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 
 _NULLS = {"on_bad_vectors": "null"}
 """A merge takes a row without a vector for one with a bad vector, and would refuse it."""
+
+
+class Appended(NamedTuple):
+    """What became of rows that were appended."""
+
+    version: int
+    """A version that shows them: the one it made, or a later one."""
+    n_rows: int | None
+    """How many rows that version added to the one before; None if others made it or the one before."""
 
 
 class Table(TableAccess):
@@ -161,8 +170,8 @@ class Table(TableAccess):
 
     # Writing
 
-    async def append(self, rows: Sequence[Row]) -> int:
-        """Add rows whose keys are known to be new, in one commit; returns the version it made.
+    async def append(self, rows: Sequence[Row]) -> Appended:
+        """Add rows whose keys are known to be new, in one commit.
 
         What many callers append at the same time is one commit.
         """
@@ -340,11 +349,16 @@ class Table(TableAccess):
         self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)
         return self._is_text_indexed
 
-    async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[int | Exception]:
-        async def write(handle: Any) -> list[int | Exception]:
+    async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[Appended | Exception]:
+        async def write(handle: Any) -> list[Appended | Exception]:
             rows, refusals = await self._prepared(handle, batches)
-            version = 0 if rows is None else int((await handle.add(rows)).version)
-            return [refusal or version for refusal in refusals]
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            before = int(await handle.version())
+            version = int((await handle.add(rows)).version)
+            # The engine tells what is current after it, which may be the commit of another process.
+            done = Appended(version, rows.num_rows if version == before + 1 else None)
+            return [refusal or done for refusal in refusals]
 
         return await self.write("append to", write)
 

@@ -1,31 +1,27 @@
 """Key-value items in namespaces, each set of them a table of its own."""
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_time, listed, shown
-from lance_context_core.engine import keyed, sql
+from lance_context_core._json import check_time, shown
+from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
-from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
-from lance_context_core.records import Item, ItemsWritten, SearchHit
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows, searching
-from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores import itemrows, itemwriting, searching
 from lance_context_core.stores.itemrows import Within
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
-from lance_context_core.stores.rows import refuse_duplicates
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
     "key": ("namespace", "id"),
@@ -60,7 +56,7 @@ class AsyncKeyValues:
 
         One read, of these rows alone.
         """
-        wanted = [itemrows.row_key(self._scope, one) for one in _checked_keys(keys, "keys")]
+        wanted = [itemrows.row_key(self._scope, one) for one in itemwriting.checked_keys(keys)]
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         where = self._where(sql.in_list(KEY, wanted))
         rows = await self._table.select(where, columns=columns)
@@ -232,7 +228,7 @@ class AsyncKeyValues:
         """
         return (await self.write(adds=items)).added
 
-    async def append(self, items: Sequence[Item]) -> None:
+    async def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit, without a look at what is there.
 
         For keys that nobody can have used before, such as ids made this moment: it costs a third
@@ -240,10 +236,9 @@ class AsyncKeyValues:
         deleted.
         """
         self._resources.writable()
-        given = _checked(items, "items")
-        refuse_duplicates([repr((one.namespace, one.key)) for one in given], "key")
-        if rows := await self._rows(given, self._now()):
-            await self._table.append([row | {"revision": new_revision()} for row in rows])
+        return await itemwriting.append(
+            self._table, items, scope=self._scope, resources=self._resources
+        )
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit; says for each key whether there was one."""
@@ -264,20 +259,13 @@ class AsyncKeyValues:
         two of the three lists. If the outcome is unknown, it may be repeated.
         """
         self._resources.writable()
-        put = {_key(one): one for one in _checked(puts, "puts")}
-        offered = _checked(adds, "adds")
-        add = {_key(one): one for one in reversed(offered)}
-        gone = _checked_keys(deletes, "deletes")
-        if twice := (put.keys() & add.keys()) | ((put.keys() | add.keys()) & set(gone)):
-            raise InvalidRequestError(
-                f"{min(twice)!r} is to be written in two ways by one call: decide on one of them"
-            )
-        existed = await self._write(
-            {keyed.PUT: [*put.values()], keyed.ADD: [*add.values()]}, list(dict.fromkeys(gone))
-        )
-        return ItemsWritten(
-            added=[one is add[_key(one)] and not existed[_key(one)] for one in offered],
-            deleted=[existed[key] for key in gone],
+        return await itemwriting.write(
+            self._table,
+            puts=puts,
+            adds=adds,
+            deletes=deletes,
+            scope=self._scope,
+            resources=self._resources,
         )
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
@@ -296,7 +284,7 @@ class AsyncKeyValues:
         One commit. It is no change: `updated_at` and `revision` stay. What has expired stays so.
         """
         self._resources.writable()
-        wanted = [itemrows.row_key(self._scope, one) for one in _checked_keys(keys, "keys")]
+        wanted = [itemrows.row_key(self._scope, one) for one in itemwriting.checked_keys(keys)]
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         value = "NULL" if moment is None else sql.timestamp(moment)
         where = self._where(sql.in_list(KEY, wanted))
@@ -310,6 +298,14 @@ class AsyncKeyValues:
         self._resources.writable()
         expired = f"expires_at <= {sql.timestamp(self._now())}"
         return await self._table.delete(sql.all_of([*self._walls(), expired]))
+
+    async def version(self) -> int:
+        """The number of the items' version, of those of all scopes; 0 before the first write.
+
+        It grows with every commit, those of maintenance too: while it is the same, nothing has
+        changed. No item is read for it.
+        """
+        return await self._table.version()
 
     async def names(self) -> builtins.list[str]:
         """The names of all such tables of the store, in alphabetical order.
@@ -334,25 +330,6 @@ class AsyncKeyValues:
     def _where(self, *clauses: str) -> str:
         return sql.all_of([*self._walls(), *clauses, itemrows.alive(self._now())])
 
-    async def _write(
-        self, given: Mapping[str, Sequence[Item]], gone: Sequence[ItemKey]
-    ) -> dict[ItemKey, bool]:
-        """Write checked items, by how they are to be written; for each key whether it held one."""
-        now = self._now()
-        hows = [how for how, some in given.items() for _ in some]
-        some = [one for some in given.values() for one in some]
-        if not some and (not gone or await self._table.reader() is None):
-            # There need not be a table for nothing to be in it.
-            return dict.fromkeys(gone, False)
-        rows = await self._rows(some, now)
-        rows = [row | {keyed.HOW: how} for row, how in zip(rows, hows, strict=True)]
-        rows += [
-            {KEY: itemrows.row_key(self._scope, key), "updated_at": now, keyed.HOW: keyed.REMOVE}
-            for key in gone
-        ]
-        existed = await self._table.write_keyed(rows)
-        return dict(zip([*map(_key, some), *gone], existed, strict=True))
-
     async def _page(
         self,
         within: Within,
@@ -373,42 +350,3 @@ class AsyncKeyValues:
         if limit is None or offset + limit >= rows.num_rows:
             return rows.sort_by(keys).slice(offset, limit)
         return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)
-
-    async def _rows(self, given: Sequence[Item], now: datetime) -> builtins.list[dict[str, Any]]:
-        """The rows of checked items, with vectors for their texts."""
-        flat = [one for item in given for one in item.vectors]
-        if self._resources.embeddings is None and any(one.text is not None for one in flat):
-            raise InvalidRequestError(
-                "a vector of an item has only a text: open the store with an embedder, or pass vector="
-            )
-        vectors = iter(
-            await embedded(
-                self._table,
-                self._resources,
-                given=[one.vector for one in flat],
-                texts=[one.text if (one.text or "").strip() else None for one in flat],
-                # The texts are not kept: later there would be nothing to make a vector of.
-                even_if_deferred=True,
-            )
-        )
-        return [
-            itemrows.to_row(item, [next(vectors) for _ in item.vectors], scope=self._scope, now=now)
-            for item in given
-        ]
-
-
-def _key(item: Item) -> ItemKey:
-    return item.namespace, item.key
-
-
-def _checked(items: Sequence[Item], where: str) -> builtins.list[Item]:
-    return [
-        itemrows.checked(one, f"{where}[{index}]") for index, one in enumerate(listed(items, where))
-    ]
-
-
-def _checked_keys(keys: Sequence[ItemKey], where: str) -> builtins.list[ItemKey]:
-    return [
-        itemrows.checked_key(one, f"{where}[{index}]")
-        for index, one in enumerate(listed(keys, where))
-    ]

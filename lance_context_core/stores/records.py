@@ -349,7 +349,7 @@ class Records:
         if any(draft.identity for draft in drafts):
             written = await self.table.insert_absent(rows)
         else:
-            written = len(rows), await self.table.append(rows)
+            written = len(rows), (await self.table.append(rows)).version
         self._remember(rows)
         return written
 

@@ -13,7 +13,7 @@ from lance_context_core._bridge import bridge
 from lance_context_core.engine import maintenance
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.indexes import IndexPolicy
-from lance_context_core.engine.maintenance import BUILD, FOLD, MERGE
+from lance_context_core.engine.maintenance import BUILD, MERGE
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.tiers import TierPolicy, Tiers
 from lance_context_core.errors import ConflictError, InvalidRequestError
@@ -66,8 +66,6 @@ class TableUpkeep:
     fragments_removed: int = 0
     fragments_added: int = 0
     indexes_built: tuple[str, ...] = ()
-    is_folded: bool = False
-    """Whether new rows were taken into the indexes."""
     versions_removed: int = 0
     skipped: str | None = None
     """Why nothing was done, such as that another process is at it."""
@@ -258,7 +256,7 @@ class Upkeep:
                 # Somebody else may have done it since.
                 due = await self._due(table, settings, policy)
                 done = await self._do(
-                    table, due if only_due else {FOLD, BUILD, _THIN}, settings, policy
+                    table, due if only_due else {_COMPACT, BUILD, _THIN}, settings, policy
                 )
             except ConflictError as error:
                 await self._leases.give_back(lease)
@@ -291,8 +289,7 @@ class Upkeep:
     ) -> TableUpkeep:
         removed = added = n_versions = 0
         built: list[str] = []
-        if FOLD in due:
-            # It merges all fragments too.
+        if _COMPACT in due:
             metrics = await maintenance.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
         elif MERGE in due:
@@ -308,7 +305,6 @@ class Upkeep:
             fragments_removed=removed,
             fragments_added=added,
             indexes_built=tuple(built),
-            is_folded=FOLD in due,
             versions_removed=n_versions,
         )
 
@@ -325,7 +321,7 @@ class Upkeep:
         return self._tiers.setdefault(_key(table), Tiers(settings.tiers))
 
 
-_THIN = "thin"
+_COMPACT, _THIN = "compact", "thin"
 
 
 def _key(table: Table) -> str:

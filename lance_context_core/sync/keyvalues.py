@@ -8,7 +8,7 @@ from datetime import datetime
 from lance_context_core._bridge import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
-from lance_context_core.records import Item, ItemsWritten, SearchHit
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 
 
@@ -162,7 +162,7 @@ class KeyValues:
         """Write the items whose keys hold nothing. See `AsyncKeyValues.add`."""
         return bridge.run(self._twin.add(items))
 
-    def append(self, items: Sequence[Item]) -> None:
+    def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new. See `AsyncKeyValues.append`."""
         return bridge.run(self._twin.append(items))
 
@@ -191,6 +191,10 @@ class KeyValues:
     def sweep(self) -> int:
         """Remove what has expired. See `AsyncKeyValues.sweep`."""
         return bridge.run(self._twin.sweep())
+
+    def version(self) -> int:
+        """The number of the items' version. See `AsyncKeyValues.version`."""
+        return bridge.run(self._twin.version())
 
     def names(self) -> builtins.list[str]:
         """The names of all such tables of the store. See `AsyncKeyValues.names`."""

@@ -98,6 +98,11 @@ class ContextStore:
         """Where the store is; a local directory as an absolute path."""
         return self._twin.uri
 
+    @property
+    def clock(self) -> Clock:
+        """Where the store has the time from."""
+        return self._twin.clock
+
     # The stores
 
     @property
@@ -119,9 +124,9 @@ class ContextStore:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
         return Vectors(self._twin.vectors(collection, embedder=embedder))
 
-    def kv(self, name: str = "default") -> KeyValues:
-        """Key-value items in namespaces, kept under `name`; there need not be any yet."""
-        return KeyValues(self._twin.kv(name))
+    def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
+        """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
+        return KeyValues(self._twin.kv(name, embedder=embedder))
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""

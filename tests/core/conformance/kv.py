@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import Counter
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -177,6 +178,38 @@ class KeyValueContract:
         await kv.put([Item(key="00", data=b"y")])
         assert [one.data for one in await kv.get([((), "00"), ((), "01")])] == [b"y", b"x"]
         assert await kv.count() == 6
+
+    @pytest.mark.costly
+    async def test_appending_tells_the_version_that_holds_the_items_and_how_many_it_added(self, kv):
+        before = (await kv.append([Item(key="a")])).version
+        alone = await kv.append([Item(key="b"), Item(key="c")])
+        assert (alone.version, alone.n_items) == (before + 1, 2)
+        assert await kv.version() == alone.version
+        told = await asyncio.gather(*(kv.append([Item(key=f"n{n}")]) for n in range(20)))
+        by_version = Counter(one.version for one in told)
+        assert {one.version: one.n_items for one in told} == by_version
+        assert await kv.version() == max(by_version) == before + 1 + len(by_version)
+        nothing = await kv.append([])
+        assert (nothing.version, nothing.n_items) == (max(by_version), None)
+
+    async def test_the_version_changes_with_the_items_and_with_nothing_else(self, kv):
+        assert await kv.version() == 0
+        assert (await kv.write(deletes=[key("a/k")])).version == 0
+        seen = [0]
+        for write in (
+            lambda: kv.put([item("a/k")]),
+            lambda: kv.touch([key("a/k")], expires_at=None),
+            lambda: kv.delete([key("a/k")]),
+        ):
+            await write()
+            seen.append(await kv.version())
+            await kv.list()
+            await kv.delete([key("b/k")])
+            await kv.add([])
+            assert await kv.version() == seen[-1]
+        assert seen == sorted(set(seen))
+        written = await kv.write(puts=[item("a/k")])
+        assert written.version == await kv.version() > seen[-1]
 
     async def test_deleting_says_what_was_there(self, kv):
         await kv.put([item("a/k"), item("b/k"), item("k")])

@@ -54,6 +54,21 @@ async def test_items_of_different_names_do_not_meet(open_store):
             await store.kv(wrong).count()
 
 
+async def test_items_may_have_an_embedder_of_their_own(open_store):
+    store = open_store()
+    kv = store.kv("words", embedder=WordVectors(dimension=8))
+    await kv.put([Item(key="k", vectors=[ItemVector(text="red")]), Item(key="none")])
+    assert [hit.record.key for hit in await kv.search("red")] == ["k"]
+    with pytest.raises(InvalidRequestError, match="embedder"):
+        await store.kv("words").put([Item(key="k", vectors=[ItemVector(text="red")])])
+
+
+async def test_the_store_tells_where_it_has_the_time_from(open_store):
+    clock = ManualClock()
+    store = open_store(clock=clock)
+    assert store.clock is store.scope(user_id="ada").clock is clock
+
+
 # Walls
 
 

@@ -1,0 +1,132 @@
+"""Key-value items on their way into a table: checked, given vectors, and written in one commit."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._json import listed
+from lance_context_core.engine import keyed
+from lance_context_core.engine.revisions import new_revision
+from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.protocols import ItemKey
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten
+from lance_context_core.scope import Scope
+from lance_context_core.stores import itemrows
+from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.resources import Resources
+from lance_context_core.stores.rows import refuse_duplicates
+
+
+async def append(
+    table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
+) -> ItemsAppended:
+    """Write items without a look at what is there; see `AsyncKeyValues.append`."""
+    given = _checked(items, "items")
+    refuse_duplicates([repr(_key(one)) for one in given], "key")
+    rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
+    if not rows:
+        return ItemsAppended(version=await table.version(), n_items=None)
+    done = await table.append([row | {"revision": new_revision()} for row in rows])
+    return ItemsAppended(version=done.version, n_items=done.n_rows)
+
+
+async def write(
+    table: Table,
+    *,
+    puts: Sequence[Item],
+    adds: Sequence[Item],
+    deletes: Sequence[ItemKey],
+    scope: Scope,
+    resources: Resources,
+) -> ItemsWritten:
+    """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
+    put = {_key(one): one for one in _checked(puts, "puts")}
+    offered = _checked(adds, "adds")
+    add = {_key(one): one for one in reversed(offered)}
+    gone = checked_keys(deletes, "deletes")
+    if twice := (put.keys() & add.keys()) | ((put.keys() | add.keys()) & set(gone)):
+        raise InvalidRequestError(
+            f"{min(twice)!r} is to be written in two ways by one call: decide on one of them"
+        )
+    existed = await _write(
+        table,
+        {keyed.PUT: [*put.values()], keyed.ADD: [*add.values()]},
+        list(dict.fromkeys(gone)),
+        scope=scope,
+        resources=resources,
+    )
+    return ItemsWritten(
+        added=[one is add[_key(one)] and not existed[_key(one)] for one in offered],
+        deleted=[existed[key] for key in gone],
+        version=await table.last_seen(),
+    )
+
+
+def checked_keys(keys: Sequence[ItemKey], where: str = "keys") -> list[ItemKey]:
+    """Namespaces and keys in plain types. Raises InvalidRequestError for what is none."""
+    return [
+        itemrows.checked_key(one, f"{where}[{index}]")
+        for index, one in enumerate(listed(keys, where))
+    ]
+
+
+async def _write(
+    table: Table,
+    given: Mapping[str, Sequence[Item]],
+    gone: Sequence[ItemKey],
+    *,
+    scope: Scope,
+    resources: Resources,
+) -> dict[ItemKey, bool]:
+    """Write checked items, by how they are to be written; for each key whether it held one."""
+    now = resources.clock.now()
+    hows = [how for how, some in given.items() for _ in some]
+    some = [one for some in given.values() for one in some]
+    if not some and (not gone or await table.reader() is None):
+        # There need not be a table for nothing to be in it.
+        return dict.fromkeys(gone, False)
+    rows = await _rows(table, some, scope=scope, resources=resources, now=now)
+    rows = [row | {keyed.HOW: how} for row, how in zip(rows, hows, strict=True)]
+    rows += [
+        {KEY: itemrows.row_key(scope, key), "updated_at": now, keyed.HOW: keyed.REMOVE}
+        for key in gone
+    ]
+    existed = await table.write_keyed(rows)
+    return dict(zip([*map(_key, some), *gone], existed, strict=True))
+
+
+async def _rows(
+    table: Table, given: Sequence[Item], *, scope: Scope, resources: Resources, now: datetime
+) -> list[dict[str, Any]]:
+    """The rows of checked items, with vectors for their texts."""
+    flat = [one for item in given for one in item.vectors]
+    if resources.embeddings is None and any(one.text is not None for one in flat):
+        raise InvalidRequestError(
+            "a vector of an item has only a text: open the store with an embedder, or pass vector="
+        )
+    vectors = iter(
+        await embedded(
+            table,
+            resources,
+            given=[one.vector for one in flat],
+            texts=[one.text if (one.text or "").strip() else None for one in flat],
+            # The texts are not kept: later there would be nothing to make a vector of.
+            even_if_deferred=True,
+        )
+    )
+    return [
+        itemrows.to_row(item, [next(vectors) for _ in item.vectors], scope=scope, now=now)
+        for item in given
+    ]
+
+
+def _key(item: Item) -> ItemKey:
+    return item.namespace, item.key
+
+
+def _checked(items: Sequence[Item], where: str) -> list[Item]:
+    return [
+        itemrows.checked(one, f"{where}[{index}]") for index, one in enumerate(listed(items, where))
+    ]
