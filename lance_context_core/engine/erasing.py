@@ -261,7 +261,7 @@ def _config(index: Any) -> Any:
         case "Bitmap":
             return Bitmap()
         case "IvfFlat":
-            return IvfFlat(distance_type="cosine", num_partitions=1)
+            return IvfFlat(distance_type="cosine")
     return None
 
 

@@ -120,9 +120,10 @@ def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
     if column == SEARCH_TEXT:
         return text_index.config()
     if column == VECTOR:
-        # One partition: the vectors are read in full, from the index's own cache. That is exact,
-        # needs no training, and does not go stale as the data drifts.
-        return IvfFlat(distance_type="cosine", num_partitions=1)
+        # All partitions are searched, as fast as one, from the index's own cache: that is exact, and
+        # does not go stale as the data drifts. Of one the engine makes more when it optimizes, and
+        # fails at it where the new rows have no vectors.
+        return IvfFlat(distance_type="cosine")
     return _SCALAR[spec.indexed[column]]()
 
 

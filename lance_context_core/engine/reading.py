@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
 
-_ALL = 1_000
+_ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
 
@@ -45,7 +45,7 @@ async def nearest(
 
     def query(where: str | None) -> Any:
         search = handle.vector_search(vector).distance_type("cosine").limit(limit)
-        # All partitions: an index that is built with one is split as new rows are folded into it.
+        # All partitions: it finds the nearest of all.
         search = search.nprobes(_ALL)
         search = search.select(selected).with_row_id()
         return search.where(where) if where else search

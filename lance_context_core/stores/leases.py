@@ -28,8 +28,10 @@ UPKEEP_TABLE = "upkeep"
 LEASE = timedelta(minutes=10)
 """Longer than any single step takes. Whoever dies on another machine holds up the others so long."""
 
-_PRUNE_EVERY = 256
+_PRUNE_EVERY = 32
 """Versions of the leases' table between two removals of old ones."""
+_PRUNE_AGE = timedelta(minutes=1)
+"""From which age on they are old: who reads one is done long before."""
 
 _COLUMNS = {
     "holder": pa.string(),
@@ -128,7 +130,7 @@ class Leases:
             row["last_did"] = json.dumps(did)
         _, version = await self._table().upsert([row])
         if version % _PRUNE_EVERY < 2:
-            await maintenance.forget_versions(self._table(), older_than=LEASE)
+            await maintenance.forget_versions(self._table(), older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
         """What was done to each table, by the name of its lease."""

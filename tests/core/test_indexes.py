@@ -121,6 +121,17 @@ def test_rows_without_vectors_do_not_count_toward_a_vector_index(tmp_path):
         assert set(indexes_of(store, "vectors.docs")) == {"search_text"}
 
 
+def test_rows_without_vectors_join_a_table_with_a_large_vector_index(tmp_path):
+    with ContextStore.open(tmp_path / "store", maintenance=None) as store:
+        docs, rows = store.vectors("docs"), vectors(20_000)
+        fill(docs, rows)
+        store.maintain()
+        docs.add([Document(id="without", text="no vector")])
+        store.maintain()
+        found = [hit.record.id for hit in docs.search(rows[7].tolist(), limit=10)]
+        assert found == [f"d{i}" for i in nearest(rows, rows[7], 10)]
+
+
 def test_an_index_in_too_many_pieces_is_made_anew(tmp_path):
     policy = IndexPolicy(scalar_rows=1, vector_rows=1, max_segments=3)
     with ContextStore.open(tmp_path / "store") as store:
