@@ -1,6 +1,6 @@
 """Many changes of one table in one commit: rows added, replaced and removed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +49,7 @@ class Applied:
 
 async def apply(handle: Any, changes: Changes) -> Applied:
     """Make the changes in one commit; it does less where a row has changed since it was read."""
-    gone = all_of(
-        [
-            in_list(KEY, [key for key, _ in changes.removed]),
-            f"revision IN ({_listed([revision for _, revision in changes.removed])})",
-        ]
-    )
+    gone = with_revisions(changes.removed)
     if not changes.rows.num_rows:
         return Applied(removed=int((await handle.delete(gone)).num_deleted_rows))
     merge = handle.merge_insert(list(changes.on)).when_not_matched_insert_all()
@@ -72,6 +67,13 @@ async def apply(handle: Any, changes: Changes) -> Applied:
         replaced=int(result.num_updated_rows),
         removed=int(result.num_deleted_rows),
     )
+
+
+def with_revisions(rows: Iterable[tuple[str, int]]) -> str:
+    """The condition that a row is one of these, by key, and has the revision given with it."""
+    rows = list(rows)
+    keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]
+    return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

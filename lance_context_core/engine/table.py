@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_context_core.engine import indexes, keyed, reading
 from lance_context_core.engine.access import Pin, TableAccess
-from lance_context_core.engine.applying import Applied, Changes, apply
+from lance_context_core.engine.applying import Applied, Changes, apply, with_revisions
 from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.clauses import in_list, timestamp
 from lance_context_core.engine.errors import translated
@@ -220,6 +220,24 @@ class Table(TableAccess):
         they were, the others are done.
         """
         return await self.write("change", lambda handle: apply(handle, changes))
+
+    async def exchange(self, rows: Sequence[Row], *, removed: Mapping[str, int]) -> None:
+        """Add rows, behind all others, and remove those of these keys and revisions, in one commit.
+
+        A row may have the key of one that is removed. What has another revision by now stays.
+        """
+
+        async def write(handle: Any) -> None:
+            if not rows:
+                await handle.delete(with_revisions(removed.items()))
+                return
+            merge = handle.merge_insert([KEY, "revision"]).when_not_matched_insert_all()
+            if removed:
+                merge = merge.when_not_matched_by_source_delete(with_revisions(removed.items()))
+            # See `_updating` for why without an index.
+            await merge.use_index(False).execute(await self._arrow(handle, rows), **_NULLS)
+
+        await self.write("change", write)
 
     async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
         """Put, add and remove rows on top of what is there, in one commit; see `keyed`.

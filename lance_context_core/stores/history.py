@@ -1,9 +1,12 @@
 """Conversations: messages by agent and session, in the order in which they were acknowledged."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from lance_context_core._json import check_name, listed
+import pyarrow.compute as pc
+
+from lance_context_core._json import check_json_object, check_name, listed
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -55,6 +58,54 @@ class AsyncHistory:
         result = await self._records.insert(drafts, within=within, keep_existing=True)
         return list(result.ids)
 
+    async def replace(
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        run_id: str = "",
+        filter: FilterLike | None = None,
+    ) -> list[str]:
+        """Put messages in the place of a session's, or of those that match `filter`, in one commit.
+
+        They stand at the end, in order; what does not match stays where it is, also where one of
+        `messages` has its id. What others append meanwhile either goes with the rest, or comes
+        after. Returns the ids of the messages. Raises InvalidRequestError, before anything is
+        written, if an id stands twice.
+        """
+        where = self._where(agent_id, session_id, filter=filter, hidden=True)
+        agent = self._agent(agent_id)
+        drafts = [
+            self._draft(message, index, agent, session_id, run_id)
+            for index, message in enumerate(listed(messages, "messages"))
+        ]
+        if not drafts:
+            await self._records.delete(where)
+            return []
+        return await self._records.exchange(where, drafts, within=message_scope(agent, session_id))
+
+    async def annotate(
+        self,
+        agent_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        session_id: str,
+        filter: FilterLike | None = None,
+    ) -> list[str]:
+        """Add `metadata` to that of a session's messages, or of those that match, in one commit.
+
+        The messages keep their places, and what else their metadata holds. Returns the ids of those
+        that this call has changed, in order: of two calls at the same time, whose filter a message
+        matches no more once it is changed, one changes it.
+        """
+        more = check_json_object(metadata, "metadata")
+        changed = await self._records.patch_all(
+            self._where(agent_id, session_id, filter=filter),
+            lambda record: replace(record, metadata={**record.metadata, **more}),
+        )
+        return [record.id for record in changed]
+
     async def get_messages(
         self,
         agent_id: str,
@@ -63,25 +114,46 @@ class AsyncHistory:
         limit: int | None = None,
         offset: int = 0,
         last: int | None = None,
+        filter: FilterLike | None = None,
     ) -> list[Message]:
         """Messages in order: the first `limit` after `offset`, or the `last` ones.
 
         With `last`, `offset` counts from the end, so that a chat can be read backwards page by
-        page. An unknown session has no messages.
+        page. With a `filter` only the messages count that match it. An unknown session has no
+        messages.
         """
-        where = self._where(agent_id, session_id)
+        where = self._where(agent_id, session_id, filter=filter)
         found = await self._records.read(
             where, offset=offset, limit=limit, last=last, columns=[*_COLUMNS, *_REST]
         )
         return [record.to_message() for record in found]
 
-    async def count(self, agent_id: str, *, session_id: str) -> int:
-        """How many messages a session has; 0 if it is unknown."""
-        return await self._records.table.count(self._where(agent_id, session_id))
+    async def count(
+        self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
+    ) -> int:
+        """How many messages a session has, or how many that match; 0 if it is unknown."""
+        return await self._records.table.count(self._where(agent_id, session_id, filter=filter))
 
-    async def clear(self, agent_id: str, *, session_id: str) -> int:
-        """Forget a session's messages; returns how many there were. Older versions keep them."""
-        return await self._records.delete(self._where(agent_id, session_id, hidden=True))
+    async def session_ids(self, agent_id: str) -> list[str]:
+        """The sessions in which an agent has messages, by the places of their first ones."""
+        where = self._records.where(
+            sql.equals("kind", "message"),
+            sql.equals("agent_id", self._agent(agent_id)),
+            "session_id IS NOT NULL",
+        )
+        rows = await self._records.table.select(where, columns=["session_id"])
+        found: list[str] = pc.unique(rows["session_id"]).to_pylist()
+        return found
+
+    async def clear(
+        self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
+    ) -> int:
+        """Forget a session's messages, or those that match; returns how many there were.
+
+        Older versions keep them.
+        """
+        where = self._where(agent_id, session_id, filter=filter, hidden=True)
+        return await self._records.delete(where)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
@@ -117,11 +189,19 @@ class AsyncHistory:
             agent_id = check_name(agent_id, "agent_id")
         return self._records.scope.resolve("agent_id", agent_id or None)
 
-    def _where(self, agent_id: str, session_id: str, *, hidden: bool = False) -> str:
+    def _where(
+        self,
+        agent_id: str,
+        session_id: str,
+        *,
+        filter: FilterLike | None = None,
+        hidden: bool = False,
+    ) -> str:
         return self._records.where(
             sql.equals("kind", "message"),
             sql.equals("session_id", check_name(session_id, "session_id")),
             sql.equals("agent_id", self._agent(agent_id)),
+            filter=filter,
             include_expired=hidden,
             include_retired=hidden,
         )

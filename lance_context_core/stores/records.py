@@ -189,15 +189,71 @@ class Records:
                 return None
             row = rows[0]
             before = from_row(row)
-            after = checked(replace(change(before), updated_at=self._now()), "")
-            after = replace(
-                after, **self.scope.stamp({part: getattr(after, part) for part in SCOPE_PARTS})
-            )
+            after = self._changed(before, change)
             if after.embedding is not before.embedding:
                 (after,) = await self._embedded([after])
             if await self.table.replace([self._successor(row, after)]) == 1:
                 return after
         raise ConflictError(f"record {before.id!r} kept being changed by others: try again")
+
+    async def patch_all(
+        self, where: str, change: Callable[[ContextRecord], ContextRecord]
+    ) -> list[ContextRecord]:
+        """Change all matching records, in one commit, and return them in order as they are then.
+
+        Only where another writer changes one of them at the same moment it takes a second commit,
+        on top of the other's.
+        """
+        self.resources.writable()
+        done: dict[str, ContextRecord] = {}
+        for _ in range(_MAX_ATTEMPTS):
+            found = await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
+            rows = [row for row in found.to_pylist() if row[KEY] not in done]
+            if not rows:
+                return list(done.values())
+            changed = {row[KEY]: self._changed(from_row(row), change) for row in rows}
+            new = {row[KEY]: self._successor(row, changed[row[KEY]]) for row in rows}
+            if await self.table.replace(list(new.values())) < len(new):
+                changed = {key: changed[key] for key in await self._written(new)}
+            done |= changed
+            if len(changed) == len(new):
+                return list(done.values())
+        raise ConflictError("the same records kept being changed by others: try again")
+
+    async def exchange(
+        self, where: str, drafts: Sequence[Draft], *, within: Mapping[str, str | None]
+    ) -> list[str]:
+        """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
+
+        One commit; only what others have added meanwhile, and matches, goes in a second one. What
+        the view has already by the identity of a draft, and does not match, is left as it is.
+        """
+        self.resources.writable()
+        drafts = self._prepared(drafts)
+        gone = await self._revisions(where)
+        existing, expired = await self._existing(drafts, within)
+        staying = {one for one, row in existing.items() if row[KEY] not in gone}
+        new = [draft for draft in drafts if draft.identity not in staying]
+        keys = [self._key(draft, within) for draft in new]
+        rows = await self._rows([draft.record for draft in new], keys)
+        await self._clear([key for key in expired if key not in gone])
+        for attempt in range(_MAX_ATTEMPTS):
+            if (attempt == 0 and rows) or gone:
+                await self.table.exchange([] if attempt else rows, removed=gone)
+            if not rows:
+                before = where
+            else:
+                first = (await self.table.select(sql.in_list(KEY, keys), columns=[KEY]))["_rowid"]
+                if len(first) == 0:
+                    break  # Somebody else has exchanged them in turn.
+                before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
+            if not (gone := await self._revisions(before)):
+                break
+        self._remember(rows)
+        return [
+            existing[draft.identity]["id"] if draft.identity in staying else draft.record.id
+            for draft in drafts
+        ]
 
     async def delete(self, where: str) -> int:
         """Forget the matching records; older versions still have them. Returns how many."""
@@ -338,6 +394,24 @@ class Records:
         if expired:
             gone = f"expires_at <= {sql.timestamp(self._now())}"
             await self.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+
+    def _changed(
+        self, before: ContextRecord, change: Callable[[ContextRecord], ContextRecord]
+    ) -> ContextRecord:
+        """The record as it is to be written: changed, checked, and inside the scope."""
+        after = checked(replace(change(before), updated_at=self._now()), "")
+        return self._stamped(after)
+
+    async def _written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The keys of those of the rows, given by key, that are in the table; in their order."""
+        where = sql.in_list(KEY, list(rows))
+        found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
+        return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
+
+    async def _revisions(self, where: str) -> dict[str, int]:
+        """The revisions of the matching rows, by key."""
+        found = await self.table.select(where, columns=[KEY, "revision"])
+        return dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
 
     async def _write_new(
         self, drafts: Sequence[Draft], within: Mapping[str, str | None], expired: Sequence[str]

@@ -1,7 +1,8 @@
 """Conversations, from synchronous code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lance_context_core._bridge import bridge
 from lance_context_core.filters import FilterLike
@@ -32,6 +33,35 @@ class History:
             self._twin.append_many(agent_id, messages, session_id=session_id, run_id=run_id)
         )
 
+    def replace(
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        run_id: str = "",
+        filter: FilterLike | None = None,
+    ) -> list[str]:
+        """Put messages in the place of a session's, or of some. See `AsyncHistory.replace`."""
+        return bridge.run(
+            self._twin.replace(
+                agent_id, messages, session_id=session_id, run_id=run_id, filter=filter
+            )
+        )
+
+    def annotate(
+        self,
+        agent_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        session_id: str,
+        filter: FilterLike | None = None,
+    ) -> list[str]:
+        """Add to the metadata of messages; returns their ids. See `AsyncHistory.annotate`."""
+        return bridge.run(
+            self._twin.annotate(agent_id, metadata, session_id=session_id, filter=filter)
+        )
+
     def get_messages(
         self,
         agent_id: str,
@@ -40,21 +70,31 @@ class History:
         limit: int | None = None,
         offset: int = 0,
         last: int | None = None,
+        filter: FilterLike | None = None,
     ) -> list[Message]:
         """Messages in order: the first ones, or the `last`. See `AsyncHistory.get_messages`."""
         return bridge.run(
             self._twin.get_messages(
-                agent_id, session_id=session_id, limit=limit, offset=offset, last=last
+                agent_id,
+                session_id=session_id,
+                limit=limit,
+                offset=offset,
+                last=last,
+                filter=filter,
             )
         )
 
-    def count(self, agent_id: str, *, session_id: str) -> int:
+    def count(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
         """How many messages a session has; 0 if it is unknown. See `AsyncHistory.count`."""
-        return bridge.run(self._twin.count(agent_id, session_id=session_id))
+        return bridge.run(self._twin.count(agent_id, session_id=session_id, filter=filter))
 
-    def clear(self, agent_id: str, *, session_id: str) -> int:
-        """Forget a session's messages; returns how many. See `AsyncHistory.clear`."""
-        return bridge.run(self._twin.clear(agent_id, session_id=session_id))
+    def session_ids(self, agent_id: str) -> list[str]:
+        """The sessions in which an agent has messages. See `AsyncHistory.session_ids`."""
+        return bridge.run(self._twin.session_ids(agent_id))
+
+    def clear(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
+        """Forget a session's messages, or some; returns how many. See `AsyncHistory.clear`."""
+        return bridge.run(self._twin.clear(agent_id, session_id=session_id, filter=filter))
 
     def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run; returns how many. See `AsyncHistory.clear_run`."""
