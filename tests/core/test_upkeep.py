@@ -390,7 +390,7 @@ async def test_a_lease_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
 
 async def test_the_leases_table_stays_small(store, clock, monkeypatch):
     monkeypatch.setattr("lance_context_core.stores.leases._PRUNE_EVERY", 16)
-    monkeypatch.setattr("lance_context_core.stores.leases.LEASE", timedelta(milliseconds=5))
+    monkeypatch.setattr("lance_context_core.stores.leases._PRUNE_AGE", timedelta(milliseconds=5))
     leases = Leases(store._resources.database, SystemClock())
     for n in range(40):
         await leases.give_back(await leases.take("t"), did={"n": n})
