@@ -18,9 +18,30 @@ LANCEDB = "lancedb"
 LANCE_CONTEXT = "lance-context"
 SQLITE_NORMAL = "sqlite3, normal"
 SQLITE_OFF = "sqlite3, off"
+ADAPTER = "langchain-lance-context"
+ADAPTER_STORE = "its store"
+"""The store under the adapter, in the same process."""
+IN_MEMORY = "InMemoryVectorStore"
+COMMUNITY = "langchain-community, LanceDB"
+CHROMA = "langchain-chroma"
+LANGCHAIN_PEERS = (IN_MEMORY, COMMUNITY, CHROMA)
+LANGGRAPH = "langgraph"
+"""The process that runs LangGraph over each of its checkpointers."""
+SAVER = "LanceContextSaver"
+SQLITE_SAVER = "AsyncSqliteSaver"
+IN_MEMORY_SAVER = "InMemorySaver"
+LANGGRAPH_SAVERS = (SAVER, SQLITE_SAVER, IN_MEMORY_SAVER)
 SIDES = (STORE, LANCEDB, LANCE_CONTEXT)
 """Those that answer every sort of question."""
-COLUMNS = (*SIDES, SQLITE_NORMAL, SQLITE_OFF)
+COLUMNS = (
+    *SIDES,
+    SQLITE_NORMAL,
+    SQLITE_OFF,
+    ADAPTER,
+    ADAPTER_STORE,
+    *LANGCHAIN_PEERS,
+    *LANGGRAPH_SAVERS,
+)
 """All there are, in the order of the report."""
 
 _MODULES = {
@@ -29,6 +50,11 @@ _MODULES = {
     LANCE_CONTEXT: "benchmarks.sides.lance_context_peer",
     SQLITE_NORMAL: "benchmarks.sides.sqlite",
     SQLITE_OFF: "benchmarks.sides.sqlite",
+    ADAPTER: "benchmarks.sides.langchain_adapter",
+    IN_MEMORY: "benchmarks.sides.langchain_in_memory",
+    COMMUNITY: "benchmarks.sides.langchain_lancedb",
+    CHROMA: "benchmarks.sides.langchain_chroma",
+    LANGGRAPH: "benchmarks.sides.langgraph_savers",
 }
 _SLOW_ROWS = 10_000
 """How much lance-context is given: 100,000 rows take it minutes to load and seconds a query."""

@@ -8,9 +8,33 @@ from pathlib import Path
 PINS = {
     "lancedb": ("lancedb==0.40.0",),
     "lance-context": ("lance-context==0.6.7",),
+    "langchain-lance-context": (
+        *("langchain-core==1.7.2", "langgraph-checkpoint==4.3.2", "lancedb==0.40.0"),
+        *("pyarrow==26.0.1", "numpy==2.4.6"),
+    ),
+    "InMemoryVectorStore": ("langchain-core==1.7.2", "numpy==2.4.6", "pyarrow==26.0.1"),
+    "langchain-community, LanceDB": (
+        *("langchain-community==0.4.2", "langchain-core==1.7.2", "lancedb==0.40.0"),
+        *("pandas==3.1.1", "pyarrow==26.0.1"),
+    ),
+    "langchain-chroma": (
+        *("langchain-chroma==1.1.0", "chromadb==1.5.9", "langchain-core==1.7.2"),
+        "pyarrow==26.0.1",
+    ),
+    "langgraph": (
+        *("langchain==1.4.7", "langchain-core==1.7.2", "langgraph==1.2.22"),
+        *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2"),
+        *("aiosqlite==0.22.1", "lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),
+    ),
 }
-"""What each peer's environment is made of."""
+"""What each side's environment is made of."""
+SOURCES = {
+    "langchain-lance-context": (".", "adapters/langchain"),
+    "langgraph": (".", "adapters/langchain"),
+}
+"""What of this repository stands in it besides."""
 
+_ROOT = Path(__file__).parents[1]
 _HOME = Path(__file__).parent / ".envs"
 
 
@@ -19,14 +43,17 @@ def python_of(peer: str) -> Path:
 
     Raises CalledProcessError if the installation fails.
     """
-    home = _HOME / peer
+    home = _HOME / peer.replace(", ", "-")
     python = home / "bin" / "python"
     stamp = home / "pins.txt"
-    wanted = "\n".join((sys.version, *PINS[peer]))
+    sources = [_ROOT / one for one in SOURCES.get(peer, ())]
+    projects = [(one / "pyproject.toml").read_text(encoding="utf-8") for one in sources]
+    wanted = "\n".join((sys.version, *PINS[peer], *projects))
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
     shutil.rmtree(home, ignore_errors=True)
-    for command in _commands(home, python, PINS[peer]):
+    editable = [word for one in sources for word in ("-e", str(one))]
+    for command in _commands(home, python, (*PINS[peer], *editable)):
         subprocess.run(command, check=True)
     stamp.write_text(wanted, encoding="utf-8")
     return python

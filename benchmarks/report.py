@@ -70,7 +70,7 @@ def _machine(load: str) -> str:
         "Python": platform.python_version(),
         "store": f"lance-context-core {_version('lance-context-core')} on lancedb "
         f"{_version('lancedb')}, pyarrow {_version('pyarrow')}",
-        "peers": ", ".join(pin for pins in PINS.values() for pin in pins),
+        "peers": ", ".join(dict.fromkeys(pin for pins in PINS.values() for pin in pins)),
     }
     return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
 

@@ -4,7 +4,8 @@
 
 The first process reads the conversation, remembers it and ends. The second opens the same directory,
 answers questions from it, shows what is new since a tag, looks at the memory as it was then, tries
-something on a branch, merges it, and in the end erases a person from every file.
+something on a branch, merges it, and in the end erases a person from every file. Where
+langchain-lance-context is installed, a third one reads the same memory as LangChain does.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,7 +30,7 @@ from rich.progress import track
 from rich.rule import Rule
 from rich.text import Text
 
-# The process that starts the other two needs no store, so each of them imports it for itself.
+# The process that starts the others needs no store, so each of them imports it for itself.
 if TYPE_CHECKING:
     from lance_context_core import ContextRecord, ContextStore, Message
 
@@ -38,13 +41,14 @@ N_HITS = 3
 BRANCH = "what-if"
 VISITOR = "Visitor"
 PHONE = "555-0199"
+ADAPTER = "langchain_lance_context"
 
 console = Console(highlight=False)
 console.width = min(console.width, 100)  # longer lines are no pleasure to read
 
 
 def main() -> int:
-    """Run the two processes, one after the other; returns the exit code."""
+    """Run the processes, one after the other; returns the exit code."""
     arguments = _arguments()
     try:
         conversation = Conversation.read(arguments.conversation)
@@ -56,7 +60,8 @@ def main() -> int:
         return _take(arguments.step, conversation, arguments.store)
     with tempfile.TemporaryDirectory(prefix="memory-") as scratch:
         directory = arguments.store or Path(scratch) / "memory"
-        for step in ("remember", "recall"):
+        has_langchain = find_spec(ADAPTER) is not None
+        for step in ("remember", "recall", *(["langchain"] if has_langchain else [])):
             command = [sys.executable, __file__, str(arguments.conversation)]
             child = subprocess.run(  # noqa: S603 - ourselves
                 [*command, "--store", str(directory), "--step", step],
@@ -68,7 +73,11 @@ def main() -> int:
     kept = (
         f"The memory is in {arguments.store}." if arguments.store else "Keep it with --store DIR."
     )
-    console.print(f"\n[dim]{escape(kept)}[/]")
+    if not has_langchain:
+        kept += " With langchain-lance-context installed, LangChain reads it too."
+    console.print()
+    for line in _lines(kept, indent=0):
+        console.print(line, style="dim")
     return 0
 
 
@@ -189,6 +198,39 @@ def erase_the_visitor(store: "ContextStore", directory: Path) -> None:
         f"{_n(n_before, 'file')} of the store; now it stands in "
         f"{_n(_n_files_with(PHONE, directory), 'file')}."
     )
+
+
+def in_langchain(conversation: "Conversation", directory: Path) -> None:
+    """Read what was remembered above through LangChain's retriever and chat history."""
+    from lance_context_core import ContextStore
+
+    # It need not be installed, so that its types are not known here.
+    adapter = import_module(ADAPTER)
+    _heading("7  The same memory in LangChain")
+    question = (conversation.featured() or conversation.questions)[:1]
+    session_id = conversation.turns[-1].session_id
+    with ContextStore.open(directory, embedder="local") as store:
+        _say(
+            f"Process {os.getpid()} opens the directory with LangChain's classes. "
+            "Nothing was converted or copied."
+        )
+        if question:
+            _say(f"The retriever is asked {question[0].text!r}, and finds the document")
+            (found,) = adapter.LanceContextRetriever(store=store, k=1).invoke(question[0].text)
+            _quote(found.page_content, found.metadata["lance_context"].get("name", "somebody"))
+        _say("The chat history of the last session ends with")
+        history = adapter.LanceContextChatMessageHistory(store, session_id, limit=2)
+        for message in history.messages:
+            _quote(str(message.text), type(message).__name__)
+
+
+def _quote(text: str, label: str) -> None:
+    """What somebody said, on two lines at most."""
+    lines = _lines(f"{label}: {text}", indent=5)
+    if len(lines) > 2:
+        lines[1].append(" …")
+    for line in lines[:2]:
+        console.print(line)
 
 
 def _n_files_with(text: str, directory: Path) -> int:
@@ -351,7 +393,8 @@ def _take(step: str, conversation: Conversation, directory: Path) -> int:
     from lance_context_core import ContextStoreError
 
     try:
-        {"remember": remember, "recall": recall}[step](conversation, directory)
+        steps = {"remember": remember, "recall": recall, "langchain": in_langchain}
+        steps[step](conversation, directory)
     except ContextStoreError as error:
         return _refuse(str(error))
     return 0
@@ -368,7 +411,9 @@ def _arguments() -> argparse.Namespace:
         "conversation", nargs="?", type=Path, default=SAMPLE, metavar="CONVERSATION.json"
     )
     parser.add_argument("--store", type=Path, metavar="DIR", help="keep the memory in DIR")
-    parser.add_argument("--step", choices=["remember", "recall"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--step", choices=["remember", "recall", "langchain"], help=argparse.SUPPRESS
+    )
     return parser.parse_args()
 
 

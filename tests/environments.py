@@ -37,17 +37,18 @@ ENVIRONMENTS = {
         requirements=(
             *("langchain-core==1.7.2", "langchain-tests==1.1.9", "langgraph==1.2.22"),
             *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-conformance==0.0.2"),
-            "mypy>=1.18",
+            *("langchain==1.4.7", "langgraph-checkpoint-sqlite==3.1.2", "mypy>=1.18"),
         ),
         plugins_off=("asyncio",),
         package="langchain_lance_context",
     ),
-    # The oldest ones that the frameworks' suites support.
+    # The oldest ones that have what the adapter is made of, and that the suites support.
     "langchain-oldest": Environment(
         adapter="langchain",
         requirements=(
             *("langchain-core==1.4.0", "langchain-tests==1.1.9", "langgraph==1.2.0"),
             *("langgraph-checkpoint==4.1.0", "langgraph-checkpoint-conformance==0.0.2"),
+            *("langchain==1.2.11", "langgraph-checkpoint-sqlite==3.0.2"),
         ),
         plugins_off=("asyncio",),
     ),

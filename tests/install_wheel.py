@@ -1,75 +1,83 @@
-"""Builds the wheel and uses it alone, in an empty environment: `python tests/install_wheel.py`."""
+"""Builds the wheels and uses each alone, in an empty environment: `python tests/install_wheel.py`."""
 
 import os
 import subprocess
 import sys
 import tempfile
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+USES = ROOT / "tests" / "wheels"
+SOURCES = (".", "adapters/langchain")
+"""What wheels are built of."""
+PIP = ("-m", "pip", "-qq", "--disable-pip-version-check")
 
-USE = """
-import re
-import sys
-from importlib.metadata import requires, version
-from importlib.util import find_spec
-from pathlib import Path
 
-import lance_context_core
-from lance_context_core import ContextStore, Message, MissingExtraError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What is installed into an empty environment, step by step, and used after each step."""
 
-package = Path(lance_context_core.__file__).parent
-assert package.is_relative_to(sys.prefix), package
-assert (package / "py.typed").is_file()
-assert lance_context_core.__version__ == version("lance-context-core")
+    constraints: str
+    steps: tuple[tuple[tuple[str, ...], str], ...]
+    """What of ours is required, and the program under `tests/wheels` that uses it."""
 
-hard = [one for one in requires("lance-context-core") if "extra ==" not in one]
-assert {re.match(r"[\\w-]+", one)[0] for one in hard} == {"lancedb", "pyarrow"}, hard
-for module in ("PIL", "hypothesis", "moto", "pytest", "rich", "wordllama"):
-    assert find_spec(module) is None, f"{module} is here, so its absence is not tried"
 
-with ContextStore.open("memory") as store:
-    store.history.append("tutor", Message.user("Ada is allergic to nuts."), session_id="monday")
-    store.history.append("tutor", Message.user("The bus was late."), session_id="monday")
-with ContextStore.open("memory") as store:
-    first, second = store.history.get_messages("tutor", session_id="monday")
-    assert (first.text, second.text) == ("Ada is allergic to nuts.", "The bus was late.")
-    (hit,) = store.search("which nuts?")
-    assert (hit.record.id, hit.matched_channels) == (first.id, ("text",))
-
-try:
-    with ContextStore.open("other", embedder="local") as store:
-        store.memory.add(["Prefers trains"], user_id="ada")
-except MissingExtraError as error:
-    assert "lance-context-core[local]" in str(error), error
-else:
-    raise AssertionError("the local embedder works without its extra")
-"""
+ENVIRONMENTS = (
+    Environment(constraints="constraints.txt", steps=((("lance-context-core",), "core.py"),)),
+    Environment(
+        constraints="tests/pins/langchain-newest.txt",
+        steps=(
+            (("lance-context-core", "langchain-lance-context"), "langchain.py"),
+            (("lance-context-core", "langchain-lance-context[langgraph]"), "langgraph.py"),
+        ),
+    ),
+)
 
 
 def main() -> None:
-    """Says at which step, and ends with an exit code other than 0, if the wheel is of no use."""
-    with tempfile.TemporaryDirectory(prefix="wheel-") as scratch:
+    """Says at which step, and ends with an exit code other than 0, if a wheel is of no use."""
+    with tempfile.TemporaryDirectory(prefix="wheels-") as scratch:
         directory = Path(scratch)
-        venv.create(directory / "venv", with_pip=True, symlinks=os.name != "nt")
-        binaries = directory / "venv" / ("Scripts" if os.name == "nt" else "bin")
-        # Isolated, so that neither this process's packages nor the sources here are found.
-        python = (str(binaries / "python"), "-I")
-        pip = (*python, "-m", "pip", "-qq", "--disable-pip-version-check")
-        _run(directory, *pip, "wheel", "--no-deps", "--wheel-dir", "dist", str(ROOT))
-        (wheel,) = (directory / "dist").glob("*.whl")
-        _run(directory, *pip, "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
+        wheels = directory / "dist"
+        sources = [str(ROOT / one) for one in SOURCES]
+        pip = (*_empty(directory / "build"), *PIP)
+        _run(directory, *pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
+        for number, environment in enumerate(ENVIRONMENTS):
+            _use(environment, directory / str(number), wheels)
+
+
+def _use(environment: Environment, directory: Path, wheels: Path) -> None:
+    python = _empty(directory)
+    pip = (*python, *PIP)
+    pins = ("-c", str(ROOT / environment.constraints))
+    for requirements, program in environment.steps:
+        _run(directory, *pip, "install", *pins, *(_built(one, wheels) for one in requirements))
         _run(directory, *pip, "check")
-        _run(directory, *python, "-c", USE)
-    print(f"{wheel.name} works alone")  # noqa: T201 - a program, not a test
+        _run(directory, *python, str(USES / program))
+        print(f"{requirements[-1]} works alone")  # noqa: T201 - a program, not a test
+
+
+def _empty(directory: Path) -> tuple[str, ...]:
+    """The interpreter of a new environment, which holds nothing but pip."""
+    venv.create(directory / "venv", with_pip=True, symlinks=os.name != "nt")
+    binaries = directory / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    # Isolated, so that neither this process's packages nor the sources here are found.
+    return str(binaries / "python"), "-I"
+
+
+def _built(requirement: str, wheels: Path) -> str:
+    """The requirement of the wheel that was built here, wherever else there is one of its name."""
+    name = requirement.partition("[")[0].replace("-", "_")
+    (wheel,) = wheels.glob(f"{name}-*.whl")
+    return f"{requirement} @ {wheel.as_uri()}"
 
 
 def _run(directory: Path, *command: str) -> None:
     done = subprocess.run(command, cwd=directory, check=False)
     if done.returncode:
-        shown = " ".join("<script>" if part == USE else part for part in command)
-        sys.exit(f"exit code {done.returncode} from: {shown}")
+        sys.exit(f"exit code {done.returncode} from: {' '.join(command)}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from langchain_lance_context.vectorstores import LanceContextVectorStore
 if TYPE_CHECKING:
     from langchain_lance_context.chat_message_histories import LanceContextChatMessageHistory
     from langchain_lance_context.checkpointers import LanceContextSaver
+    from langchain_lance_context.middleware import LanceContextMemoryMiddleware
+    from langchain_lance_context.migration import copy_checkpoints
     from langchain_lance_context.stores import LanceContextStore
 
 __version__ = "0.1.0"
@@ -20,22 +22,29 @@ __version__ = "0.1.0"
 __all__ = [
     "LanceContextByteStore",
     "LanceContextChatMessageHistory",
+    "LanceContextMemoryMiddleware",
     "LanceContextRecordManager",
     "LanceContextRetriever",
     "LanceContextSaver",
     "LanceContextSemanticCache",
     "LanceContextStore",
     "LanceContextVectorStore",
+    "copy_checkpoints",
 ]
 
 _LATER = {
     # LangChain has announced the end of this class's base: the others must outlive it.
     "LanceContextChatMessageHistory": "chat_message_histories",
-    # LangGraph is an extra.
+    # LangGraph is an extra, and so are LangChain's agents.
+    "LanceContextMemoryMiddleware": "middleware",
     "LanceContextSaver": "checkpointers",
     "LanceContextStore": "stores",
+    "copy_checkpoints": "migration",
 }
 """What is imported when it is asked for, and from where."""
+
+_EXTRAS = {"langchain": "agents", "langgraph": "langgraph"}
+"""What brings a framework that is missing."""
 
 
 def __getattr__(name: str) -> Any:
@@ -44,9 +53,10 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f"{__name__}.{_LATER[name]}")
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "langgraph":
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
             raise
         raise MissingExtraError(
-            f"{name} needs LangGraph: pip install 'langchain-lance-context[langgraph]'"
+            f"{name} needs {missing}: pip install 'langchain-lance-context[{_EXTRAS[missing]}]'"
         ) from error
     return getattr(module, name)

@@ -1,10 +1,14 @@
 """One body for both faces of a class: a coroutine that is awaited, or that runs to its end at once."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_MAX_INLINE_BYTES = 64 * 1024
+"""More are not converted on an event loop, which would stand still for milliseconds."""
 
 
 def as_awaited(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
@@ -27,7 +31,7 @@ class Blocking:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns, which awaits nothing but what is `as_awaited`."""
+    """What `work` returns, which awaits nothing but what is `as_awaited` or done `in_place`."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -35,3 +39,21 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
         return value
     work.close()
     raise AssertionError("a coroutine was to run at once, but it waits for something")
+
+
+class Convert(Protocol):
+    """How work is done that waits for nothing, but takes long if there are many bytes."""
+
+    async def __call__(self, work: Callable[[], T], *, n_bytes: int) -> T:
+        """The result of `work` on about so many bytes."""
+
+
+async def in_place(work: Callable[[], T], *, n_bytes: int) -> T:
+    """The result of `work`, for who blocks anyway."""
+    del n_bytes
+    return work()
+
+
+async def beside_the_loop(work: Callable[[], T], *, n_bytes: int) -> T:
+    """The result of `work`, done in another thread if an event loop would stand still for it."""
+    return await asyncio.to_thread(work) if n_bytes > _MAX_INLINE_BYTES else work()

@@ -29,7 +29,7 @@ class Handle:
 
     def now(self) -> datetime:
         """What the store says the time is."""
-        return self.aio._resources.clock.now()  # noqa: SLF001 - there is no public way to it yet
+        return self.aio.clock.now()
 
     def close(self) -> None:
         """Close the store if it was opened here."""

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from lance_context_core import Item
-from langchain_lance_context._checkpoints import Place, Value
+from lance_context_core import Item, ItemsAppended
+from langchain_lance_context._checkpoints import Place, Value, owner
+from langchain_lance_context._own_versions import OwnVersions
 
 _MAX_BYTES = 64 * 1024 * 1024
 """How much of the values is kept in memory."""
@@ -21,21 +22,27 @@ class Known:
     """A checkpoint that was there when it was last looked at, and values that it has."""
 
     checkpoint_id: str
+    """Empty if there was none."""
     values: Mapping[str, Value]
     """By channel; of some channels alone. They are what later values are stored on top of."""
     items: tuple[Item, ...]
     """The checkpoint's own, and those of its writes, in the order of their keys."""
+    early: tuple[Item, ...] = ()
+    """Writes of later checkpoints, which LangGraph may store before these."""
+    version: int | None = None
+    """A version of the items at which nothing newer was there. What this process has written since
+    then is known, too. None if one would have to look."""
     seen_at: float = field(default_factory=time.monotonic)
 
     @property
     def n_bytes(self) -> int:
         """How much memory it takes, about."""
         values = sum(len(one.rope.data) for one in self.values.values())
-        return values + sum(len(one.data or b"") for one in self.items)
+        return values + sum(len(one.data or b"") for one in (*self.items, *self.early))
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it need not be looked at again."""
+        """Whether it need not be looked at again before one builds on it."""
         return time.monotonic() - self.seen_at < _TRUSTED_SECONDS
 
 
@@ -48,6 +55,8 @@ class Memory:
         self._known: OrderedDict[Place, Known] = OrderedDict()
         self._n_bytes = 0
         self._n_puts: dict[Place, int] = {}
+        self._own = OwnVersions()
+        self._n_dropped = 0
 
     def __getitem__(self, place: Place) -> Known | None:
         """What is known of a place."""
@@ -56,22 +65,48 @@ class Memory:
                 self._known.move_to_end(place)
             return self._known.get(place)
 
-    def __setitem__(self, place: Place, known: Known) -> None:
-        """Know this, and no more what was known before."""
-        with self._lock:
-            self._drop(place)
-            self._known[place] = known
-            self._n_bytes += known.n_bytes
-            while self._n_bytes > _MAX_BYTES or len(self._known) > _MAX_PLACES:
-                self._drop(next(iter(self._known)))
+    @property
+    def n_dropped(self) -> int:
+        """How often something was forgotten."""
+        return self._n_dropped
 
-    def add(self, place: Place, checkpoint_id: str, item: Item) -> None:
-        """Know one more item of a checkpoint, if it is the one that is known there."""
+    def is_all(self, known: Known, *, version: int) -> bool:
+        """Whether in that version of the items nothing newer can be there than what is known."""
         with self._lock:
+            return known.version is not None and self._own.cover(after=known.version, until=version)
+
+    def read(self, place: Place, known: Known, *, instead_of: Known | None, n_dropped: int) -> None:
+        """Know what was read, unless something was written meanwhile; tell what was known before."""
+        with self._lock:
+            if self._known.get(place) is instead_of and self._n_dropped == n_dropped:
+                self._keep(place, known)
+
+    def put(self, place: Place, known: Known, done: ItemsAppended, *, n_items: int) -> None:
+        """Know a checkpoint that was written, as one of so many items."""
+        with self._lock:
+            self._own.note(done, n_items=n_items)
+            before = self._known.get(place)
+            if before is not None and before.checkpoint_id < known.checkpoint_id:
+                id_ = known.checkpoint_id
+                known = replace(
+                    known,
+                    items=(*known.items, *(one for one in before.early if owner(one) == id_)),
+                    early=tuple(one for one in before.early if owner(one) > id_),
+                    version=before.version,
+                )
+            self._keep(place, known)
+
+    def add(self, place: Place, item: Item, done: ItemsAppended) -> None:
+        """Know one more item of a checkpoint, which was written."""
+        with self._lock:
+            self._own.note(done, n_items=1)
             known = self._known.get(place)
-            if known is not None and known.checkpoint_id == checkpoint_id:
-                self._known[place] = replace(known, items=(*known.items, item))
-                self._n_bytes += len(item.data or b"")
+            if known is None or item.key in _keys((*known.items, *known.early)):
+                return
+            if owner(item) == known.checkpoint_id:
+                self._keep(place, replace(known, items=(*known.items, item)))
+            elif owner(item) > known.checkpoint_id:
+                self._keep(place, replace(known, early=(*known.early, item)))
 
     def forget(self, place: Place) -> None:
         """Know nothing of a place."""
@@ -93,6 +128,19 @@ class Memory:
             self._n_puts[place] = n_puts % every
             return n_puts >= every
 
+    def _keep(self, place: Place, known: Known) -> None:
+        if (before := self._known.pop(place, None)) is not None:
+            self._n_bytes -= before.n_bytes
+        self._known[place] = known
+        self._n_bytes += known.n_bytes
+        while self._n_bytes > _MAX_BYTES or len(self._known) > _MAX_PLACES:
+            self._drop(next(iter(self._known)))
+
     def _drop(self, place: Place) -> None:
         if (known := self._known.pop(place, None)) is not None:
             self._n_bytes -= known.n_bytes
+            self._n_dropped += 1
+
+
+def _keys(items: Collection[Item]) -> set[str]:
+    return {one.key for one in items}

@@ -4,7 +4,8 @@ What is written keeps LangChain's own form beside the canonical one, and is read
 it was. What another framework wrote is translated.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -112,16 +113,24 @@ def _role(message: BaseMessage, kind: str) -> str:
 
 def _data(message: BaseMessage) -> dict[str, Any]:
     """What a message was made of, without what it would be made of anyway."""
-    fields = type(message).model_fields
+    defaults = _defaults(type(message))
     given = {}
     for name, value in message:
-        field = fields.get(name)
-        default = ... if field is None else field.get_default(call_default_factory=True)
+        default = defaults.get(name, ...)
         if name != "type" and not (type(value) is type(default) and value == default):
             given[name] = encode(value, f"{type(message).__name__}.{name}")
     if isinstance(message, RemoveMessage):
         given.pop("content", None)
     return given
+
+
+@cache
+def _defaults(cls: type[BaseMessage]) -> Mapping[str, Any]:
+    """What fields have that are not given; for comparison alone, since all messages share it."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in cls.model_fields.items()
+    }
 
 
 def _parts(message: BaseMessage) -> Iterator[Part]:

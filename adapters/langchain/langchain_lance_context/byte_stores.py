@@ -1,15 +1,12 @@
 """The store's key-value items as LangChain's `ByteStore`."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from langchain_core.stores import ByteStore
 
-from lance_context_core import InvalidRequestError, Item, ItemKey
-from lance_context_core.sync import KeyValues
+from lance_context_core import InvalidRequestError, Item, ItemKey, KeyValues
 from langchain_lance_context._handles import Handle, HandleOwner, Store
-
-T = TypeVar("T")
+from langchain_lance_context._lists import listed
 
 _PAGE = 1_000
 """How many keys are read at once."""
@@ -90,19 +87,13 @@ class LanceContextByteStore(HandleOwner, ByteStore):
             after = page[-1][1]
 
     def _keys(self, keys: Iterable[str]) -> list[ItemKey]:
-        return [(self._namespace, key) for key in _listed(keys, "keys")]
+        return [(self._namespace, key) for key in listed(keys, "keys")]
 
     def _items(self, pairs: Iterable[tuple[str, bytes]]) -> list[Item]:
         return [
             Item(namespace=self._namespace, key=key, data=_checked(value, key))
-            for key, value in _listed(pairs, "key_value_pairs")
+            for key, value in listed(pairs, "key_value_pairs")
         ]
-
-
-def _listed(values: Iterable[T], where: str) -> list[T]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidRequestError(f"{where} is {values!r:.80}: give a list")
-    return list(values)
 
 
 def _checked(value: object, key: str) -> bytes:

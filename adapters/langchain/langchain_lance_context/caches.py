@@ -8,9 +8,7 @@ from langchain_core.caches import BaseCache
 from langchain_core.embeddings import Embeddings
 from langchain_core.outputs import Generation
 
-from lance_context_core import InvalidRequestError, Item, ItemVector
-from lance_context_core.stores.keyvalues import AsyncKeyValues
-from lance_context_core.sync import KeyValues
+from lance_context_core import AsyncKeyValues, InvalidRequestError, Item, ItemVector, KeyValues
 from langchain_lance_context._answers import Prompt, from_json, to_json
 from langchain_lance_context._faces import Blocking, as_awaited, at_once
 from langchain_lance_context._handles import Handle, HandleOwner, Store

@@ -1,13 +1,22 @@
 """A conversation of the store as LangChain's chat message history."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from lance_context_core import InvalidRequestError, Message
+from lance_context_core import InvalidRequestError
 from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._lists import listed
 from langchain_lance_context._messages import from_canonical, to_canonical
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_AT_ONCE = 50
+"""How many messages are converted before an event loop gets on with other work."""
 
 
 class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
@@ -52,9 +61,8 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # the base has an attribute
         """The messages in order, or the last `limit` of them; a new list each time."""
         history = self._handle.sync.history
-        return _read(
-            history.get_messages(self._agent_id, session_id=self._session_id, last=self._limit)
-        )
+        found = history.get_messages(self._agent_id, session_id=self._session_id, last=self._limit)
+        return [message for one in found for message in from_canonical(one)]
 
     async def aget_messages(self) -> list[BaseMessage]:
         """As `messages`."""
@@ -62,7 +70,8 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         found = await history.get_messages(
             self._agent_id, session_id=self._session_id, last=self._limit
         )
-        return _read(found)
+        read = await _each(from_canonical, found)
+        return [message for some in read for message in some]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages at the end, all or none of them, in one commit.
@@ -71,7 +80,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         """
         self._handle.sync.history.append_many(
             self._agent_id,
-            [to_canonical(one) for one in messages],
+            [to_canonical(one) for one in listed(messages, "messages")],
             session_id=self._session_id,
             run_id=self._run_id,
         )
@@ -80,7 +89,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         """As `add_messages`."""
         await self._handle.aio.history.append_many(
             self._agent_id,
-            [to_canonical(one) for one in messages],
+            await _each(to_canonical, listed(messages, "messages")),
             session_id=self._session_id,
             run_id=self._run_id,
         )
@@ -94,5 +103,11 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         await self._handle.aio.history.clear(self._agent_id, session_id=self._session_id)
 
 
-def _read(stored: Iterable[Message]) -> list[BaseMessage]:
-    return [message for one in stored for message in from_canonical(one)]
+async def _each(convert: Callable[[A], B], values: Sequence[A]) -> list[B]:
+    """What `convert` makes of each value, in order."""
+    made: list[B] = []
+    for start in range(0, len(values), _AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        made += [convert(one) for one in values[start : start + _AT_ONCE]]
+    return made

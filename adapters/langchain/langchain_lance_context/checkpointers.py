@@ -4,7 +4,7 @@ import builtins
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -18,11 +18,18 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from lance_context_core import InvalidRequestError
-from langchain_lance_context._checkpoint_log import PAGE, CheckpointLog, Retention
+from lance_context_core import AsyncKeyValues, InvalidRequestError
+from langchain_lance_context._checkpoint_log import PAGE, CheckpointLog
+from langchain_lance_context._checkpoint_removal import Retention
+from langchain_lance_context._faces import (
+    Blocking,
+    Convert,
+    at_once,
+    beside_the_loop,
+    in_place,
+)
 from langchain_lance_context._handles import Handle, HandleOwner, Store
 from langchain_lance_context._known import Memory
-from langchain_lance_context._steps import arun, run
 
 _NAME = "checkpoints"
 
@@ -71,7 +78,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names by its id, or the thread's newest one; None if none."""
-        return await arun(self._items_aio, self._log.get_tuple(config))
+        return await self._log.get_tuple(config)
 
     async def alist(
         self,
@@ -82,12 +89,11 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        find = self._log.find(config, filter=filter, before=before, limit=limit)
-        keys = await arun(self._items_aio, find)
+        keys = await self._log.find(config, filter=filter, before=before, limit=limit)
         n_left = len(keys) if limit is None else limit
         for start in range(0, len(keys), PAGE):
-            load = self._log.load(keys[start : start + PAGE], filter=filter)
-            for one in (await arun(self._items_aio, load))[:n_left]:
+            page = await self._log.load(keys[start : start + PAGE], filter=filter)
+            for one in page[:n_left]:
                 n_left -= 1
                 yield one
             if n_left <= 0:
@@ -101,8 +107,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
-        put = self._log.put(config, checkpoint, metadata, new_versions)
-        return await arun(self._items_aio, put)
+        return await self._log.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self,
@@ -112,32 +117,29 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """As `put_writes`."""
-        put = self._log.put_writes(config, writes, task_id=task_id, task_path=task_path)
-        await arun(self._items_aio, put)
+        await self._log.put_writes(config, writes, task_id=task_id, task_path=task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await arun(self._items_aio, self._log.delete_thread(str(thread_id)))
+        await self._log.removal.of_thread(str(thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
-        await arun(self._items_aio, self._log.delete_for_runs(_listed(run_ids, "run_ids")))
+        await self._log.removal.of_runs(_listed(run_ids, "run_ids"))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
-        copy = self._log.copy_thread(str(source_thread_id), str(target_thread_id))
-        await arun(self._items_aio, copy)
+        await self._log.copy_thread(str(source_thread_id), str(target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
-        prune = self._log.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
-        await arun(self._items_aio, prune)
+        await self._log.removal.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """As `get_delta_channel_history`."""
-        return await arun(self._items_aio, self._log.history(config, channels))
+        return await self._log.history(config, channels)
 
     # Synchronous
 
@@ -146,7 +148,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
         Its pending writes are in the order in which a run applies them.
         """
-        return run(self._items, self._log.get_tuple(config))
+        return at_once(self._log_at_once.get_tuple(config))
 
     def list(
         self,
@@ -162,12 +164,11 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
         - `before`: names the checkpoint that all of them are older than.
         """
-        find = self._log.find(config, filter=filter, before=before, limit=limit)
-        keys = run(self._items, find)
+        keys = at_once(self._log_at_once.find(config, filter=filter, before=before, limit=limit))
         n_left = len(keys) if limit is None else limit
         for start in range(0, len(keys), PAGE):
-            load = self._log.load(keys[start : start + PAGE], filter=filter)
-            for one in run(self._items, load)[:n_left]:
+            page = at_once(self._log_at_once.load(keys[start : start + PAGE], filter=filter))
+            for one in page[:n_left]:
                 n_left -= 1
                 yield one
             if n_left <= 0:
@@ -185,8 +186,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         `new_versions` tells which values are new; the others are those of the versions before.
         Returns the config that names it.
         """
-        put = self._log.put(config, checkpoint, metadata, new_versions)
-        return run(self._items, put)
+        return at_once(self._log_at_once.put(config, checkpoint, metadata, new_versions))
 
     def put_writes(
         self,
@@ -200,27 +200,25 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         What a task has written stays as it is; errors, interrupts and what they were resumed with
         are replaced. Hence it may be repeated.
         """
-        put = self._log.put_writes(config, writes, task_id=task_id, task_path=task_path)
-        run(self._items, put)
+        at_once(self._log_at_once.put_writes(config, writes, task_id=task_id, task_path=task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
-        run(self._items, self._log.delete_thread(str(thread_id)))
+        at_once(self._log_at_once.removal.of_thread(str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, with their writes, in all threads.
 
         Delta channels of later checkpoints lose what these contributed.
         """
-        run(self._items, self._log.delete_for_runs(_listed(run_ids, "run_ids")))
+        at_once(self._log_at_once.removal.of_runs(_listed(run_ids, "run_ids")))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Give a thread all checkpoints, values and writes of another one, in one commit.
 
         No error if there are none. What the target has of its own stays.
         """
-        copy = self._log.copy_thread(str(source_thread_id), str(target_thread_id))
-        run(self._items, copy)
+        at_once(self._log_at_once.copy_thread(str(source_thread_id), str(target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove checkpoints of these threads, a commit for each namespace of each.
@@ -230,8 +228,9 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - "retention": those that `keep_last` and `keep_for` do not keep.
         - "delete": all of them.
         """
-        prune = self._log.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
-        run(self._items, prune)
+        at_once(
+            self._log_at_once.removal.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
+        )
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -240,7 +239,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
         The ancestors are read in pages, not one by one.
         """
-        return run(self._items, self._log.history(config, channels))
+        return at_once(self._log_at_once.history(config, channels))
 
     def get_next_version(self, current: str | float | None, channel: None) -> str:
         """The version after `current`: counted on, and unlike that of any other branch or process."""
@@ -253,16 +252,22 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     @property
     def _log(self) -> CheckpointLog:
+        return self._made_log(self._handle.aio.kv(_NAME), beside_the_loop)
+
+    @property
+    def _log_at_once(self) -> CheckpointLog:
+        items = cast("AsyncKeyValues", Blocking(self._handle.sync.kv(_NAME)))
+        return self._made_log(items, in_place)
+
+    def _made_log(self, items: AsyncKeyValues, convert: Convert) -> CheckpointLog:
         # Not kept: `with_allowlist` makes a copy of this with another serializer.
-        return CheckpointLog(serde=self.serde, memory=self._memory, retention=self._retention)
-
-    @property
-    def _items(self) -> Any:
-        return self._handle.sync.kv(_NAME)
-
-    @property
-    def _items_aio(self) -> Any:
-        return self._handle.aio.kv(_NAME)
+        return CheckpointLog(
+            serde=self.serde,
+            memory=self._memory,
+            retention=self._retention,
+            items=items,
+            convert=convert,
+        )
 
 
 def _listed(ids: Sequence[str], name: str) -> builtins.list[str]:

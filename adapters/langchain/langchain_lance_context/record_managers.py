@@ -5,11 +5,17 @@ from typing import Any, cast
 
 from langchain_core.indexing import RecordManager
 
-from lance_context_core import ConflictError, InvalidRequestError, Item, ItemKey
-from lance_context_core.stores.keyvalues import AsyncKeyValues
-from lance_context_core.sync import KeyValues
+from lance_context_core import (
+    AsyncKeyValues,
+    ConflictError,
+    InvalidRequestError,
+    Item,
+    ItemKey,
+    KeyValues,
+)
 from langchain_lance_context._faces import Blocking, at_once
 from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._lists import listed
 
 _TICK_SECONDS = 1e-6
 _MAX_ATTEMPTS = 100
@@ -180,8 +186,8 @@ class _Records:
         self, keys: Sequence[str], group_ids: Sequence[str | None] | None
     ) -> list[tuple[str, str | None]]:
         """Each key with its group; of two with one key the last counts."""
-        keys = _listed(keys, "keys")
-        groups = [None] * len(keys) if group_ids is None else _listed(group_ids, "group_ids")
+        keys = listed(keys, "keys")
+        groups = [None] * len(keys) if group_ids is None else listed(group_ids, "group_ids")
         if len(groups) != len(keys):
             raise InvalidRequestError(
                 f"{len(groups)} group_ids for {len(keys)} keys: give one for each, or None"
@@ -193,7 +199,7 @@ class _Records:
         return Item(namespace=self._namespace, key=key, value=value)
 
     def _keys(self, keys: Sequence[str]) -> list[ItemKey]:
-        return [(self._namespace, key) for key in _listed(keys, "keys")]
+        return [(self._namespace, key) for key in listed(keys, "keys")]
 
     async def _ticks(self) -> list[Item]:
         return await self._kv.list(namespace=self._clock)
@@ -210,11 +216,5 @@ def _filter(
     given = {operator: bound for operator, bound in bounds.items() if bound is not None}
     where: dict[str, Any] = {"value.updated_at": given} if given else {}
     if group_ids is not None:
-        where["group_id"] = {"$in": _listed(group_ids, "group_ids")}
+        where["group_id"] = {"$in": listed(group_ids, "group_ids")}
     return where
-
-
-def _listed(values: Any, where: str) -> list[Any]:
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise InvalidRequestError(f"{where} is {values!r:.80}: give a list")
-    return list(values)

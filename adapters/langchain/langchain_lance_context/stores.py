@@ -17,14 +17,14 @@ from langgraph.store.base import (
 )
 
 from lance_context_core import (
+    AsyncKeyValues,
     DimensionMismatchError,
     EmbeddingError,
     ItemKey,
     ItemVector,
+    KeyValues,
 )
 from lance_context_core import Item as StoredItem
-from lance_context_core.stores.keyvalues import AsyncKeyValues
-from lance_context_core.sync import KeyValues
 from langchain_lance_context._faces import Blocking, as_awaited, at_once
 from langchain_lance_context._handles import Handle, HandleOwner, Store
 from langchain_lance_context._operations import (

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from adapters.langchain.samples import MESSAGES
 from core.conformance.back_door import BackDoor
+from core.conformance.doubles import ManualClock
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import (
@@ -45,6 +46,27 @@ def test_messages_come_in_the_order_in_which_they_were_added(history):
     assert contents(history) == ["Is there tea?", "Yes.", "Hot?", "Very.", "Be brief."]
     assert isinstance(history.messages, list)
     assert str(history).startswith("Human: Is there tea?\nAI: Yes.")
+
+
+def test_messages_of_one_moment_and_of_a_clock_set_back_keep_their_order(tmp_path):
+    clock = ManualClock()
+    with ContextStore.open(tmp_path, clock=clock) as store:
+        history = LanceContextChatMessageHistory(store, "monday")
+        for n in range(6):
+            history.add_messages([HumanMessage(f"{n}"), AIMessage(f"{n}")])
+            if n >= 3:
+                clock.advance(hours=-1)
+        assert contents(history) == [str(n) for n in range(6) for _ in range(2)]
+        history = LanceContextChatMessageHistory(store, "monday", limit=3)
+        assert contents(history) == ["4", "5", "5"]
+
+
+def test_who_changes_what_was_read_changes_nothing_else(history):
+    history.add_messages([HumanMessage(["a"]), AIMessage("b")])
+    read = history.messages
+    read[0].content.append("changed")
+    read.clear()
+    assert history.messages == [HumanMessage(["a"]), AIMessage("b")]
 
 
 def test_messages_of_every_type_read_back_equal(history):
@@ -166,6 +188,18 @@ def test_others_read_what_was_written_here(store):
     assert [hit.record.id for hit in store.history.search("tea", mode="text", limit=1)] == ["h1"]
 
 
+def test_others_read_the_text_of_every_message(store):
+    """That which LangChain itself takes for the text."""
+    history = LanceContextChatMessageHistory(store, "monday")
+    history.add_messages(list(MESSAGES.values()))
+    read = store.history.get_messages("", session_id="monday")
+    rows = asyncio.run(BackDoor(store.aio).rows("records"))
+    texts = ["".join(str(one.text).split()) for one in MESSAGES.values()]
+    assert ["".join(one.text.split()) for one in read] == texts
+    stored = {row["id"]: row["text"] or "" for row in rows}
+    assert ["".join(stored[one.id].split()) for one in read] == texts
+
+
 def test_what_others_wrote_is_read_here(store):
     store.history.append_many(
         "cook",
@@ -247,8 +281,11 @@ async def test_a_runnable_remembers_asynchronously(store, monkeypatch, is_keyed)
     history = LanceContextChatMessageHistory(store.aio, "monday")
     found = await history.aget_messages()
     assert [(one.type, one.content) for one in found] == EXPECTED
-    await history.aadd_messages([HumanMessage("three?")])
-    assert len(await history.aget_messages()) == len(EXPECTED) + 1
+    before = await store.aio.version()
+    await history.aadd_messages([HumanMessage(f"{n}") for n in range(120)])
+    assert await store.aio.version() == before + 1
+    found = await history.aget_messages()
+    assert [one.content for one in found[len(EXPECTED) :]] == [f"{n}" for n in range(120)]
     await history.aclear()
     assert await history.aget_messages() == []
     await history.aclose()

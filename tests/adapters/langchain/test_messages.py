@@ -165,7 +165,7 @@ messages = st.one_of(
     st.builds(
         ToolMessage,
         **common,
-        tool_call_id=texts,
+        tool_call_id=texts.filter(lambda text: "\0" not in text),
         artifact=json_values,
         status=st.sampled_from(["success", "error"]),
     ),

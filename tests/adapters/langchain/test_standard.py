@@ -3,7 +3,11 @@
 import pytest
 from langchain_lance_context import LanceContextRetriever, LanceContextVectorStore
 from langchain_tests.integration_tests import (
+    AsyncCacheTestSuite,
+    BaseStoreAsyncTests,
+    BaseStoreSyncTests,
     RetrieversIntegrationTests,
+    SyncCacheTestSuite,
     VectorStoreIntegrationTests,
 )
 
@@ -56,6 +60,21 @@ class TestRetrieverOfACollection(TestRetrieverOfRecords):
     @property
     def retriever_constructor_params(self):
         return {"store": self._store, "collection": "recipes", "embedding": self._embedding}
+
+
+@pytest.mark.parametrize(
+    ("suite", "n_tests"),
+    [
+        (VectorStoreIntegrationTests, 25),
+        (RetrieversIntegrationTests, 5),
+        (BaseStoreSyncTests, 12),
+        (BaseStoreAsyncTests, 12),
+        (SyncCacheTestSuite, 8),
+        (AsyncCacheTestSuite, 8),
+    ],
+)
+def test_the_suites_have_as_many_tests_as_are_counted_on(suite, n_tests):
+    assert sum(name.startswith("test_") for name in dir(suite)) == n_tests
 
 
 def test_a_store_that_is_closed_says_so(tmp_path):

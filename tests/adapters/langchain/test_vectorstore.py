@@ -122,6 +122,36 @@ def test_documents_are_not_changed(empty):
     document = Document("a", metadata={"tags": ["x"]})
     empty.add_documents([document])
     assert document == Document("a", metadata={"tags": ["x"]})
+    metadata = {"tags": ["x"]}
+    empty.add_texts(["b"], [metadata], ids=["b"])
+    assert metadata == {"tags": ["x"]}
+    empty.get_by_ids(["b"])[0].metadata["tags"].append("y")
+    assert empty.get_by_ids(["b"])[0].metadata == metadata
+
+
+def test_what_is_replaced_is_found_as_what_it_became(filled):
+    filled.add_documents([Document("bread", id="tea", metadata={"new": True})])
+    assert filled.get_by_ids(["tea"]) == [Document("bread", id="tea", metadata={"new": True})]
+    assert ids(filled.similarity_search("bread", k=1)) == ["tea"]
+    assert "tea" not in ids(filled.similarity_search("ginger", k=9, filter={"color": "red"}))
+    assert "tea" not in ids(filled.similarity_search("ginger", k=9, mode="text"))
+
+
+def test_every_read_says_which_document_it_is(filled, embedding):
+    whole = Document("ginger tea", id="tea", metadata=TEXTS["tea"][1])
+    near = embedding.embed_query("ginger tea")
+    for found in (
+        filled.get_by_ids(["tea"])[0],
+        filled.similarity_search("ginger tea", k=1)[0],
+        filled.similarity_search_with_score("ginger tea", k=1)[0][0],
+        filled.similarity_search_with_relevance_scores("ginger tea", k=1)[0][0],
+        filled.similarity_search_by_vector(near, k=1)[0],
+        filled.max_marginal_relevance_search("ginger tea", k=1)[0],
+        filled.max_marginal_relevance_search_by_vector(near, k=1)[0],
+        filled.search("ginger tea", "similarity", k=1)[0],
+        filled.as_retriever(search_kwargs={"k": 1}).invoke("ginger tea")[0],
+    ):
+        assert found == whole
 
 
 @pytest.mark.parametrize(
@@ -380,6 +410,16 @@ def test_maximal_marginal_relevance_prefers_what_is_new(empty):
     ) == ["tea", "again"]
 
 
+def test_maximal_marginal_relevance_keeps_the_order_in_which_it_picks(empty):
+    empty.add_texts(["ginger tea", "ginger tea !", "ginger cake"], ids=["tea", "again", "cake"])
+    assert ids(empty.similarity_search("ginger tea")) == ["tea", "again", "cake"]
+    assert ids(empty.max_marginal_relevance_search("ginger tea", lambda_mult=0.3)) == [
+        "tea",
+        "cake",
+        "again",
+    ]
+
+
 def test_maximal_marginal_relevance_takes_a_filter(filled):
     found = filled.max_marginal_relevance_search("ginger", k=9, filter={"color": "red"})
     assert set(ids(found)) == {"tea", "cake"}
@@ -478,8 +518,9 @@ async def test_every_asynchronous_method_awaits_the_store(store, embedding, monk
     assert ids([one for one, _ in scored]) == ["bread"]
     assert ids(await made.amax_marginal_relevance_search("ginger tea", k=1)) == ["tea"]
     assert ids(await made.amax_marginal_relevance_search_by_vector(near, k=1)) == ["cake"]
-    for search_type in ("similarity", "mmr"):
-        retriever = made.as_retriever(search_type=search_type, search_kwargs={"k": 1})
+    for search_type in ("similarity", "mmr", "similarity_score_threshold"):
+        how = {"k": 1, "score_threshold": 0.5} if "score" in search_type else {"k": 1}
+        retriever = made.as_retriever(search_type=search_type, search_kwargs=how)
         assert ids(await retriever.ainvoke("ginger soup")) == ["soup"]
     assert await made.adelete(["cake"]) is True
     assert await made.aget_by_ids(["cake"]) == []

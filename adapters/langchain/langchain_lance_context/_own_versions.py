@@ -1,0 +1,29 @@
+"""Which versions of a table came about by appending what this process knows, and nothing else."""
+
+from lance_context_core import ItemsAppended
+
+_MAX_VERSIONS = 4_096
+"""How many are remembered; where a longer time has passed, one must look."""
+
+
+class OwnVersions:
+    """The versions of one table that are wholly one's own; not safe to share between threads."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._n_missing: dict[int, int] = {}
+        """By version, in the order of time, how many of its items nobody has told of yet."""
+
+    def note(self, done: ItemsAppended, *, n_items: int) -> None:
+        """Count `n_items`, which are known from now on, to the commit that wrote them."""
+        if done.n_items is None:
+            return
+        self._n_missing[done.version] = self._n_missing.get(done.version, done.n_items) - n_items
+        if len(self._n_missing) > _MAX_VERSIONS:
+            del self._n_missing[next(iter(self._n_missing))]
+
+    def cover(self, *, after: int, until: int) -> bool:
+        """Whether nothing unknown was written after one version, until another one."""
+        if not 0 <= until - after <= _MAX_VERSIONS:
+            return False
+        return all(self._n_missing.get(one) == 0 for one in range(after + 1, until + 1))

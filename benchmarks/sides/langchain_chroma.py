@@ -1,0 +1,16 @@
+"""Chroma in a directory, through langchain-chroma."""
+
+from langchain_chroma import Chroma
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from benchmarks.sides.langchain_documents import VectorStoreSide, serve_vectorstore
+
+
+def _make(uri: str, embeddings: Embeddings) -> VectorStore:
+    made: VectorStore = Chroma(embedding_function=embeddings, persist_directory=uri)
+    return made
+
+
+if __name__ == "__main__":
+    serve_vectorstore(VectorStoreSide(_make))

@@ -1,0 +1,148 @@
+"""LanceContextSaver reads nothing that it knows, and knows what others write at the same time."""
+
+import asyncio
+import tempfile
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_lance_context import LanceContextSaver
+from langchain_lance_context._own_versions import OwnVersions
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.memory import InMemorySaver
+
+from lance_context_core import AsyncContextStore, AsyncKeyValues, ItemsAppended
+
+N_SAVERS = 3
+ACTS = st.tuples(
+    st.integers(0, N_SAVERS - 1),
+    st.sampled_from(["put", "put", "writes", "early writes"]),
+    st.sampled_from(["t", "u"]),
+)
+
+
+def at(thread, checkpoint_id=None):
+    named = {"thread_id": thread, "checkpoint_ns": ""}
+    return {"configurable": named | ({"checkpoint_id": checkpoint_id} if checkpoint_id else {})}
+
+
+def checkpoint(saver, value):
+    versions = {"a": saver.get_next_version(None, None)}
+    made = {**empty_checkpoint(), "id": str(uuid6()), "channel_values": {"a": value}}
+    return {**made, "channel_versions": versions}
+
+
+class Threads:
+    """What is done to some savers, and to one in memory that says what they have to show."""
+
+    def __init__(self, savers):
+        self.savers, self.oracle = savers, InMemorySaver()
+        self._newest = {}
+        self._n_writes = 0
+
+    async def act(self, number, what, thread):
+        """Do one thing, at the same time as others."""
+        saver = self.savers[number]
+        if what == "writes" and thread in self._newest:
+            await self._write(saver, thread, self._newest[thread])
+        elif what != "writes":
+            made = checkpoint(saver, [what] * 50)
+            work = [self._put(saver, thread, made)]
+            self._newest[thread] = made["id"]
+            if what == "early writes":
+                # LangGraph stores what a task wrote without waiting for its checkpoint.
+                work.insert(0, self._write(saver, thread, made["id"]))
+            await asyncio.gather(*work)
+
+    async def _put(self, saver, thread, made):
+        arguments = (made, {"source": "loop"}, made["channel_versions"])
+        self.oracle.put(at(thread), *arguments)
+        await saver.aput(at(thread), *arguments)
+
+    async def _write(self, saver, thread, checkpoint_id):
+        self._n_writes += 1
+        arguments = ([("a", self._n_writes)], f"task {self._n_writes:05}")
+        self.oracle.put_writes(at(thread, checkpoint_id), *arguments)
+        await saver.aput_writes(at(thread, checkpoint_id), *arguments)
+
+    async def check(self):
+        """Every saver shows what the one in memory shows."""
+        for thread in ("t", "u"):
+            expected = seen(self.oracle.get_tuple(at(thread)))
+            for saver in self.savers:
+                assert seen(await saver.aget_tuple(at(thread))) == expected
+
+    async def delete(self, thread):
+        """Remove a thread, through the first saver."""
+        await self.savers[0].adelete_thread(thread)
+        self.oracle.delete_thread(thread)
+        self._newest.pop(thread, None)
+
+
+def seen(found):
+    if found is None:
+        return None
+    id_ = found.config["configurable"]["checkpoint_id"]
+    return id_, found.checkpoint["channel_values"], sorted(found.pending_writes)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.lists(ACTS, min_size=1, max_size=4), max_size=6), st.sampled_from("tu"))
+def test_each_saver_shows_what_all_have_written_at_the_same_time(rounds, deleted):
+    async def main(uri):
+        async with await AsyncContextStore.open(uri) as store:
+            # Two in one store, whose writes share commits, and one that stands for another process.
+            savers = [LanceContextSaver(store), LanceContextSaver(store), LanceContextSaver(uri)]
+            threads = Threads(savers)
+            for acts in rounds:
+                await asyncio.gather(*(threads.act(*act) for act in acts))
+                await threads.check()
+            await threads.delete(deleted)
+            await threads.check()
+            await threads.act(1, "put", deleted)
+            await store.maintain()
+            await threads.check()
+            await savers[2].aclose()
+
+    with tempfile.TemporaryDirectory() as uri:
+        asyncio.run(main(uri))
+
+
+def test_what_a_process_wrote_alone_is_not_read_again(store, monkeypatch):
+    saver = LanceContextSaver(store)
+    first = checkpoint(saver, 0)
+    saver.put(at("first"), first, {}, first["channel_versions"])
+    assert saver.get_tuple(at("t")) is None
+    reads = []
+    for name in ("get", "list", "keys"):
+        method = getattr(AsyncKeyValues, name)
+
+        async def spied(self, *args, method=method, **kwargs):
+            reads.append(method.__name__)
+            return await method(self, *args, **kwargs)
+
+        monkeypatch.setattr(AsyncKeyValues, name, spied)
+    for step in range(5):
+        made = checkpoint(saver, step)
+        config = saver.put(at("t"), made, {}, made["channel_versions"])
+        saver.put_writes(config, [("a", step)], "task")
+        other = checkpoint(saver, step)
+        saver.put(at(f"other {step}"), other, {}, other["channel_versions"])
+        found = saver.get_tuple(at("t"))
+        assert (found.config, found.pending_writes) == (config, [("task", "a", step)])
+        assert found.checkpoint["channel_values"] == {"a": step}
+    assert reads == []
+
+
+def test_a_version_is_ones_own_once_all_of_its_items_are():
+    own = OwnVersions()
+    assert own.cover(after=3, until=3)
+    assert not own.cover(after=3, until=2)
+    own.note(ItemsAppended(version=4, n_items=3), n_items=2)
+    assert not own.cover(after=3, until=4)
+    own.note(ItemsAppended(version=4, n_items=3), n_items=1)
+    own.note(ItemsAppended(version=6, n_items=None), n_items=1)
+    assert own.cover(after=3, until=4)
+    assert not own.cover(after=3, until=6)
+    own.note(ItemsAppended(version=5, n_items=1), n_items=1)
+    assert own.cover(after=3, until=5)
