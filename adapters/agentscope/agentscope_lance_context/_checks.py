@@ -1,0 +1,30 @@
+"""What may be given as an option."""
+
+from datetime import timedelta
+
+from lance_context_core import InvalidRequestError
+
+
+def check_choice(value: object, where: str, *choices: str) -> str:
+    """`value`, which is one of the `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidRequestError(f"{where}={value!r:.80}: there are {', '.join(choices)}")
+    return value
+
+
+def check_count(value: object, where: str) -> int | None:
+    """A number from 1 on, or None."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise InvalidRequestError(f"{where}={value!r:.80}: give a whole number, 1 or more, or None")
+    return value
+
+
+def check_seconds(value: object, where: str) -> timedelta | None:
+    """A duration above zero, or None."""
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # Not a number is not above zero either.
+    if not is_number or not 0 < value <= timedelta.max.total_seconds():  # type: ignore[operator]  # it is one
+        raise InvalidRequestError(f"{where}={value!r:.80}: give seconds, more than 0, or None")
+    return timedelta(seconds=value)  # type: ignore[arg-type]  # it is a number

@@ -1,0 +1,258 @@
+"""What stands in a message of agentscope-runtime, as canonical parts, and back.
+
+Contents are plain dicts here, as `model_dump` makes them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lance_context_core import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ImagePart,
+    InvalidRequestError,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    VideoPart,
+)
+from lance_context_core.messages import Part
+
+CALL = "plugin_call"
+CALL_OUTPUT = "plugin_call_output"
+REASONING = "reasoning"
+MESSAGE = "message"
+
+_CALLS = (CALL, "function_call", "component_call", "mcp_call")
+_EVENT = ("object", "status", "error", "sequence_number", "index", "delta", "msg_id")
+"""What every content has, and what says nothing about it."""
+
+
+def is_call(kind: str) -> bool:
+    """Whether messages of that type ask for a tool."""
+    return kind in _CALLS
+
+
+def is_output(kind: str) -> bool:
+    """Whether messages of that type answer such a call."""
+    return kind.removesuffix("_output") in _CALLS and kind.endswith("_output")
+
+
+def to_parts(kind: str, contents: Iterable[Mapping[str, Any]]) -> list[Part]:
+    """The parts of a message of that type; what has no word is kept as an `UnknownPart`."""
+    return [_part(kind, content) for content in contents]
+
+
+def to_content(part: Part) -> dict[str, Any]:
+    """The content of a message that stands for a part other than a call, its result, or reasoning."""
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            return {"type": "image", "image_url": part.to_url() or part.file_id}
+        case AudioPart():
+            return {"type": "audio", "data": part.to_url(), "format": part.media_type}
+        case VideoPart():
+            return {"type": "video", "video_url": part.to_url() or part.file_id}
+        case FilePart():
+            place = {"file_id": part.file_id} if part.file_id else {"file_url": part.to_url()}
+            return {"type": "file", "filename": part.name, **place}
+        case DataPart():
+            data = part.data if isinstance(part.data, dict) else {"data": part.data}
+            return {"type": "data", "data": data}
+        case UnknownPart():
+            return {"type": "data", "data": {"type": part.type, **part.payload}}
+    raise AssertionError(f"{part!r} is a message of its own")
+
+
+def to_data(part: ToolCallPart | ToolResultPart) -> dict[str, Any]:
+    """What the message of a call, or of its result, holds."""
+    if isinstance(part, ToolCallPart):
+        given = part.arguments
+        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        return {"call_id": part.call_id or "", "name": part.name, "arguments": arguments}
+    data = {"call_id": part.call_id or "", "output": _output(part.content)}
+    return {**data, "name": part.name} if part.name else data
+
+
+def as_text(content: Mapping[str, Any]) -> str:
+    """What is to be read in the place of a content that cannot be shown."""
+    if isinstance(content.get("refusal"), str):
+        return str(content["refusal"])
+    names = ("filename", "file_url", "video_url", "image_url", "data", "file_id", "format")
+    found = (content.get(name) for name in names)
+    label = next((one for one in found if isinstance(one, str) and _is_short(one)), None)
+    kind = content.get("type")
+    return f"[{kind}: {label}]" if label else f"[{kind}]"
+
+
+def _is_short(label: str) -> bool:
+    """Whether it names something, rather than being it."""
+    return bool(label) and not label.startswith("data:") and len(label) <= 2_000
+
+
+def _part(kind: str, content: Mapping[str, Any]) -> Part:
+    try:
+        part = _known_part(kind, content)
+    except InvalidRequestError:
+        part = None
+    return _unknown(content) if part is None else part
+
+
+def _known_part(kind: str, content: Mapping[str, Any]) -> Part | None:
+    """The part that a content is, if there is a word for it. Raises if it is a broken one."""
+    what = content.get("type")
+    if what == "text" and kind == REASONING:
+        return ReasoningPart(text=content.get("text") or "")
+    if what == "data" and isinstance(content.get("data"), Mapping):
+        return _data_part(kind, content["data"])
+    make = _MAKERS.get(str(what))
+    return None if make is None else make(content)
+
+
+def _data_part(kind: str, data: Mapping[str, Any]) -> Part:
+    call_id = data.get("call_id") or None
+    if is_call(kind) and isinstance(data.get("name"), str):
+        return ToolCallPart(
+            call_id=call_id, name=data["name"], arguments=_arguments(data.get("arguments"))
+        )
+    if is_output(kind):
+        return ToolResultPart(
+            call_id=call_id, name=data.get("name") or None, content=_result(data.get("output"))
+        )
+    return DataPart(data=data)
+
+
+def _arguments(given: Any) -> Mapping[str, Any] | str:
+    """By name, or the text where that is not what it is."""
+    value = _parsed(given)
+    if isinstance(value, Mapping):
+        return value
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+def _result(output: Any) -> tuple[Part, ...]:
+    """What a tool answered: a text, or AgentScope's blocks, as they are or as JSON text."""
+    value = _parsed(output)
+    blocks = value if isinstance(value, list) else [value]
+    if blocks and all(_is_block(one) for one in blocks):
+        return tuple(_block(one) for one in blocks)
+    if isinstance(output, str):
+        return (TextPart(text=output),)
+    return () if output is None else (DataPart(data=output),)
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, Mapping) and value.get("type") in ("text", *_MEDIA)
+
+
+def _block(block: Mapping[str, Any]) -> Part:
+    try:
+        if block["type"] == "text":
+            return TextPart(text=block["text"])
+        source, part = block["source"], _MEDIA[block["type"]]
+        if source["type"] == "url":
+            return part.from_url(source["url"])
+        return part.from_url(f"data:{source['media_type']};base64,{source['data']}")
+    except (KeyError, TypeError, InvalidRequestError):
+        return _unknown(block)
+
+
+def _output(parts: Iterable[Part]) -> str:
+    """What a tool answered, in AgentScope's words: text, or blocks as JSON text."""
+    parts = list(parts)
+    if all(isinstance(part, TextPart) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    return json.dumps([_as_block(part) for part in parts], ensure_ascii=False)
+
+
+def _as_block(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, ImagePart | AudioPart | VideoPart) and (url := part.to_url()):
+        if part.data is None:
+            return {"type": part.type, "source": {"type": "url", "url": url}}
+        head, _, data = url.partition(";base64,")
+        source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+        return {"type": part.type, "source": source}
+    content = to_data(part) if isinstance(part, ToolCallPart | ToolResultPart) else _shown(part)
+    return {"type": "text", "text": json.dumps(content, ensure_ascii=False)}
+
+
+def _shown(part: Part) -> Any:
+    return {"text": part.text} if isinstance(part, ReasoningPart) else to_content(part)
+
+
+def _audio(content: Mapping[str, Any]) -> Part | None:
+    """The data is a URL, or base64 of the format that is named beside it."""
+    data, media_type = content.get("data"), content.get("format") or None
+    if not isinstance(data, str):
+        return None
+    if media_type and "/" not in media_type:
+        media_type = f"audio/{media_type}"
+    if "://" in data or data.startswith("data:"):
+        return AudioPart.from_url(data, media_type=media_type)
+    return AudioPart.from_url(f"data:{media_type or 'audio/wav'};base64,{data}")
+
+
+def _file(content: Mapping[str, Any]) -> Part | None:
+    name = content.get("filename") or None
+    if url := content.get("file_url"):
+        return FilePart.from_url(url, name=name)
+    if file_id := content.get("file_id"):
+        return FilePart(file_id=file_id, name=name)
+    if data := content.get("file_data"):
+        is_url = isinstance(data, str) and data.startswith("data:")
+        return FilePart.from_url(data if is_url else f"data:;base64,{data}", name=name)
+    return None
+
+
+def _text(content: Mapping[str, Any]) -> Part:
+    return TextPart(text=content.get("text") or "")
+
+
+def _refusal(content: Mapping[str, Any]) -> Part:
+    return TextPart(text=content.get("refusal") or "", extra={"refusal": True})
+
+
+def _image(content: Mapping[str, Any]) -> Part:
+    return ImagePart.from_url(content.get("image_url") or "")
+
+
+def _video(content: Mapping[str, Any]) -> Part:
+    return VideoPart.from_url(content.get("video_url") or "")
+
+
+def _unknown(content: Mapping[str, Any]) -> Part:
+    payload = {key: value for key, value in content.items() if key != "type" and key not in _EVENT}
+    return UnknownPart(type=str(content.get("type")), payload=payload)
+
+
+def _parsed(value: Any) -> Any:
+    """The value of a JSON text, or what was given if it is none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any]], Part | None]] = {
+    "text": _text,
+    "refusal": _refusal,
+    "image": _image,
+    "audio": _audio,
+    "video": _video,
+    "file": _file,
+}
+_MEDIA: dict[str, type[ImagePart] | type[AudioPart] | type[VideoPart]] = {
+    "image": ImagePart,
+    "audio": AudioPart,
+    "video": VideoPart,
+}
+"""What AgentScope's blocks with a source are."""

@@ -1,0 +1,266 @@
+"""Messages of agentscope-runtime to the canonical ones, and back.
+
+What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
+it was. What another framework wrote is translated.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from agentscope_lance_context import _contents
+from agentscope_lance_context._runtime import Message, TextContent
+from lance_context_core import (
+    DataPart,
+    InvalidRequestError,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from lance_context_core import Message as CanonicalMessage
+from lance_context_core.messages import Part
+
+FRAMEWORK = "agentscope"
+_FORM = "runtime"
+"""Which of AgentScope's messages it is: its libraries have several."""
+
+_FEW = 100
+"""How many messages may be made without keeping an event loop waiting for long."""
+
+_ROLES = ("assistant", "system", "user", "tool")
+
+
+class StoredMessage(Message):
+    """A message that is read like a mapping, too, and is equal to any message that says the same."""
+
+    def __getitem__(self, name: str) -> Any:
+        """The field of that name; raises KeyError if there is none."""
+        if name not in self.__dict__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field of that name, or `default`."""
+        return self.__dict__.get(name, default)
+
+    def keys(self) -> list[str]:
+        """The names of the fields."""
+        return list(self.__dict__)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # as in the base, because it can be changed
+
+
+def normalized(messages: object, where: str) -> list[StoredMessage]:
+    """One message or several, each as a `Message` or as a dict of one; None is no message.
+
+    The content of a dict may be a string. Raises InvalidRequestError for what is no message.
+    """
+    several = messages if isinstance(messages, list | tuple) else [messages]
+    return [
+        _normalized(one, f"{where}[{index}]")
+        for index, one in enumerate(several)
+        if one is not None
+    ]
+
+
+def to_canonical(message: Message, *, id: str | None = None) -> CanonicalMessage:
+    """The canonical message, with AgentScope's own form beside it.
+
+    Its id is not AgentScope's, which may occur many times. Raises InvalidRequestError for what
+    cannot be stored.
+    """
+    try:
+        # Of itself it would make null of what is not a number.
+        json.dumps(message.model_dump(), default=str, allow_nan=False)
+        data = message.model_dump(mode="json")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRequestError(
+            f"message {message.id!r:.80} holds something that JSON cannot: {error}"
+        ) from error
+    return CanonicalMessage(
+        role=_canonical_role(message),
+        parts=tuple(_contents.to_parts(message.type, data.get("content") or ())),
+        id=id,
+        name=_name(data),
+        native={"framework": FRAMEWORK, "form": _FORM, "data": data},
+    )
+
+
+def as_memory(message: CanonicalMessage) -> CanonicalMessage:
+    """The message as one that may be remembered, which those that say nothing may not."""
+    if message.text.strip() or any(not isinstance(part, TextPart) for part in message.parts):
+        return message
+    return replace(message, parts=(*message.parts, DataPart(data=None)))
+
+
+def from_canonical(message: CanonicalMessage) -> list[Message]:
+    """The messages that stand for a canonical one.
+
+    There is one, unless another framework wrote it and it has calls, results or reasoning beside
+    other things: these are messages of their own here, with one `original_id`.
+    """
+    native = message.native
+    if native and native.get("framework") == FRAMEWORK and native.get("form") == _FORM:
+        return [_restored(native["data"])]
+    return list(_translated(message))
+
+
+async def read(stored: Sequence[CanonicalMessage]) -> list[Message]:
+    """The messages that stand for canonical ones, in their order; many are made in a thread."""
+    if len(stored) <= _FEW:
+        return _read(stored)
+    return await asyncio.to_thread(_read, stored)
+
+
+def first_text(message: Message) -> str:
+    """What AgentScope searches for, and in: the first text of what somebody said."""
+    if message.type != _contents.MESSAGE:
+        return ""
+    texts = (one.text for one in message.content or () if getattr(one, "type", None) == "text")
+    return next(texts, None) or ""
+
+
+def distinct(messages: Sequence[Message]) -> list[tuple[str, Message]]:
+    """Each message with what tells it from others, and of those that are the same the first.
+
+    AgentScope 1.0 makes several messages of one of its agents' messages, with new ids each time:
+    there it is the original's id, and which of the messages with it this is.
+    """
+    found: dict[str, Message] = {}
+    n_parts: dict[str, int] = {}
+    for message in messages:
+        metadata = getattr(message, "metadata", None) or {}
+        original = metadata.get("original_id")
+        if original:
+            number = n_parts[original] = n_parts.get(original, -1) + 1
+            found.setdefault(f"{original}:{number}", message)
+        else:
+            found.setdefault(message.id, message)
+    return list(found.items())
+
+
+def _read(stored: Sequence[CanonicalMessage]) -> list[Message]:
+    return [message for one in stored for message in from_canonical(one)]
+
+
+def _normalized(given: object, where: str) -> StoredMessage:
+    if isinstance(given, StoredMessage):
+        return given
+    if isinstance(given, Message):
+        # The contents are shared, as they are with AgentScope's own services.
+        return StoredMessage.model_construct(set(given.model_fields_set), **_fields(given))
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"{where} is {given!r:.80}: give a Message, or a dict of one")
+    fields = dict(given)
+    if isinstance(fields.get("content"), str):
+        fields["content"] = [{"type": "text", "text": fields["content"]}]
+    try:
+        return StoredMessage.model_validate(fields)
+    except ValueError as error:
+        raise InvalidRequestError(f"{where} is no message: {error}") from error
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    """The fields that every message has, without those of a subclass."""
+    return {name: value for name, value in message.__dict__.items() if name in _known_fields()}
+
+
+def _known_fields() -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = StoredMessage.model_fields  # type: ignore[attr-defined]  # pydantic's
+    return fields
+
+
+def _canonical_role(message: Message) -> str:
+    if _contents.is_output(message.type):
+        return "tool"
+    is_answer = _contents.is_call(message.type) or message.type == _contents.REASONING
+    return message.role or ("assistant" if is_answer else "user")
+
+
+def _name(data: Mapping[str, Any]) -> str | None:
+    metadata = data.get("metadata")
+    name = metadata.get("original_name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) and name and "\0" not in name else None
+
+
+def _restored(data: Mapping[str, Any]) -> Message:
+    """The message that was written; contents that this release does not know become texts."""
+    try:
+        return StoredMessage.model_validate(data)
+    except ValueError:
+        shown = [_shown(content) for content in data.get("content") or ()]
+        role = data["role"] if data.get("role") in _ROLES else None
+        return StoredMessage.model_validate({**data, "role": role, "content": shown})
+
+
+def _shown(content: Mapping[str, Any]) -> Any:
+    """The content, or a text in its place where this release has no such content."""
+    try:
+        StoredMessage.model_validate({"content": [content]})
+    except ValueError:
+        return TextContent(text=_contents.as_text(content))
+    return content
+
+
+def _translated(message: CanonicalMessage) -> Iterator[Message]:
+    groups = [(kind, list(parts)) for kind, parts in groupby(message.parts, key=_kind)]
+    for number, (kind, parts) in enumerate(_split(groups) or [(_contents.MESSAGE, [])]):
+        fields: dict[str, Any] = {
+            "type": kind,
+            "role": _role(message.role),
+            "status": "completed",
+            "content": [_content(part) for part in parts],
+            "metadata": {
+                "original_id": message.id,
+                "original_name": message.name or message.role,
+                "metadata": dict(message.metadata) or None,
+            },
+        }
+        if message.id:
+            fields["id"] = f"{message.id}:{number}" if number else message.id
+        yield _restored(fields)
+
+
+def _split(groups: Iterable[tuple[str, list[Part]]]) -> list[tuple[str, list[Part]]]:
+    """Each call, result and thought by itself."""
+    return [
+        (kind, one)
+        for kind, parts in groups
+        for one in ([parts] if kind == _contents.MESSAGE else [[part] for part in parts])
+    ]
+
+
+def _kind(part: Part) -> str:
+    match part:
+        case ToolCallPart():
+            return _contents.CALL
+        case ToolResultPart():
+            return _contents.CALL_OUTPUT
+        case ReasoningPart():
+            return _contents.REASONING
+    return _contents.MESSAGE
+
+
+def _content(part: Part) -> dict[str, Any]:
+    match part:
+        case ToolCallPart() | ToolResultPart():
+            return {"type": "data", "data": _contents.to_data(part)}
+        case ReasoningPart():
+            return {"type": "text", "text": part.text}
+    return _contents.to_content(part)
+
+
+def _role(role: str) -> str:
+    if role == "developer":
+        return "system"
+    return role if role in _ROLES else "user"

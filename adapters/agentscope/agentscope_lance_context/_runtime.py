@@ -1,0 +1,56 @@
+"""What of agentscope-runtime the services are made of, wherever its lines keep it.
+
+Each name is imported when it is asked for. What is typed of it stands in `_runtime.pyi`.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from lance_context_core import MissingExtraError
+
+_ENGINE = "agentscope_runtime.engine"
+_BOTH = (
+    "agentscope-runtime 0.1.6 to 0.2.0, pip install 'agentscope-lance-context[context]', "
+    "or 1.0.1 to 1.0.5, pip install 'agentscope-lance-context[runtime1]'"
+)
+_ZERO = "agentscope-runtime 0.1.6 to 0.2.0: pip install 'agentscope-lance-context[context]'"
+_ONE = "agentscope-runtime 1.0.1 to 1.0.5: pip install 'agentscope-lance-context[runtime1]'"
+
+_PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Message": (_BOTH, ("schemas.agent_schemas",)),
+    "TextContent": (_BOTH, ("schemas.agent_schemas",)),
+    "Session": (_BOTH, ("schemas.session", "services.session_history_service")),
+    "SessionHistoryService": (
+        _BOTH,
+        ("services.session_history.session_history_service", "services.session_history_service"),
+    ),
+    "MemoryService": (_BOTH, ("services.memory.memory_service", "services.memory_service")),
+    "RAGService": (_ZERO, ("services.rag_service",)),
+    "StateService": (_ONE, ("services.agent_state.state_service",)),
+    "StateServiceFactory": (_ONE, ("services.agent_state.state_service_factory",)),
+    "SessionHistoryServiceFactory": (
+        _ONE,
+        ("services.session_history.session_history_service_factory",),
+    ),
+    "MemoryServiceFactory": (_ONE, ("services.memory.memory_service_factory",)),
+}
+"""For each name the releases that have it, and the modules in which one of them does."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    releases, places = _PLACES[name]
+    missing: ImportError | None = None
+    for place in places:
+        try:
+            return getattr(import_module(f"{_ENGINE}.{place}"), name)
+        except ImportError as error:
+            # Whether it is AgentScope that is not there, or what it forgets to depend on.
+            missing = error if missing is None or not _is_of(error) else missing
+    raise MissingExtraError(f"{name} needs {releases} ({missing})") from missing
+
+
+def _is_of(error: ImportError) -> bool:
+    """Whether it is a module of AgentScope that is not there."""
+    return (error.name or "").partition(".")[0] == "agentscope_runtime"

@@ -1,0 +1,76 @@
+"""A collection of the store as AgentScope's retrieval service."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._messages import first_text
+from agentscope_lance_context._runtime import Message, RAGService
+from lance_context_core import Document, InvalidRequestError
+from lance_context_core.protocols import SearchMode
+
+
+class LanceContextRAGService(StoreService, RAGService):
+    """The texts of a collection that answer a question best."""
+
+    def __init__(
+        self,
+        store: Store,
+        collection: str = "default",
+        *,
+        embedder: Any = None,
+        mode: SearchMode | None = None,
+        filter: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
+
+        - `embedder`: what makes the vectors of this collection, where it is not the store's.
+        - `mode`: `"hybrid"`, `"vector"` or `"text"`; by default by words and, with an embedder, by
+          meaning, too.
+        - `filter`: which documents count.
+        """
+        self._handle = Handle(store)
+        self._collection = collection
+        self._embedder = embedder
+        self._mode = mode
+        self._filter = filter
+
+    async def add_docs(self, docs: Any) -> list[str]:
+        """Add a document, or a list of them in one commit; returns their ids, in order.
+
+        Each is a text, a `Document`, or what LangChain calls one.
+        """
+        several = docs if isinstance(docs, list | tuple) else [docs]
+        ids: list[str] = await self._documents().add([_document(one) for one in several])
+        return ids
+
+    async def retrieve(self, query: str, k: int = 1) -> list[str]:
+        """The texts of the best `k` documents, best first; none for a blank query or k below 1."""
+        if not (query or "").strip() or k < 1:
+            return []
+        hits = await self._documents().search(query, mode=self._mode, filter=self._filter, limit=k)
+        return [hit.record.text for hit in hits if hit.record.text is not None]
+
+    async def get_query_text(self, message: Message | None) -> str:
+        """What to retrieve for: the first text of a message; empty if it has none."""
+        return first_text(message) if message else ""
+
+    def _documents(self) -> Any:
+        return self._handle.store.vectors(self._collection, embedder=self._embedder)
+
+
+def _document(given: object) -> Document:
+    if isinstance(given, Document):
+        return given
+    if isinstance(given, str):
+        return Document(text=given)
+    text = getattr(given, "page_content", None)
+    if not isinstance(text, str):
+        raise InvalidRequestError(
+            f"docs has {given!r:.80}: give a text, a Document, or one of LangChain's"
+        )
+    return Document(
+        id=getattr(given, "id", None),
+        text=text,
+        metadata=getattr(given, "metadata", None) or {},
+    )

@@ -1,0 +1,218 @@
+"""Conversations of the store as AgentScope's session history service."""
+
+import logging
+import uuid
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from agentscope_lance_context._checks import check_choice, check_count, check_seconds
+from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._messages import (
+    distinct,
+    normalized,
+    read,
+    to_canonical,
+)
+from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
+from lance_context_core import AsyncContextStore, Item, ItemKey
+
+logger = logging.getLogger(__name__)
+
+_OPEN = {"state": "open"}
+_DELETED = {"state": "deleted"}
+
+
+class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
+    """Sessions by user, each with its messages in the order in which they were acknowledged.
+
+    The messages of one call are one commit. They read back equal to what was appended, each as
+    often as it was. What other frameworks write in a user's scope of the store is read here, too,
+    and the reverse.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        embedder: Any = None,
+        on_missing: Literal["create", "none"] = "create",
+        on_existing: Literal["replace", "keep"] = "replace",
+        after_delete: Literal["none", "create"] = "none",
+        ttl_seconds: float | None = None,
+        max_messages_per_session: int | None = None,
+        deduplicate: bool = False,
+        name: str = "agentscope_sessions",
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
+
+        - `embedder`: for a URI, what makes the vectors of messages; see `AsyncContextStore.open`.
+        - `on_missing`: what `get_session` does about a session that never was: `"create"` it, as
+          the releases before 1.0 do, which then append to no other; or return `"none"`, and let
+          `append_message` create it, as the Redis service does from 1.0.3 on.
+        - `on_existing`: whether `create_session` begins a session that exists anew, as AgentScope's
+          services do, or keeps its messages.
+        - `after_delete`: what `get_session` does about a session that was deleted.
+        - `ttl_seconds`: how long after its last use a session is forgotten; absent means never.
+        - `max_messages_per_session`: how many of the last messages are read; the store keeps all.
+        - `deduplicate`: append a message whose id the session has already only once.
+        - `name`: what the store calls the list of sessions, which is `store.kv(name)`.
+        """
+        self._handle = Handle(store, embedder=embedder)
+        self._creates_missing = check_choice(on_missing, "on_missing", "create", "none") == "create"
+        self._keeps_existing = check_choice(on_existing, "on_existing", "keep", "replace") == "keep"
+        self._creates_deleted = (
+            check_choice(after_delete, "after_delete", "create", "none") == "create"
+        )
+        self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
+        self._last = check_count(max_messages_per_session, "max_messages_per_session")
+        self._deduplicates = deduplicate
+        self._name = name
+
+    async def create_session(self, user_id: str, session_id: str | None = None) -> Session:
+        """Begin a session; without an id, or with a blank one, under a new one.
+
+        One that exists is begun anew: its messages are forgotten, unless `on_existing` says not to.
+        """
+        session_id = (session_id or "").strip() or _new_id()
+        store = self._handle.of(user_id)
+        if not self._keeps_existing:
+            await store.history.clear("", session_id=session_id)
+        await self._mark(store, session_id, _OPEN)
+        messages = await self._read(store, session_id) if self._keeps_existing else []
+        return _session(session_id, user_id, messages)
+
+    async def get_session(self, user_id: str, session_id: str) -> Session | None:
+        """A session with its messages; a copy, which may be changed.
+
+        See `on_missing` and `after_delete` for sessions that are not there. A blank id is that of a
+        new session.
+        """
+        if not (session_id or "").strip():
+            return await self.create_session(user_id)
+        store = self._handle.of(user_id)
+        if self._ttl is not None:
+            await self._use(store, session_id)
+        messages = await self._read(store, session_id)
+        if not messages and not await self._may_begin(store, session_id):
+            return None
+        return _session(session_id, user_id, messages)
+
+    async def delete_session(self, user_id: str, session_id: str) -> None:
+        """Forget a session and its messages; one that is not there is no error."""
+        if not session_id:
+            return
+        store = self._handle.of(user_id)
+        n_messages = await store.history.clear("", session_id=session_id)
+        if n_messages or await self._state(store, session_id) is not None:
+            # Only afterwards: cut short in between, the deletion may be repeated.
+            await self._mark(store, session_id, _DELETED)
+
+    async def delete_user_sessions(self, user_id: str) -> None:
+        """Forget all sessions of a user."""
+        for session in await self.list_sessions(user_id):
+            await self.delete_session(user_id, session.id)
+
+    async def list_sessions(self, user_id: str) -> list[Session]:
+        """A user's sessions without their messages, in the order in which they began."""
+        store = self._handle.of(user_id)
+        known = await store.kv(self._name).list(namespace=(), order="created")
+        begun = await store.sessions.list()
+        mine = {item.key for item in known}
+        talked = {one.id for one in begun}
+        ids = [item.key for item in known if self._is_listed(item, talked)]
+        # What others wrote, who keep no list.
+        others = sorted(
+            (one for one in begun if one.id not in mine), key=lambda one: one.created_at
+        )
+        return [_session(one, user_id, []) for one in [*ids, *(other.id for other in others)]]
+
+    async def append_message(self, session: Session, message: Any) -> None:
+        """Append one message, or several, at the end of a session, and of `session.messages`.
+
+        Each is a `Message` or a dict; None is passed over. All of them are stored or, with an
+        InvalidRequestError, none. Nothing is stored in a session that does not exist, unless
+        `on_missing` is `"none"`; that is logged.
+        """
+        messages = normalized(message, "message")
+        named = distinct(messages) if self._deduplicates else [(None, one) for one in messages]
+        canonical = [to_canonical(one, id=id) for id, one in named]
+        if canonical:
+            store = self._handle.of(session.user_id)
+            if await self._takes(store, session.id):
+                await store.history.append_many("", canonical, session_id=session.id)
+            else:
+                logger.warning(
+                    "session %r of user %r does not exist: %d messages are not stored",
+                    *(session.id, session.user_id, len(canonical)),
+                )
+        session.messages.extend(messages)
+        if self._last is not None:
+            del session.messages[: max(len(session.messages) - self._last, 0)]
+
+    # Helpers
+
+    async def _read(self, store: AsyncContextStore, session_id: str) -> list[Message]:
+        stored = await store.history.get_messages("", session_id=session_id, last=self._last)
+        messages = await read(stored)
+        return messages if self._last is None else messages[-self._last :]
+
+    async def _may_begin(self, store: AsyncContextStore, session_id: str) -> bool:
+        """Whether a session without messages is there; it is created if it may be."""
+        state = await self._state(store, session_id)
+        if state == _OPEN:
+            return True
+        creates = self._creates_missing and (state is None or self._creates_deleted)
+        if creates:
+            await self._mark(store, session_id, _OPEN)
+        return creates
+
+    async def _takes(self, store: AsyncContextStore, session_id: str) -> bool:
+        """Whether messages may be appended to a session, which is created if it may be."""
+        if self._ttl is not None:
+            await self._use(store, session_id)
+        if await self._state(store, session_id) == _OPEN:
+            return True
+        if await store.history.count("", session_id=session_id):
+            return True
+        if not self._creates_missing:
+            await self._mark(store, session_id, _OPEN)
+        return not self._creates_missing
+
+    async def _use(self, store: AsyncContextStore, session_id: str) -> None:
+        """Let a session live on from now, or end if it was not used for so long."""
+        (item,) = await store.kv(self._name).get([_key(session_id)])
+        if item is None:
+            return
+        if self._is_over(item):
+            await store.history.clear("", session_id=session_id)
+            await store.kv(self._name).delete([_key(session_id)])
+        else:
+            await store.kv(self._name).put([item])
+
+    def _is_over(self, item: Item) -> bool:
+        assert item.updated_at is not None
+        return self._ttl is not None and item.updated_at + self._ttl <= self._handle.now()
+
+    def _is_listed(self, item: Item, talked: set[str]) -> bool:
+        if self._is_over(item):
+            return False
+        return item.value == _OPEN or item.key in talked
+
+    async def _state(self, store: AsyncContextStore, session_id: str) -> Any:
+        (item,) = await store.kv(self._name).get([_key(session_id)])
+        return None if item is None else item.value
+
+    async def _mark(self, store: AsyncContextStore, session_id: str, state: dict[str, str]) -> None:
+        await store.kv(self._name).put([Item(key=session_id, value=state)])
+
+
+def _session(session_id: str, user_id: str | None, messages: Sequence[Message]) -> Session:
+    return Session(id=session_id, user_id=user_id or "", messages=list(messages))
+
+
+def _key(session_id: str) -> ItemKey:
+    return (), session_id
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

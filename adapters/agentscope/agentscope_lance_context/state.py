@@ -1,0 +1,94 @@
+"""Key-value items of the store as AgentScope's state service."""
+
+import json
+from typing import Any
+
+from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._runtime import StateService
+from lance_context_core import InvalidRequestError, Item
+
+_DEFAULT_SESSION = "default"
+_MAX_ROUND = 2**63 - 1
+_DIGITS = 20
+
+
+class LanceContextStateService(StoreService, StateService):
+    """The states of agents by user, session and round; rounds may be missing between others."""
+
+    def __init__(
+        self, store: Store, *, embedder: Any = None, name: str = "agentscope_states"
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
+
+        - `embedder`: for a URI; states need none.
+        - `name`: what the store calls the states, which are `store.kv(name)`.
+        """
+        self._handle = Handle(store, embedder=embedder)
+        self._name = name
+
+    async def save_state(
+        self,
+        user_id: str,
+        state: dict[str, Any],
+        session_id: str | None = None,
+        round_id: int | None = None,
+    ) -> int:
+        """Keep the state of a round, replacing what it has; returns the round.
+
+        Without a round it is the one after the last, the first being 1; no two calls get the same.
+        Raises InvalidRequestError, before anything is written, for a state that is no JSON object.
+        """
+        data = _encoded(state)
+        items = self._handle.of(user_id).kv(self._name)
+        session = (session_id or _DEFAULT_SESSION,)
+        if round_id is not None:
+            await items.put([_item(session, round_id, data)])
+            return round_id
+        while True:
+            latest = await items.keys(namespace=session, reverse=True, limit=1)
+            free = _round(latest[0][1]) + 1 if latest else 1
+            # Somebody else may take it at the same moment.
+            (is_mine,) = await items.add([_item(session, free, data)])
+            if is_mine:
+                return free
+
+    async def export_state(
+        self, user_id: str, session_id: str | None = None, round_id: int | None = None
+    ) -> dict[str, Any] | None:
+        """The state of a round, or without one of the last; None if there is none."""
+        items = self._handle.of(user_id).kv(self._name)
+        session = (session_id or _DEFAULT_SESSION,)
+        if round_id is None:
+            latest = await items.list(namespace=session, reverse=True, limit=1)
+            found = latest[0] if latest else None
+        else:
+            (found,) = await items.get([(session, _key(round_id))])
+        if found is None or found.data is None:
+            return None
+        state: dict[str, Any] = json.loads(found.data)
+        return state
+
+
+def _item(session: tuple[str], round_id: int, data: bytes) -> Item:
+    return Item(namespace=session, key=_key(round_id), data=data, data_type="application/json")
+
+
+def _key(round_id: int) -> str:
+    """A text that comes after those of all smaller numbers."""
+    is_number = isinstance(round_id, int) and not isinstance(round_id, bool)
+    if not is_number or abs(round_id) > _MAX_ROUND:
+        raise InvalidRequestError(f"round_id={round_id!r:.80}: give a whole number of 64 bits")
+    return f"{round_id + _MAX_ROUND:0{_DIGITS}d}"
+
+
+def _round(key: str) -> int:
+    return int(key) - _MAX_ROUND
+
+
+def _encoded(state: object) -> bytes:
+    if not isinstance(state, dict):
+        raise InvalidRequestError(f"state is {state!r:.80}: give a dict")
+    try:
+        return json.dumps(state).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"state holds something that JSON cannot: {error}") from error

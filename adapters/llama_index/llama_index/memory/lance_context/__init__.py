@@ -1,0 +1,6 @@
+"""The memory of `llama_index_lance_context`, where LlamaIndex's users look for memories."""
+
+from llama_index_lance_context.memory import LanceContextMemory
+from llama_index_lance_context.memory_blocks import LanceContextMemoryBlock
+
+__all__ = ["LanceContextMemory", "LanceContextMemoryBlock"]

@@ -1,0 +1,56 @@
+"""The one memory of lance-context, as what LlamaIndex keeps things in."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llama_index_lance_context.chat_stores import (
+        LanceContextAsyncChatStore,
+        LanceContextChatStore,
+    )
+    from llama_index_lance_context.document_stores import LanceContextDocumentStore
+    from llama_index_lance_context.index_stores import LanceContextIndexStore
+    from llama_index_lance_context.kv_stores import LanceContextKVStore
+    from llama_index_lance_context.memory import LanceContextMemory
+    from llama_index_lance_context.memory_blocks import LanceContextMemoryBlock
+    from llama_index_lance_context.property_graph import LanceContextPropertyGraphStore
+    from llama_index_lance_context.retrievers import LanceContextRetriever
+    from llama_index_lance_context.storage import storage_context
+    from llama_index_lance_context.vector_stores import LanceContextVectorStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LanceContextAsyncChatStore",
+    "LanceContextChatStore",
+    "LanceContextDocumentStore",
+    "LanceContextIndexStore",
+    "LanceContextKVStore",
+    "LanceContextMemory",
+    "LanceContextMemoryBlock",
+    "LanceContextPropertyGraphStore",
+    "LanceContextRetriever",
+    "LanceContextVectorStore",
+    "storage_context",
+]
+
+_HOMES = {
+    "LanceContextAsyncChatStore": "chat_stores",
+    "LanceContextChatStore": "chat_stores",
+    "LanceContextDocumentStore": "document_stores",
+    "LanceContextIndexStore": "index_stores",
+    "LanceContextKVStore": "kv_stores",
+    "LanceContextMemory": "memory",
+    "LanceContextMemoryBlock": "memory_blocks",
+    "LanceContextPropertyGraphStore": "property_graph",
+    "LanceContextRetriever": "retrievers",
+    "LanceContextVectorStore": "vector_stores",
+    "storage_context": "storage",
+}
+"""Where each name lives: LlamaIndex's modules are slow to import, so each is when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

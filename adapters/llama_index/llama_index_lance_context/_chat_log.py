@@ -1,0 +1,175 @@
+"""The conversations of an agent, as what LlamaIndex's chat stores hold.
+
+They are the store's history: each key is a session, and each message one of its messages. That one
+is archived stands in its metadata, so that other frameworks go on reading the whole conversation.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+
+from lance_context_core import Field, Filter, InvalidRequestError, Message
+from lance_context_core.stores.history import AsyncHistory
+from llama_index_lance_context._messages import from_canonical, to_canonical
+
+STATUS = "llama_index_status"
+"""The metadata key that says that a message is archived; a message without it is active."""
+
+_IS_ARCHIVED = Field("metadata", STATUS).eq(MessageStatus.ARCHIVED.value)
+_STATUSES = {MessageStatus.ACTIVE: ~_IS_ARCHIVED, MessageStatus.ARCHIVED: _IS_ARCHIVED, None: None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A message of the store, as LlamaIndex reads it."""
+
+    id: str
+    messages: tuple[ChatMessage, ...]
+    """At least one; several only where another framework wrote down several tool results in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatLog:
+    """The sessions of one agent, over one face of the store; of the blocking one, nothing waits."""
+
+    _history: AsyncHistory
+    _agent_id: str
+
+    async def keys(self) -> list[str]:
+        """The sessions that have messages, in the order in which they began."""
+        return await self._history.session_ids(self._agent_id)
+
+    async def entries(
+        self, key: str, status: MessageStatus | None, *, n_messages: int | None = None
+    ) -> list[Entry]:
+        """What a session holds, in order; enough from the beginning to make `n_messages`."""
+        found = await self._history.get_messages(
+            self._agent_id, session_id=key, limit=n_messages, filter=_STATUSES[status]
+        )
+        return _entries(found)
+
+    async def messages(
+        self,
+        key: str,
+        status: MessageStatus | None,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> list[ChatMessage]:
+        """The messages of a session, in order, both kinds where `status` is None."""
+        start = _checked(offset or 0, "offset")
+        n_messages = None if limit is None else start + _checked(limit, "limit")
+        found = await self.entries(key, status, n_messages=n_messages)
+        return _flat(found)[start:n_messages]
+
+    async def add(self, key: str, messages: Iterable[ChatMessage], status: MessageStatus) -> None:
+        """Add messages at the end, all or none of them, in one commit."""
+        written = [_marked(one, status) for one in messages]
+        await self._history.append_many(self._agent_id, written, session_id=key)
+
+    async def replace(
+        self,
+        key: str,
+        messages: Iterable[ChatMessage],
+        status: MessageStatus,
+        *,
+        replaced: MessageStatus | None,
+    ) -> None:
+        """Put messages in the place of those of the status `replaced`, or of all, in one commit."""
+        written = [_marked(one, status) for one in messages]
+        await self._history.replace(
+            self._agent_id, written, session_id=key, filter=_STATUSES[replaced]
+        )
+
+    async def remove_at(
+        self, key: str, position: int, status: MessageStatus | None
+    ) -> ChatMessage | None:
+        """Remove the message at a position, which may be counted from the end, and return it."""
+        while True:
+            found = await self.entries(key, status)
+            places = [(entry, one) for entry in found for one in entry.messages]
+            if not -len(places) <= position < len(places):
+                return None
+            entry, message = places[position]
+            if await self._remove([entry.id], key, status):
+                return message
+
+    async def remove_all(self, key: str, status: MessageStatus | None) -> None:
+        """Remove a session's messages, in one commit."""
+        await self._history.clear(self._agent_id, session_id=key, filter=_STATUSES[status])
+
+    async def take_all(self, key: str) -> list[ChatMessage]:
+        """Remove a session's messages, in one commit, and return them."""
+        found = await self.entries(key, None)
+        if found:
+            await self._remove([entry.id for entry in found], key, None)
+        return _flat(found)
+
+    async def take_oldest(self, key: str, n: int) -> list[ChatMessage]:
+        """Remove the first `n` active messages, and return them in order."""
+        taken: list[ChatMessage] = []
+        while oldest := await self._oldest(key, _checked(n, "n") - len(taken)):
+            ids = [entry.id for entry in oldest]
+            n_removed = await self._remove(ids, key, MessageStatus.ACTIVE)
+            # What is missing was taken by another, who began at the beginning, too.
+            taken += _flat(oldest[len(oldest) - n_removed :])
+        return taken
+
+    async def archive_oldest(self, key: str, n: int) -> list[ChatMessage]:
+        """Archive the first `n` active messages, and return them in order."""
+        archived: list[ChatMessage] = []
+        while oldest := await self._oldest(key, _checked(n, "n") - len(archived)):
+            archived += await self.archive(key, oldest)
+        return archived
+
+    async def archive(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
+        """Archive these, in one commit; returns the messages that nobody has archived before."""
+        changed = await self._history.annotate(
+            self._agent_id,
+            {STATUS: MessageStatus.ARCHIVED.value},
+            session_id=key,
+            filter=_with_ids([entry.id for entry in entries]) & ~_IS_ARCHIVED,
+        )
+        return _flat([entry for entry in entries if entry.id in set(changed)])
+
+    async def _oldest(self, key: str, n: int) -> list[Entry]:
+        """The first active entries that make up `n` messages."""
+        oldest: list[Entry] = []
+        for entry in await self.entries(key, MessageStatus.ACTIVE, n_messages=max(n, 0)):
+            if len(_flat(oldest)) >= n:
+                break
+            oldest.append(entry)
+        return oldest
+
+    async def _remove(self, ids: Sequence[str], key: str, status: MessageStatus | None) -> int:
+        filter: Filter = _with_ids(ids)
+        if (is_status := _STATUSES[status]) is not None:
+            filter &= is_status
+        return await self._history.clear(self._agent_id, session_id=key, filter=filter)
+
+
+def _with_ids(ids: Sequence[str]) -> Filter:
+    return Field("id").is_in(list(ids))
+
+
+def _marked(message: ChatMessage, status: MessageStatus) -> Message:
+    is_archived = MessageStatus(status) is MessageStatus.ARCHIVED
+    metadata = {STATUS: MessageStatus.ARCHIVED.value} if is_archived else {}
+    return to_canonical(message, metadata=metadata)
+
+
+def _entries(found: Iterable[Message]) -> list[Entry]:
+    return [Entry(id=one.id or "", messages=tuple(from_canonical(one))) for one in found]
+
+
+def _flat(entries: Iterable[Entry]) -> list[ChatMessage]:
+    return [message for entry in entries for message in entry.messages]
+
+
+def _checked(number: Any, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise InvalidRequestError(f"{what}={number!r}: give a whole number, 0 or more")
+    return number

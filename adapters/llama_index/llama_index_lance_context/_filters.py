@@ -1,0 +1,175 @@
+"""LlamaIndex's metadata filters in the filter language of the store."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from lance_context_core import FilterError
+from lance_context_core.filters import Absent, And, Field, Filter, Membership, Not, Or
+from llama_index_lance_context._nodes import CLASS_NAME, NATIVE, SOURCE_ID
+
+EVERYTHING = And(())
+NOTHING = Or(())
+
+_PLACES = {
+    "doc_id": SOURCE_ID,
+    "document_id": SOURCE_ID,
+    "ref_doc_id": SOURCE_ID,
+    "_node_type": CLASS_NAME,
+}
+"""What LlamaIndex's stores let filters ask of a node beside its metadata."""
+
+
+def place_of(key: str) -> Field:
+    """Where the store keeps what LlamaIndex calls `key`."""
+    literal = Field("metadata", key)
+    name = _PLACES.get(key)
+    # What another framework wrote has nothing but its own metadata.
+    return literal if name is None else Field("metadata", NATIVE, name).otherwise(key)
+
+
+def to_filter(filters: MetadataFilters, *, place: Callable[[str], Field] = place_of) -> Filter:
+    """What `filters` say, as LlamaIndex's own filter function reads them, and nested.
+
+    A key is a whole key of the metadata, never a path. A value that is missing, null or of another
+    type than the operand does not match; `!=` and `nin` then do. As in Python, True equals 1 and
+    lies above 0. No filters at all match everything, whatever their condition. `place` says where
+    the value of a key is kept.
+
+    Raises FilterError, a ValueError, for an operand that the operator cannot take.
+    """
+    if not filters.filters:
+        return EVERYTHING
+    parts = tuple(
+        to_filter(one, place=place)
+        if isinstance(one, MetadataFilters)
+        else _CONDITIONS[one.operator](place(one.key), one)
+        for one in filters.filters
+    )
+    match filters.condition:
+        case None | FilterCondition.AND:
+            return And(parts) if len(parts) > 1 else parts[0]
+        case FilterCondition.OR:
+            return Or(parts) if len(parts) > 1 else parts[0]
+        case FilterCondition.NOT:
+            return ~(Or(parts) if len(parts) > 1 else parts[0])
+    raise FilterError(f"condition={filters.condition!r:.80}: there are 'and', 'or' and 'not'")
+
+
+def of_sources(ref_doc_ids: Sequence[str]) -> Filter:
+    """The nodes that were made from one of these documents."""
+    return place_of("ref_doc_id").is_in(ref_doc_ids)
+
+
+def _equal(place: Field, filter: MetadataFilter) -> Filter:
+    # LlamaIndex asks for empty values by IS_EMPTY: nothing equals None.
+    return NOTHING if filter.value is None else Membership(place, twins(filter.value))
+
+
+def _unequal(place: Field, filter: MetadataFilter) -> Filter:
+    return Not(_equal(place, filter))
+
+
+def _ordered(
+    compare: Callable[[Field, Any], Filter], holds: Callable[[Any, Any], bool]
+) -> Callable[[Field, MetadataFilter], Filter]:
+    def condition(place: Field, filter: MetadataFilter) -> Filter:
+        value = filter.value
+        if not isinstance(value, str | int | float):
+            raise _refused(filter, wanted="a text or a number")
+        if isinstance(value, str):
+            return compare(place, value)
+        booleans = tuple(one for one in (False, True) if holds(one, value))
+        return Or((compare(place, value), Membership(place, booleans)))
+
+    return condition
+
+
+def _among(place: Field, filter: MetadataFilter) -> Filter:
+    equals = (twin for one in _listed(filter) for twin in twins(one))
+    return Membership(place, tuple(equals))
+
+
+def _not_among(place: Field, filter: MetadataFilter) -> Filter:
+    return Not(_among(place, filter))
+
+
+def _contains(place: Field, filter: MetadataFilter) -> Filter:
+    if isinstance(filter.value, list):
+        raise _refused(filter, wanted="one value, which a list may have or a text contain")
+    return _has(place, filter.value)
+
+
+def _contains_any(place: Field, filter: MetadataFilter) -> Filter:
+    return Or(tuple(_has(place, one) for one in _listed(filter)))
+
+
+def _contains_all(place: Field, filter: MetadataFilter) -> Filter:
+    return And((place.exists(), *(_has(place, one) for one in _listed(filter))))
+
+
+def _has(place: Field, value: Any) -> Filter:
+    """That a list has `value`, or that a text contains the text `value`."""
+    return place.contains(value) if isinstance(value, str) else place.contains_any(twins(value))
+
+
+def _text(place: Field, filter: MetadataFilter) -> Filter:
+    # Only of texts it can be said that they come after the empty one or are it.
+    return And((place.contains(_worded(filter)), place.gte("")))
+
+
+def _text_in_any_case(place: Field, filter: MetadataFilter) -> Filter:
+    return place.text(_worded(filter))
+
+
+def _empty(place: Field, filter: MetadataFilter) -> Filter:
+    del filter  # its value says nothing
+    return Or((Absent(place), Membership(place, ("", []))))
+
+
+def twins(value: Any) -> tuple[Any, ...]:
+    """All that equals `value` in Python: 1 and True are the same there, and are not in JSON."""
+    return (value, bool(value)) if isinstance(value, int | float) and value in (0, 1) else (value,)
+
+
+def _listed(filter: MetadataFilter) -> list[Any]:
+    if not isinstance(filter.value, list):
+        raise _refused(filter, wanted="a list")
+    return filter.value
+
+
+def _worded(filter: MetadataFilter) -> str:
+    if not isinstance(filter.value, str):
+        raise _refused(filter, wanted="a text")
+    return filter.value
+
+
+def _refused(filter: MetadataFilter, *, wanted: str) -> FilterError:
+    return FilterError(
+        f"{filter.operator.value!r} on {filter.key!r:.80} takes {wanted}, not {filter.value!r:.80}"
+    )
+
+
+_CONDITIONS: dict[FilterOperator, Callable[[Field, MetadataFilter], Filter]] = {
+    FilterOperator.EQ: _equal,
+    FilterOperator.NE: _unequal,
+    FilterOperator.GT: _ordered(Field.gt, operator.gt),
+    FilterOperator.GTE: _ordered(Field.gte, operator.ge),
+    FilterOperator.LT: _ordered(Field.lt, operator.lt),
+    FilterOperator.LTE: _ordered(Field.lte, operator.le),
+    FilterOperator.IN: _among,
+    FilterOperator.NIN: _not_among,
+    FilterOperator.ANY: _contains_any,
+    FilterOperator.ALL: _contains_all,
+    FilterOperator.TEXT_MATCH: _text,
+    FilterOperator.TEXT_MATCH_INSENSITIVE: _text_in_any_case,
+    FilterOperator.CONTAINS: _contains,
+    FilterOperator.IS_EMPTY: _empty,
+}

@@ -1,0 +1,129 @@
+"""The nodes and relations of a property graph to the documents of one collection, and back."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledNode, Relation
+
+from lance_context_core import Document, InvalidRequestError
+from lance_context_core.filters import And, Field, Filter
+from llama_index_lance_context._filters import twins
+
+_GRAPH = "graph"
+"""The metadata key of what a document is in the graph; the properties stand beside it."""
+
+_CLASS, _LABEL, _SOURCE, _TARGET = (
+    Field("metadata", _GRAPH, name) for name in ("class", "label", "source_id", "target_id")
+)
+
+ARE_NODES = _CLASS.is_in(["EntityNode", "ChunkNode"])
+ARE_RELATIONS = _CLASS.eq("Relation")
+
+
+def property_place(key: str) -> Field:
+    """Where the store keeps a property."""
+    return Field("metadata", "properties", key)
+
+
+def with_properties(properties: Mapping[str, Any]) -> Filter:
+    """That has all of these properties; None is the value of one that it does not have."""
+    return And(
+        tuple(
+            property_place(key).eq(None)
+            if value is None
+            else property_place(key).is_in(twins(value))
+            for key, value in properties.items()
+        )
+    )
+
+
+def with_ids(ids: Iterable[str]) -> Filter:
+    """The nodes with one of these ids."""
+    return Field("id").is_in([node_key(id) for id in ids])
+
+
+def touching(ids: Iterable[str]) -> Filter:
+    """The relations from or to one of these nodes."""
+    ids = list(ids)
+    return ARE_RELATIONS & (_SOURCE.is_in(ids) | _TARGET.is_in(ids))
+
+
+def labelled(labels: Iterable[str]) -> Filter:
+    """The relations with one of these labels."""
+    return ARE_RELATIONS & _LABEL.is_in(list(labels))
+
+
+def node_key(id: str) -> str:
+    """The id of a node's document."""
+    return f"node:{id}"
+
+
+def from_node(node: LabelledNode) -> Document:
+    """What to store of a node."""
+    if isinstance(node, EntityNode):
+        class_name, content = "EntityNode", node.name
+    elif isinstance(node, ChunkNode):
+        class_name, content = "ChunkNode", node.text
+    else:
+        raise InvalidRequestError(
+            f"{type(node).__name__}: a node of the graph is an EntityNode or a ChunkNode"
+        )
+    id = node.id
+    graph = {
+        "class": class_name,
+        "id": id,
+        "label": node.label,
+        "content": content,
+    }
+    return Document(
+        id=node_key(id),
+        # Without a vector no text: the store's embedder knows nothing of the index's model.
+        text="" if node.embedding is None else content,
+        embedding=node.embedding,
+        metadata={_GRAPH: graph, "properties": node.properties},
+    )
+
+
+def from_relation(relation: Relation) -> Document:
+    """What to store of a relation, which is one by its ends and its label."""
+    ends = {"source_id": relation.source_id, "target_id": relation.target_id}
+    key = json.dumps([relation.source_id, relation.label, relation.target_id])
+    return Document(
+        id=f"relation:{key}",
+        text="",
+        metadata={
+            _GRAPH: {"class": "Relation", "label": relation.label, **ends},
+            "properties": relation.properties,
+        },
+    )
+
+
+def id_of(document: Document) -> str:
+    """The id of the node that was stored."""
+    id: str = document.metadata[_GRAPH]["id"]
+    return id
+
+
+def to_labelled_node(document: Document) -> LabelledNode:
+    """The node that was stored."""
+    graph = document.metadata[_GRAPH]
+    common: dict[str, Any] = {
+        "label": graph["label"],
+        "properties": dict(document.metadata["properties"]),
+        "embedding": None if document.embedding is None else list(document.embedding),
+    }
+    if graph["class"] == "EntityNode":
+        return EntityNode(name=graph["content"], **common)
+    return ChunkNode(text=graph["content"], id_=graph["id"], **common)
+
+
+def to_relation(document: Document) -> Relation:
+    """The relation that was stored."""
+    graph = document.metadata[_GRAPH]
+    return Relation(
+        label=graph["label"],
+        source_id=graph["source_id"],
+        target_id=graph["target_id"],
+        properties=dict(document.metadata["properties"]),
+    )

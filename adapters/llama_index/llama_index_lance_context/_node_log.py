@@ -1,0 +1,191 @@
+"""The nodes of a document store as key-value items: one for each, and for each hash set by itself."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from llama_index.core.schema import BaseNode
+from llama_index.core.storage.docstore.types import RefDocInfo
+
+from lance_context_core import AlreadyExistsError, Item, ItemKey
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
+from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A node in the form in which it is kept."""
+
+    id: str
+    value: dict[str, Any]
+    """What is asked for without the node: the hash, the source document, and its metadata."""
+    data: bytes | None
+    """The node itself; absent if only what is known of it is to be kept."""
+
+
+def entries_of(nodes: Iterable[BaseNode], *, with_content: bool) -> list[Entry]:
+    """What to keep of nodes; of those with the same id the last one."""
+    unique = {node.node_id: node for node in nodes}
+    return [_entry(node, with_content=with_content) for node in unique.values()]
+
+
+def node_of(item: Item | None) -> BaseNode | None:
+    """The node that an item keeps, if there is one and it does."""
+    return None if item is None or item.data is None else node_from_json(from_data(item.data))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLog:
+    """The nodes of one namespace, over one face of the store; of the blocking one, nothing waits."""
+
+    _kv: AsyncKeyValues
+    _namespace: str
+
+    async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
+        """Write nodes, in one commit. A node that is replaced keeps its place among its document's.
+
+        The hash that was set for it counts no more.
+        """
+        places = [self._node(entry.id) for entry in entries]
+        hashes = [self._hash(entry.id) for entry in entries]
+        needs_data = any(entry.data is None for entry in entries)
+        found = await self._kv.get([*places, *hashes], include_data=needs_data or not may_replace)
+        old = dict(zip((entry.id for entry in entries), found, strict=False))
+        if not may_replace:
+            _refuse_taken(old)
+        await self._kv.write(
+            puts=[self._item(entry, n, old[entry.id]) for n, entry in enumerate(entries)],
+            deletes=[key for key, one in zip(hashes, found[len(places) :], strict=True) if one],
+        )
+
+    async def items(self, ids: Sequence[str]) -> list[Item | None]:
+        """The items of these nodes, in their order."""
+        return await self._kv.get([self._node(id) for id in ids])
+
+    async def all_items(self) -> list[Item]:
+        """The items of all nodes, in the order in which they were first written."""
+        return _in_order(await self._kv.list(namespace=(self._namespace, "nodes")))
+
+    async def exists(self, id: str) -> bool:
+        """Whether the node itself is kept."""
+        (item,) = await self.items([id])
+        return item is not None and item.data is not None
+
+    async def remove(self, id: str) -> bool:
+        """Remove a node, in one commit; with the last one of a document what is known of that.
+
+        Returns whether there was anything to remove.
+        """
+        keys = [self._node(id), self._hash(id)]
+        (item, _) = await self._kv.get(keys, include_data=False)
+        source = None if item is None else (item.value or {}).get("ref_doc_id")
+        if source is not None and source != id:
+            siblings = await self._node_keys(source)
+            if set(siblings) <= {self._node(id)}:
+                keys += [self._node(source), self._hash(source)]
+        return any((await self._kv.delete(keys))[:2])
+
+    async def remove_document(self, source: str) -> bool:
+        """Remove a document's nodes and what is known of it, in one commit.
+
+        Returns whether it had nodes.
+        """
+        keys = await self._node_keys(source)
+        own = [self._node(source), self._hash(source)]
+        await self._kv.delete(list(dict.fromkeys([*keys, *own])))
+        return bool(keys)
+
+    async def set_hashes(self, hashes: Mapping[str, str]) -> None:
+        """Write down hashes, in one commit, whether there are such nodes or not."""
+        items = [
+            Item(namespace=namespace, key=key, value={"doc_hash": hashes[id]})
+            for id in hashes
+            for namespace, key in [self._hash(id)]
+        ]
+        await self._kv.put(items)
+
+    async def hash(self, id: str) -> str | None:
+        """The hash that was set for a node, or else that it had when it was written."""
+        found = await self._kv.get([self._hash(id), self._node(id)], include_data=False)
+        return next((_hash_of(item) for item in found if item is not None), None)
+
+    async def hashes(self) -> dict[str, str]:
+        """The hashes of all nodes, by the nodes' ids."""
+        found = await self._kv.list(namespace=(self._namespace, None), include_data=False)
+        # First the nodes, then what was set for them.
+        ordered = sorted(_in_order(found), key=lambda item: item.namespace == self._hash("")[0])
+        hashes = {item.key: _hash_of(item) for item in ordered}
+        return {id: hash for id, hash in hashes.items() if hash}
+
+    async def documents(self, source: str | None = None) -> dict[str, RefDocInfo]:
+        """What nodes the documents have, or one of them; by the documents' ids."""
+        known = {"ref_doc_id": {"$exists": True} if source is None else source}
+        found = await self._kv.list(
+            namespace=(self._namespace, "nodes"), filter=known, include_data=False
+        )
+        documents: dict[str, RefDocInfo] = {}
+        for item in _in_order(found):
+            assert item.value is not None
+            info = documents.setdefault(item.value["ref_doc_id"], RefDocInfo())
+            info.node_ids.append(item.key)
+            info.metadata = info.metadata or decode(json.loads(item.value["metadata"]))
+        return documents
+
+    async def _node_keys(self, source: str) -> list[ItemKey]:
+        return await self._kv.keys(
+            namespace=(self._namespace, "nodes"), filter={"ref_doc_id": source}
+        )
+
+    def _node(self, id: str) -> ItemKey:
+        return (self._namespace, "nodes"), id
+
+    def _hash(self, id: str) -> ItemKey:
+        return (self._namespace, "hashes"), id
+
+    def _item(self, entry: Entry, index: int, old: Item | None) -> Item:
+        namespace, key = self._node(entry.id)
+        known = {} if old is None else dict(old.value or {})
+        return Item(
+            namespace=namespace,
+            key=key,
+            value={**entry.value, "index": known.get("index", index)},
+            data=entry.data if entry.data is not None or old is None else old.data,
+            data_type=JSON_TYPE,
+        )
+
+
+def _entry(node: BaseNode, *, with_content: bool) -> Entry:
+    where = f"node {node.node_id!r:.80}"
+    value = {"doc_hash": node.hash}
+    if node.ref_doc_id:
+        value["ref_doc_id"] = node.ref_doc_id
+        # As a text it keeps the order of its keys.
+        value["metadata"] = json.dumps(encode(node.metadata, f"the metadata of {where}"))
+    data = to_data(node_to_json(node), where) if with_content else None
+    return Entry(id=node.node_id, value=value, data=data)
+
+
+def _refuse_taken(old: Mapping[str, Item | None]) -> None:
+    for id, item in old.items():
+        if item is not None and item.data is not None:
+            raise AlreadyExistsError(
+                f"node_id {id!r:.80} already exists: pass allow_update=True to overwrite it"
+            )
+
+
+def _hash_of(item: Item) -> str | None:
+    return (item.value or {}).get("doc_hash")
+
+
+def _in_order(items: Iterable[Item]) -> list[Item]:
+    """By when they were first written; those of one commit as they stood in it."""
+    return sorted(items, key=lambda one: (one.created_at or _LONG_AGO, _index(one), one.key))
+
+
+def _index(item: Item) -> int:
+    return int((item.value or {}).get("index", 0))

@@ -1,0 +1,98 @@
+"""LlamaIndex's nodes to the documents of the store, and back."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from llama_index.core.schema import BaseNode, ImageNode, IndexNode, MetadataMode, Node, TextNode
+
+from lance_context_core import Document, InvalidRequestError
+
+NATIVE = "_llama_index"
+"""The metadata key under which a document keeps what makes it a node again."""
+
+CLASS_NAME = "type"
+"""Below `NATIVE`: the name of the node's class."""
+
+SOURCE_ID = "ref_doc_id"
+"""Below `NATIVE`: the id of the document that the node was made from, or null."""
+
+_CONTENT = "node"
+"""Below `NATIVE`: the JSON text of the node without its text and vector."""
+
+_RESOURCES = ("text_resource", "image_resource", "audio_resource", "video_resource")
+
+_CLASSES: dict[str, type[BaseNode]] = {
+    "ImageDocument": Node,
+    "ImageNode": ImageNode,
+    "IndexNode": IndexNode,
+    "Node": Node,
+}
+"""What a node is read as, by what it was; all others, documents too, are read as TextNode."""
+
+
+def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
+    """What to store; of nodes with the same id the last one."""
+    return [to_document(node) for node in {node.node_id: node for node in nodes}.values()]
+
+
+def to_document(node: BaseNode) -> Document:
+    """With the node's own text, vector and metadata, so that every framework can read it.
+
+    Raises InvalidRequestError for a node whose metadata has the key `NATIVE`.
+    """
+    content = node.model_dump(mode="json", exclude={"embedding"})
+    metadata = content["metadata"]
+    if NATIVE in metadata:
+        raise InvalidRequestError(
+            f"node {node.node_id!r:.80} has the metadata key {NATIVE!r}, which is taken: rename it"
+        )
+    _keep_data(content, node)
+    _set_text(content, "")
+    native = {
+        CLASS_NAME: node.class_name(),
+        SOURCE_ID: node.ref_doc_id,
+        # A text keeps the order of the keys, which is that of the prompt; the store's JSON does not.
+        _CONTENT: json.dumps(content, ensure_ascii=False),
+    }
+    return Document(
+        id=node.node_id,
+        text=node.get_content(metadata_mode=MetadataMode.NONE),
+        embedding=node.embedding,
+        metadata={**metadata, NATIVE: native},
+    )
+
+
+def to_node(document: Document) -> BaseNode:
+    """The node that was stored; what another framework wrote becomes a TextNode."""
+    metadata = dict(document.metadata)
+    native = metadata.pop(NATIVE, None)
+    vector = None if document.embedding is None else list(document.embedding)
+    if native is None:
+        text = document.text or ""
+        return TextNode(id_=document.id or "", text=text, metadata=metadata, embedding=vector)
+    content = json.loads(native[_CONTENT])
+    _set_text(content, document.text or "")
+    if content["metadata"] != metadata:
+        # Another framework has changed it since.
+        content["metadata"] = metadata
+    node_class = _CLASSES.get(native[CLASS_NAME], TextNode)
+    if node_class is TextNode and content.get("text_resource", content) is None:
+        # A document without a text, which a TextNode has no word for.
+        del content["text_resource"]
+    return node_class.from_dict({**content, "embedding": vector})
+
+
+def _keep_data(content: dict[str, Any], node: BaseNode) -> None:
+    """Add what LlamaIndex leaves out of the JSON of a node: the bytes of its media, in base64."""
+    for name in _RESOURCES:
+        resource = getattr(node, name, None)
+        if resource is not None and resource.data is not None:
+            content[name]["data"] = resource.data.decode("ascii")
+
+
+def _set_text(content: dict[str, Any], text: str) -> None:
+    """Put a text into the JSON of a node in place of the one that it has, if it has one."""
+    place = content if "text" in content else content.get("text_resource")
+    if place is not None and place["text"] is not None:
+        place["text"] = text

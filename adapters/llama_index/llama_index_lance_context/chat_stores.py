@@ -1,0 +1,215 @@
+"""The store's history as LlamaIndex's chat stores: conversations by key, in the order of writing."""
+
+from functools import partial
+from typing import Any, cast
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+
+from lance_context_core.stores.history import AsyncHistory
+from llama_index_lance_context._chat_log import ChatLog
+from llama_index_lance_context._faces import Blocking, at_once
+from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+
+ACTIVE = MessageStatus.ACTIVE
+
+
+class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
+    """What `Memory` keeps its messages in: `Memory.from_defaults(chat_store=…)`.
+
+    A key is a session of the store's history, and what is written reads back equal. Another
+    framework reads the same conversation, archived messages too; what it wrote is translated. A
+    message of its own that holds several tool results reads as several here, which are archived and
+    removed together.
+
+    Every call is one read, one commit, or one of each; only where another process changes the same
+    messages meanwhile it is repeated for what is left. It may be used from several event loops at
+    once. Bad arguments raise InvalidRequestError, a ValueError, before anything is written. Given by
+    its URI a store can be pickled and serialised.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    store: Any = Field(description="An open store, or the URI of one.")
+    agent_id: str = ""
+    """Whose conversations; without an agent, nobody's in particular."""
+
+    _handle: Handle = PrivateAttr()
+    _log: ChatLog = PrivateAttr()
+
+    def __init__(self, store: Store, *, agent_id: str = "", **kwargs: Any) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
+        super().__init__(**{"store": store, "agent_id": agent_id, **kwargs})
+        self._handle = Handle(store)
+        self._log = ChatLog(self._handle.aio.history, agent_id)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which LlamaIndex serialises it."""
+        return "LanceContextAsyncChatStore"
+
+    async def get_messages(
+        self,
+        key: str,
+        status: MessageStatus | None = ACTIVE,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> list[ChatMessage]:
+        """The messages of that status, or both kinds in the order of the conversation."""
+        return await self._log.messages(key, status, limit=limit, offset=offset)
+
+    async def count_messages(self, key: str, status: MessageStatus | None = ACTIVE) -> int:
+        """How many `get_messages` would return; they are read for it."""
+        return len(await self._log.messages(key, status))
+
+    async def add_message(
+        self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
+    ) -> None:
+        """Add a message at the end."""
+        await self._log.add(key, [message], status)
+
+    async def add_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
+    ) -> None:
+        """Add messages at the end, all or none of them, in one commit."""
+        await self._log.add(key, messages, status)
+
+    async def set_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
+    ) -> None:
+        """Put messages in the place of those of that status, in one commit; the others stay."""
+        await self._log.replace(key, messages, status, replaced=status)
+
+    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Remove the active message at a position, and return it; None if there is none.
+
+        A negative position counts from the end.
+        """
+        return await self._log.remove_at(key, idx, ACTIVE)
+
+    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+        """Remove the messages of that status, or all of the session, in one commit."""
+        await self._log.remove_all(key, status)
+
+    async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Remove the first `n` active messages, or all if there are fewer; returns them in order."""
+        return await self._log.take_oldest(key, n)
+
+    async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Archive the first `n` active messages, or all if there are fewer; returns them in order.
+
+        Of two calls at the same time, in whatever processes, each archives other messages.
+        """
+        return await self._log.archive_oldest(key, n)
+
+    async def get_keys(self) -> list[str]:
+        """The sessions in which the agent has messages, in the order in which they began."""
+        return await self._log.keys()
+
+    @field_serializer("store")
+    def _store_by_its_uri(self, store: Store) -> str:
+        return uri_of(store)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), agent_id=self.agent_id), (uri_of(self.store),)
+
+
+class LanceContextChatStore(HandleOwner, BaseChatStore):
+    """What `ChatMemoryBuffer` and the chat engines keep their messages in.
+
+    It is the same conversations as those of `LanceContextAsyncChatStore`: each reads what the other
+    wrote. This interface knows no status: it shows, and removes, archived messages like all others.
+    What is said there holds here. The asynchronous methods await the store, and block no event loop.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    store: Any = Field(description="An open store, or the URI of one.")
+    agent_id: str = ""
+    """Whose conversations; without an agent, nobody's in particular."""
+
+    _handle: Handle = PrivateAttr()
+    _awaiting: ChatLog = PrivateAttr()
+    _at_once: ChatLog = PrivateAttr()
+
+    def __init__(self, store: Store, *, agent_id: str = "", **kwargs: Any) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
+        super().__init__(**{"store": store, "agent_id": agent_id, **kwargs})
+        self._handle = Handle(store)
+        # The type is that of the one face: of the other, nothing waits.
+        blocking = cast("AsyncHistory", Blocking(self._handle.sync.history))
+        self._awaiting = ChatLog(self._handle.aio.history, agent_id)
+        self._at_once = ChatLog(blocking, agent_id)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which LlamaIndex serialises it."""
+        return "LanceContextChatStore"
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        """Put messages in the place of all that the session has, in one commit."""
+        at_once(self._at_once.replace(key, messages, ACTIVE, replaced=None))
+
+    async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        """As `set_messages`."""
+        await self._awaiting.replace(key, messages, ACTIVE, replaced=None)
+
+    def get_messages(self, key: str) -> list[ChatMessage]:
+        """The messages of a session, in order; none if it is unknown."""
+        return at_once(self._at_once.messages(key, None))
+
+    async def aget_messages(self, key: str) -> list[ChatMessage]:
+        """As `get_messages`."""
+        return await self._awaiting.messages(key, None)
+
+    def add_message(self, key: str, message: ChatMessage) -> None:
+        """Add a message at the end."""
+        at_once(self._at_once.add(key, [message], ACTIVE))
+
+    async def async_add_message(self, key: str, message: ChatMessage) -> None:
+        """As `add_message`."""
+        await self._awaiting.add(key, [message], ACTIVE)
+
+    def delete_messages(self, key: str) -> list[ChatMessage] | None:
+        """Remove a session's messages, and return them; None if it has none."""
+        return at_once(self._at_once.take_all(key)) or None
+
+    async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
+        """As `delete_messages`."""
+        return await self._awaiting.take_all(key) or None
+
+    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Remove the message at a position, and return it; None if there is none.
+
+        A negative position counts from the end.
+        """
+        return at_once(self._at_once.remove_at(key, idx, None))
+
+    async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """As `delete_message`."""
+        return await self._awaiting.remove_at(key, idx, None)
+
+    def delete_last_message(self, key: str) -> ChatMessage | None:
+        """Remove the last message, and return it; None if there is none."""
+        return self.delete_message(key, -1)
+
+    async def adelete_last_message(self, key: str) -> ChatMessage | None:
+        """As `delete_last_message`."""
+        return await self.adelete_message(key, -1)
+
+    def get_keys(self) -> list[str]:
+        """The sessions in which the agent has messages, in the order in which they began."""
+        return at_once(self._at_once.keys())
+
+    async def aget_keys(self) -> list[str]:
+        """As `get_keys`."""
+        return await self._awaiting.keys()
+
+    @field_serializer("store")
+    def _store_by_its_uri(self, store: Store) -> str:
+        return uri_of(store)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), agent_id=self.agent_id), (uri_of(self.store),)

@@ -1,0 +1,243 @@
+"""The store's key-value items as LlamaIndex's document store: an item for each node."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, cast
+
+from fsspec import AbstractFileSystem
+from llama_index.core.schema import BaseNode
+from llama_index.core.storage.docstore.types import (
+    DEFAULT_PERSIST_PATH,
+    BaseDocumentStore,
+    RefDocInfo,
+)
+from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE
+
+from lance_context_core import Item, NotFoundError
+from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.sync import KeyValues
+from llama_index_lance_context._faces import Blocking, at_once
+from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+from llama_index_lance_context._node_log import NodeLog, entries_of, node_of
+
+
+class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
+    """The nodes and documents of `StorageContext`s and `IngestionPipeline`s.
+
+    A node reads back equal to what it was, with its class, its vector and the bytes of its media.
+    Each call is one commit after at most two reads: also adding a thousand nodes, or deleting a
+    document with all of its nodes. A document has the nodes that name it as their source, in the
+    order in which they were first added.
+
+    Setting a hash leaves the node as it is; it counts until the node is written again. The
+    asynchronous methods await the store, and block no event loop. Given by its URI it can be pickled.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        namespace: str = "docstore",
+        name: str = "llama_index_docstore",
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `namespace`: which nodes; those of others are neither seen nor touched.
+        - `name`: what the store calls these items, which are `store.kv(name)`.
+        """
+        self._store = store
+        self._namespace = namespace
+        self._name = name
+        self._handle = Handle(store)
+        twin = self._handle.aio.kv(name)
+        # The type is that of the one face: of the other, nothing waits.
+        blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
+        self._awaiting = NodeLog(twin, namespace)
+        self._at_once = NodeLog(blocking, namespace)
+
+    def persist(
+        self, persist_path: str = DEFAULT_PERSIST_PATH, fs: AbstractFileSystem | None = None
+    ) -> None:
+        """Nothing: every node is in the store already."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(type(self), namespace=self._namespace, name=self._name)
+        return made, (uri_of(self._store),)
+
+    # Nodes
+
+    @property
+    def docs(self) -> dict[str, BaseNode]:
+        """All nodes by id, in the order in which they were first added."""
+        return _nodes(at_once(self._at_once.all_items()))
+
+    def add_documents(
+        self,
+        docs: Sequence[BaseNode],
+        allow_update: bool = True,  # noqa: FBT001, FBT002 - the base has it so
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        store_text: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
+        """Add nodes, or replace those whose ids exist, all or none of them, in one commit.
+
+        Without `store_text` only their hashes are kept, and that they belong to their documents.
+        There is one batch, whatever `batch_size` says. Raises AlreadyExistsError, a ValueError, for
+        a node that exists if `allow_update` is False, and InvalidRequestError for one that cannot
+        be stored, before anything is written.
+        """
+        del batch_size
+        entries = entries_of(docs, with_content=store_text)
+        at_once(self._at_once.add(entries, may_replace=allow_update))
+
+    async def async_add_documents(
+        self,
+        docs: Sequence[BaseNode],
+        allow_update: bool = True,  # noqa: FBT001, FBT002
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        store_text: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
+        """As `add_documents`."""
+        del batch_size
+        # Thousands of nodes are written down in a thread, beside the event loop.
+        entries = await asyncio.to_thread(entries_of, docs, with_content=store_text)
+        await self._awaiting.add(entries, may_replace=allow_update)
+
+    def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
+        """The node with that id. Without one None, or a ValueError if `raise_error`."""
+        return _found(doc_id, at_once(self._at_once.items([doc_id])), required=raise_error)
+
+    async def aget_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
+        """As `get_document`."""
+        return _found(doc_id, await self._awaiting.items([doc_id]), required=raise_error)
+
+    def get_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
+        """The nodes with these ids, in their order, in one read.
+
+        Unknown ones are left out, or a ValueError if `raise_error`.
+        """
+        return _all_found(node_ids, at_once(self._at_once.items(node_ids)), required=raise_error)
+
+    async def aget_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
+        """As `get_nodes`."""
+        return _all_found(node_ids, await self._awaiting.items(node_ids), required=raise_error)
+
+    def document_exists(self, doc_id: str) -> bool:
+        """Whether there is a node with that id."""
+        return at_once(self._at_once.exists(doc_id))
+
+    async def adocument_exists(self, doc_id: str) -> bool:
+        """As `document_exists`."""
+        return await self._awaiting.exists(doc_id)
+
+    def delete_document(self, doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Delete a node, and with the last one of a document what is known of that; one commit.
+
+        Without such a node a ValueError, if `raise_error`.
+        """
+        _require(doc_id, at_once(self._at_once.remove(doc_id)) or not raise_error)
+
+    async def adelete_document(self, doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
+        """As `delete_document`."""
+        _require(doc_id, await self._awaiting.remove(doc_id) or not raise_error)
+
+    # Hashes
+
+    def set_document_hash(self, doc_id: str, doc_hash: str) -> None:
+        """Write down a hash, whether there is such a node or not."""
+        self.set_document_hashes({doc_id: doc_hash})
+
+    async def aset_document_hash(self, doc_id: str, doc_hash: str) -> None:
+        """As `set_document_hash`."""
+        await self.aset_document_hashes({doc_id: doc_hash})
+
+    def set_document_hashes(self, doc_hashes: dict[str, str]) -> None:
+        """Write down hashes by id, in one commit."""
+        at_once(self._at_once.set_hashes(doc_hashes))
+
+    async def aset_document_hashes(self, doc_hashes: dict[str, str]) -> None:
+        """As `set_document_hashes`."""
+        await self._awaiting.set_hashes(doc_hashes)
+
+    def get_document_hash(self, doc_id: str) -> str | None:
+        """The hash that was set for a node, or else its own; None for an unknown one."""
+        return at_once(self._at_once.hash(doc_id))
+
+    async def aget_document_hash(self, doc_id: str) -> str | None:
+        """As `get_document_hash`."""
+        return await self._awaiting.hash(doc_id)
+
+    def get_all_document_hashes(self) -> dict[str, str]:
+        """The ids by hash. Of several with one hash this shows one, as LlamaIndex wants it."""
+        return _by_hash(at_once(self._at_once.hashes()))
+
+    async def aget_all_document_hashes(self) -> dict[str, str]:
+        """As `get_all_document_hashes`."""
+        return _by_hash(await self._awaiting.hashes())
+
+    # Documents
+
+    def get_ref_doc_info(self, ref_doc_id: str) -> RefDocInfo | None:
+        """The ids of a document's nodes, and its metadata; None if it has no nodes."""
+        return at_once(self._at_once.documents(ref_doc_id)).get(ref_doc_id)
+
+    async def aget_ref_doc_info(self, ref_doc_id: str) -> RefDocInfo | None:
+        """As `get_ref_doc_info`."""
+        return (await self._awaiting.documents(ref_doc_id)).get(ref_doc_id)
+
+    def get_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
+        """As `get_ref_doc_info`, of all documents that have nodes, by id."""
+        return at_once(self._at_once.documents())
+
+    async def aget_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
+        """As `get_all_ref_doc_info`."""
+        return await self._awaiting.documents()
+
+    def ref_doc_exists(self, ref_doc_id: str) -> bool:
+        """Whether a document has nodes."""
+        return self.get_ref_doc_info(ref_doc_id) is not None
+
+    async def aref_doc_exists(self, ref_doc_id: str) -> bool:
+        """As `ref_doc_exists`."""
+        return await self.aget_ref_doc_info(ref_doc_id) is not None
+
+    def delete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Delete a document: its nodes, itself, and its hash, in one commit.
+
+        If it has no nodes a ValueError, if `raise_error`.
+        """
+        _require(ref_doc_id, at_once(self._at_once.remove_document(ref_doc_id)) or not raise_error)
+
+    async def adelete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
+        """As `delete_ref_doc`."""
+        _require(ref_doc_id, await self._awaiting.remove_document(ref_doc_id) or not raise_error)
+
+
+class NodeNotFoundError(NotFoundError, ValueError):
+    """There is no node, or no document with nodes, of that id; LlamaIndex expects a ValueError."""
+
+
+def _require(id: str, is_there: bool) -> None:  # noqa: FBT001 - what it is about
+    if not is_there:
+        raise NodeNotFoundError(f"{id!r:.80} not found: pass raise_error=False if it may be absent")
+
+
+def _found(id: str, items: Sequence[Item | None], *, required: bool) -> BaseNode | None:
+    node = node_of(items[0])
+    _require(id, node is not None or not required)
+    return node
+
+
+def _all_found(
+    ids: Iterable[str], items: Iterable[Item | None], *, required: bool
+) -> list[BaseNode]:
+    found = [_found(id, [item], required=required) for id, item in zip(ids, items, strict=True)]
+    return [node for node in found if node is not None]
+
+
+def _nodes(items: Iterable[Item]) -> dict[str, BaseNode]:
+    return {item.key: node for item in items if (node := node_of(item)) is not None}
+
+
+def _by_hash(hashes: dict[str, str]) -> dict[str, str]:
+    return {hash: id for id, hash in hashes.items()}

@@ -1,0 +1,147 @@
+"""The store's key-value items as LlamaIndex's key-value store."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from llama_index.core.storage.kvstore.types import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_COLLECTION,
+    BaseKVStore,
+)
+
+from lance_context_core import InvalidRequestError, Item, ItemKey
+from lance_context_core.sync import KeyValues
+from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+
+JSON_TYPE = "application/json"
+
+
+class LanceContextKVStore(HandleOwner, BaseKVStore):
+    """Mappings under keys, in collections: `IngestionCache(cache=…)`, `KVIndexStore(…)`.
+
+    A value reads back as it was, with its keys in their order. It must be JSON: what is not, and
+    what is no text as a key, raises InvalidRequestError, a ValueError, before anything is written.
+    Each call is one read or one commit. The asynchronous methods await the store, and block no event
+    loop; the others may be called where one runs. Given by its URI it can be pickled, so that the
+    workers of an `IngestionPipeline` share it.
+    """
+
+    def __init__(self, store: Store, *, name: str = "llama_index") -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        `name` is what the store calls these items, which are `store.kv(name)`.
+        """
+        self._store = store
+        self._name = name
+        self._handle = Handle(store)
+        self._twin = self._handle.aio.kv(name)
+        self._kv = KeyValues(self._twin)
+
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        """Write a value, replacing what is there."""
+        self.put_all([(key, val)], collection)
+
+    async def aput(
+        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
+    ) -> None:
+        """As `put`."""
+        await self.aput_all([(key, val)], collection)
+
+    def put_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """Write values, all or none of them, in one commit; of two with one key the last counts.
+
+        There is one batch, whatever `batch_size` says.
+        """
+        del batch_size
+        self._kv.put(_items(kv_pairs, collection))
+
+    async def aput_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """As `put_all`."""
+        del batch_size
+        # Thousands of values are written down in a thread, beside the event loop.
+        await self._twin.put(await asyncio.to_thread(_items, kv_pairs, collection))
+
+    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        """The value under a key; None if there is none."""
+        return _value(*self._kv.get(_keys(key, collection)))
+
+    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        """As `get`."""
+        return _value(*await self._twin.get(_keys(key, collection)))
+
+    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        """The values of a collection by key, as the keys were first written; those of one call by key."""
+        return _values(self._kv.list(namespace=(collection,), order="created"))
+
+    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        """As `get_all`."""
+        found = await self._twin.list(namespace=(collection,), order="created")
+        return await asyncio.to_thread(_values, found)
+
+    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        """Remove a value; returns whether there was one."""
+        (existed,) = self._kv.delete(_keys(key, collection))
+        return existed
+
+    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        """As `delete`."""
+        (existed,) = await self._twin.delete(_keys(key, collection))
+        return existed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), name=self._name), (uri_of(self._store),)
+
+
+def to_data(value: Any, where: str) -> bytes:
+    """JSON as bytes: other than the store's JSON they keep the order of the keys.
+
+    A node's text, and its hash, depend on the order of its metadata.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+
+
+def from_data(data: bytes) -> Any:
+    """What `to_data` made bytes of."""
+    return json.loads(data.decode("utf-8", "surrogatepass"))
+
+
+def _keys(key: str, collection: str) -> list[ItemKey]:
+    return [((collection,), key)]
+
+
+def _items(pairs: Iterable[tuple[str, dict[str, Any]]], collection: str) -> list[Item]:
+    return [_item(key, value, collection) for key, value in pairs]
+
+
+def _item(key: str, value: dict[str, Any], collection: str) -> Item:
+    where = f"the value of {key!r:.80}"
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{where} is {value!r:.80}: give a dict")
+    return Item(namespace=(collection,), key=key, data=to_data(value, where), data_type=JSON_TYPE)
+
+
+def _value(item: Item | None) -> dict[str, Any] | None:
+    if item is None or item.data is None:
+        return None
+    value: dict[str, Any] = from_data(item.data)
+    return value
+
+
+def _values(items: Sequence[Item]) -> dict[str, dict[str, Any]]:
+    return {one.key: value for one in items if (value := _value(one)) is not None}

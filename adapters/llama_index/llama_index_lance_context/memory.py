@@ -1,0 +1,234 @@
+"""LlamaIndex's `Memory` over the store: a conversation that survives the process it takes place in."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from llama_index.core.async_utils import asyncio_run
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
+from llama_index.core.memory.memory import (
+    DEFAULT_FLUSH_SIZE,
+    DEFAULT_MEMORY_BLOCKS_TEMPLATE,
+    DEFAULT_TOKEN_LIMIT,
+    BaseMemoryBlock,
+    InsertMethod,
+    Memory,
+    generate_chat_store_key,
+)
+from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+
+from lance_context_core import InvalidRequestError
+from llama_index_lance_context._chat_log import ChatLog
+from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+from llama_index_lance_context._locks import locked
+from llama_index_lance_context._overflow import overflow
+from llama_index_lance_context.chat_stores import LanceContextAsyncChatStore
+
+_PLAIN = (
+    *("session_id", "agent_id", "token_limit", "token_flush_size", "chat_history_token_ratio"),
+    *("image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate"),
+    "document_token_size_estimate",
+)
+"""The fields that are JSON as they are."""
+
+
+class LanceContextMemory(HandleOwner, Memory):
+    """A session of the store, as the memory of an agent: `agent.run(…, memory=memory)`.
+
+    It differs from LlamaIndex's own in what it promises:
+
+    - Each message is in the store when `put` returns, and a new process that is given the same
+      `store` and `session_id` goes on with it.
+    - Of what happens to one session at the same time, one thing happens after the other: messages
+      never leave the conversation twice, nor one in the place of another.
+    - Instructions (system and developer messages) never leave it.
+    - Messages leave only when all memory blocks have taken them. If a block fails, or the process
+      is killed, they are offered again; a block may be given the same ones twice.
+    - `to_dict` and `from_dict` restore it, and so does a workflow's `Context`, if the store is
+      given by its URI. The tokenizer is not part of it: `from_dict` takes another one than
+      LlamaIndex's default as `tokenizer_fn`.
+
+    A memory block must not write to the memory that it is a block of.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    store: Any = Field(description="An open store, or the URI of one.")
+    agent_id: str = ""
+    """Whose conversation; without an agent, nobody's in particular."""
+
+    _handle: Handle = PrivateAttr()
+    _log: ChatLog = PrivateAttr()
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        session_id: str | None = None,
+        agent_id: str = "",
+        token_limit: int = DEFAULT_TOKEN_LIMIT,
+        **fields: Any,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        The other fields are those of `Memory`; an absent `session_id` is generated.
+        """
+        if "sql_store" in fields:
+            raise InvalidRequestError("sql_store: the memory makes it from `store`, give that")
+        handle = Handle(store)
+        own = {
+            "store": store,
+            "session_id": session_id or generate_chat_store_key(),
+            "agent_id": agent_id,
+            "token_limit": token_limit,
+            "sql_store": LanceContextAsyncChatStore(handle.aio, agent_id=agent_id),
+        }
+        super().__init__(**{**fields, **own})
+        self._handle = handle
+        self._log = ChatLog(handle.aio.history, agent_id)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which LlamaIndex serialises it."""
+        return "LanceContextMemory"
+
+    @classmethod
+    def from_defaults(  # type: ignore[override]  # where the base takes the places of databases
+        cls,
+        store: Store,
+        *,
+        session_id: str | None = None,
+        agent_id: str = "",
+        chat_history: list[ChatMessage] | None = None,
+        token_limit: int = DEFAULT_TOKEN_LIMIT,
+        token_flush_size: int = DEFAULT_FLUSH_SIZE,
+        memory_blocks: list[BaseMemoryBlock[Any]] | None = None,
+        tokenizer_fn: Callable[[str], list[Any]] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """A memory of the session, whose conversation so far is `chat_history`, where that is given."""
+        memory = cls(
+            store,
+            session_id=session_id,
+            agent_id=agent_id,
+            token_limit=token_limit,
+            token_flush_size=token_flush_size,
+            memory_blocks=memory_blocks or [],
+            tokenizer_fn=tokenizer_fn,
+            **fields,
+        )
+        if chat_history is not None:
+            asyncio_run(memory.aset(chat_history))
+        return memory
+
+    # Writing; the blocking methods of the base run these
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add a message at the end, and let go of old ones if the conversation is too long now."""
+        await self.aput_messages([message])
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages at the end, all or none of them, in one commit; then as `aput`."""
+        async with self._alone():
+            await self._log.add(self.session_id, messages, MessageStatus.ACTIVE)
+            await self._manage_queue()
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Put messages in the place of the conversation so far, in one commit.
+
+        What has left it before stays archived.
+        """
+        async with self._alone():
+            await super().aset(messages)
+
+    async def areset(self, status: MessageStatus | None = None) -> None:
+        """Forget the messages of that status, or all, in one commit."""
+        async with self._alone():
+            await super().areset(status)
+
+    async def _manage_queue(self) -> None:
+        """Give the memory blocks what is too much, then archive it."""
+        entries = await self._log.entries(self.session_id, MessageStatus.ACTIVE)
+        chosen = overflow(
+            [entry.messages[0].role for entry in entries],
+            [sum(map(self._estimate_token_count, entry.messages)) for entry in entries],
+            limit=self.token_limit * self.chat_history_token_ratio,
+            flush_size=self.token_flush_size,
+        )
+        if not chosen:
+            return
+        leaving = [entries[index] for index in chosen]
+        for block in self.memory_blocks:
+            # Copies: blocks write into what they are given, each for itself.
+            messages = [one.model_copy(deep=True) for entry in leaving for one in entry.messages]
+            await block.aput(messages, from_short_term_memory=True, session_id=self.session_id)
+        await self._log.archive(self.session_id, leaving)
+
+    def _alone(self) -> Any:
+        """The lock of the session, which all memories of this process share that are over it."""
+        return locked("memory", self._handle.aio.uri, self.agent_id, self.session_id)
+
+    # Serialisation
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """What `from_dict` makes the same memory of, in JSON; the messages are in the store.
+
+        Raises InvalidRequestError if the memory was given an open store.
+        """
+        del kwargs
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        template = self.memory_blocks_template
+        if template.template_str != DEFAULT_MEMORY_BLOCKS_TEMPLATE.template_str:
+            plain["memory_blocks_template"] = template.template_str
+        return {
+            **plain,
+            "store": uri_of(self.store),
+            "insert_method": self.insert_method.value,
+            "memory_blocks": [_block_to_dict(block) for block in self.memory_blocks],
+            "class_name": self.class_name(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """The memory that `to_dict` wrote; `kwargs` go before what stands there.
+
+        The classes of its memory blocks must have been imported. Raises InvalidRequestError for a
+        block that cannot be made of JSON: pass `memory_blocks` then.
+        """
+        fields = {**data, **kwargs}
+        fields.pop("class_name", None)
+        if "memory_blocks" not in kwargs:
+            fields["memory_blocks"] = [_block_from_dict(one) for one in data["memory_blocks"]]
+        if isinstance(template := fields.get("memory_blocks_template"), str):
+            fields["memory_blocks_template"] = RichPromptTemplate(template)
+        fields["insert_method"] = InsertMethod(fields["insert_method"])
+        return cls(**fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
+
+
+def _block_to_dict(block: BaseMemoryBlock[Any]) -> dict[str, Any]:
+    return {"type": _name_of(type(block)), "value": block.model_dump(mode="json")}
+
+
+def _block_from_dict(data: dict[str, Any]) -> BaseMemoryBlock[Any]:
+    # Nothing is imported on behalf of data.
+    classes = {_name_of(one): one for one in _subclasses(BaseMemoryBlock)}
+    try:
+        made: BaseMemoryBlock[Any] = classes[data["type"]].model_validate(data["value"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"the memory block {data['type']!r:.80} cannot be restored: import its class, or pass "
+            "memory_blocks to from_dict"
+        ) from error
+    return made
+
+
+def _subclasses(one: type[Any]) -> list[type[Any]]:
+    return [below for child in one.__subclasses__() for below in (child, *_subclasses(child))]
+
+
+def _name_of(one: type[Any]) -> str:
+    return f"{one.__module__}.{one.__qualname__}"

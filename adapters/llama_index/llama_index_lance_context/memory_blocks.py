@@ -1,0 +1,161 @@
+"""The store's long-term memory as a block of LlamaIndex's `Memory`."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
+from llama_index.core.memory.memory import BaseMemoryBlock
+from llama_index.core.utils import get_tokenizer
+
+from lance_context_core import InvalidRequestError, Message
+from lance_context_core.protocols import SearchMode
+from lance_context_core.records import ContextRecord
+from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+from llama_index_lance_context._messages import to_canonical
+
+_SESSION = "session_id"
+"""What LlamaIndex's own blocks write into the messages that they share."""
+
+
+class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
+    """Recalls, by words and by meaning, what was said before and has left the conversation.
+
+    What it is given it keeps in `store.memory`, each message with a text once, and it recalls what
+    answers the last messages best, best first, each as `role: text`. Without an embedder it goes
+    by the words alone.
+
+    - `scope="session"`: only what was said in the same session. What belongs to no session is
+      recalled where there is none.
+    - `scope="user"`: all memories of `user_id`, from whatever session and framework.
+
+    Too long for the model, it is cut at the end, where the least telling stands, by as many tokens
+    as asked for and no more than a word beyond. It never changes the messages that it is given.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    name: str = "recalled"
+    priority: int = 1
+    """Blocks with the lowest are cut first; 0 never is."""
+    store: Any = Field(description="An open store, or the URI of one.")
+    embedder: Any = None
+    """What the store at the URI is embedded with; an open store has its own."""
+    scope: Literal["session", "user"] = "session"
+    user_id: str = ""
+    limit: int = Field(default=5, ge=1)
+    """How many messages it recalls at most."""
+    context_window: int = Field(default=1, ge=1)
+    """How many of the last messages it looks for answers to."""
+    mode: SearchMode | None = None
+    """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
+    tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
+        default_factory=get_tokenizer, exclude=True
+    )
+
+    _handle: Handle = PrivateAttr()
+
+    def __init__(self, store: Store, *, embedder: Any = None, **fields: Any) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
+        super().__init__(**{"store": store, "embedder": embedder, **fields})
+        if self.scope == "user" and not self.user_id:
+            raise InvalidRequestError("scope='user' recalls what a user has said: give a user_id")
+        self._handle = Handle(store, embedder=embedder)
+
+    async def aput(
+        self,
+        messages: list[ChatMessage],
+        from_short_term_memory: bool = False,  # noqa: FBT001, FBT002 - the base has it so
+        session_id: str | None = None,
+    ) -> None:
+        """Remember messages, in one commit; those that are remembered already, or empty, are not."""
+        if from_short_term_memory and not self.accept_short_term_memory:
+            return
+        await self._remember(messages, session_id)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        sessions = [one.additional_kwargs.get(_SESSION) for one in messages]
+        for session_id in dict.fromkeys(sessions):
+            given = zip(messages, sessions, strict=True)
+            await self._remember([one for one, of in given if of == session_id], session_id)
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        """What answers the last messages; empty if nothing does, or they say nothing."""
+        recent = [one.content or "" for one in messages or []]
+        query = "\n".join(recent[-self.context_window :]).strip()
+        if not query:
+            return ""
+        session_id = block_kwargs.get(_SESSION)
+        hits = await self._handle.aio.memory.search(
+            query,
+            user_id=self.user_id,
+            session_id=None if self.scope == "user" else session_id or "",
+            mode=self.mode,
+            limit=self.limit,
+        )
+        told = [hit.record for hit in hits if hit.record.text not in recent]
+        return "\n".join(_line(record) for record in told)
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """The beginning of `content` that is that many tokens shorter; None if nothing is left."""
+        n_left = len(self.tokenizer_fn(content)) - tokens_to_truncate
+        if n_left <= 0:
+            return None
+        return _beginning(content, n_left, self.tokenizer_fn) or None
+
+    async def _remember(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
+        given = [self._memory(one, session_id) for one in messages if (one.content or "").strip()]
+        unique = {one.id: one for one in given}
+        await self._handle.aio.memory.add(
+            list(unique.values()), user_id=self.user_id, session_id=session_id or ""
+        )
+
+    def _memory(self, message: ChatMessage, session_id: str | None) -> Message:
+        """The message under an id that it always has, so that it is remembered once."""
+        more = {k: v for k, v in message.additional_kwargs.items() if k != _SESSION}
+        own = message.model_copy(update={"additional_kwargs": more})
+        canonical = to_canonical(own)
+        told = "\0".join([self.user_id, session_id or "", canonical.to_json()])
+        id = hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+        return replace(canonical, id=id)
+
+    @field_serializer("store")
+    def _store_by_its_uri(self, store: Store) -> str:
+        return uri_of(store)
+
+    @field_serializer("embedder")
+    def _embedder_by_its_name(self, embedder: Any) -> str | None:
+        if not isinstance(embedder, str | None):
+            raise InvalidRequestError(
+                f"embedder={embedder!r:.80} cannot be serialised: give its name, or pass the memory "
+                "block to from_dict"
+            )
+        return embedder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "store"}
+        return partial(type(self), **fields), (uri_of(self.store),)
+
+
+def _line(record: ContextRecord) -> str:
+    return f"{record.role}: {record.text}"
+
+
+def _beginning(text: str, n_tokens: int, tokenizer: Callable[[str], Sequence[Any]]) -> str:
+    """The longest beginning that ends with a word and has at most `n_tokens`."""
+    ends = [
+        i
+        for i, (a, b) in enumerate(zip(text, text[1:] + " ", strict=True), start=1)
+        if b.isspace() and not a.isspace()
+    ]
+    low, high = 0, len(ends)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(tokenizer(text[: ends[middle - 1]])) <= n_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return text[: ends[low - 1]] if low else ""

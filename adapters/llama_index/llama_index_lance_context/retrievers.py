@@ -1,0 +1,173 @@
+"""What the store remembers, as LlamaIndex's retriever."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores.types import MetadataFilters
+
+from lance_context_core import (
+    ContextRecord,
+    Document,
+    InvalidRequestError,
+    SearchHit,
+    SearchOptions,
+)
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import SearchMode
+from llama_index_lance_context._filters import to_filter
+from llama_index_lance_context._handles import Handle, HandleOwner, Store
+from llama_index_lance_context._nodes import to_node
+
+FACTS = "lance_context"
+"""The metadata key under which a record's node says what the store knows of it."""
+
+
+class LanceContextRetriever(HandleOwner, BaseRetriever):
+    """Finds, by words and by meaning at once, what answers a text best.
+
+    Without a `collection` it searches the store's records: the messages of all conversations, the
+    memories, and whatever else is kept there, whichever framework wrote it. A record's node has its
+    own metadata, and under `lance_context`, which no prompt shows, what the store knows of it:
+    `kind`, `role`, `session_id`, `user_id`, `created_at` and the like, without what is absent.
+
+    With one it searches the nodes of a `LanceContextVectorStore`, all of them, of whatever class
+    they are and whichever index added them. What finds them is the query's own embedding, else that
+    of the `embed_model`, else that of the store's embedder; records are found by the query's text.
+
+    Scores lie in [0, 1] and are those of the store's search. `aretrieve` blocks no event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        collection: str | None = None,
+        embed_model: BaseEmbedding | None = None,
+        similarity_top_k: int = 4,
+        mode: SearchMode | None = None,
+        filters: MetadataFilters | FilterLike | None = None,
+        neighbours: float | None = None,
+        options: SearchOptions | None = None,
+        tenant: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        objects: list[IndexNode] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `embed_model`: what the collection, or the store at the URI, is embedded with; an open
+          store has its own.
+        - `similarity_top_k`: how many nodes to return at most.
+        - `mode`: `hybrid`, `vector` or `text`; absent means hybrid where a vector can be had, else
+          text.
+        - `filters`: which may be found, as LlamaIndex's or in the store's own filter language.
+        - `neighbours`: in [0, 1], the share of their scores that the turns before and after lend to
+          a record.
+        - `options`: how hits are fused and ranked.
+        - `tenant`, `user_id`, `agent_id`: the wall around what may be found.
+        - `session_id`: the only session whose records may be found; absent means all.
+        - `object_map`, `objects`: what index nodes stand for, as other retrievers take it.
+
+        What contradicts itself raises InvalidRequestError, a ValueError.
+        """
+        super().__init__(callback_manager, object_map, objects, verbose)
+        if collection is None:
+            if embed_model is not None and not isinstance(store, str | Path):
+                raise InvalidRequestError(
+                    "embed_model: the records of an open store are embedded by its own embedder; "
+                    "open the store with it, or name a collection"
+                )
+        elif session_id is not None or neighbours is not None:
+            raise InvalidRequestError(
+                "session_id and neighbours are for records: the nodes of a collection belong to no "
+                "session; filter by their metadata"
+            )
+        self._handle = Handle(store, embedder=embed_model)
+        self._scope = {"tenant": tenant, "user_id": user_id, "agent_id": agent_id}
+        self._collection = collection
+        self._embed_model = None if mode == "text" else embed_model
+        self._how: dict[str, Any] = {
+            "filter": _joined(session_id, filters),
+            "mode": mode,
+            "limit": similarity_top_k,
+            "options": options
+            if neighbours is None
+            else replace(options or SearchOptions(), neighbours=neighbours),
+        }
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        room = self._handle.sync.scope(**self._scope)
+        text = query_bundle.query_str
+        if self._collection is None:
+            return _from_records(room.search(text, **self._how))
+        vector = query_bundle.embedding
+        if vector is None and self._embed_model is not None:
+            texts = query_bundle.embedding_strs
+            vector = self._embed_model.get_agg_embedding_from_queries(texts)
+        vectors = room.vectors(self._collection)
+        return _from_collection(vectors.search(text, vector=vector, **self._how))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        room = self._handle.aio.scope(**self._scope)
+        text = query_bundle.query_str
+        if self._collection is None:
+            return _from_records(await room.search(text, **self._how))
+        vector = query_bundle.embedding
+        if vector is None and self._embed_model is not None:
+            texts = query_bundle.embedding_strs
+            vector = await self._embed_model.aget_agg_embedding_from_queries(texts)
+        vectors = room.vectors(self._collection)
+        return _from_collection(await vectors.search(text, vector=vector, **self._how))
+
+
+def _joined(
+    session_id: str | None, filters: MetadataFilters | FilterLike | None
+) -> FilterLike | None:
+    """One filter in the store's language of what a session and filters say."""
+    if isinstance(filters, MetadataFilters):
+        filters = to_filter(filters)
+    if session_id is None:
+        return filters
+    session = {"session_id": session_id}
+    return session if filters is None else {"$and": [session, filters]}
+
+
+def _from_collection(hits: Sequence[SearchHit[Document]]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=to_node(hit.record), score=hit.score) for hit in hits]
+
+
+def _from_records(hits: Sequence[SearchHit[ContextRecord]]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=_from_record(hit.record), score=hit.score) for hit in hits]
+
+
+def _from_record(record: ContextRecord) -> TextNode:
+    """A record as a node; its text, or else what its images show, is the content."""
+    known = {
+        "kind": record.kind,
+        "role": record.role,
+        "name": record.name,
+        "tenant": record.tenant,
+        "user_id": record.user_id,
+        "agent_id": record.agent_id,
+        "session_id": record.session_id,
+        "run_id": record.run_id,
+        "created_at": record.created_at.isoformat(),
+    }
+    facts = {name: value for name, value in known.items() if value is not None}
+    return TextNode(
+        id_=record.id,
+        text=record.text or "\n".join(record.captions),
+        metadata={**record.metadata, FACTS: facts},
+        excluded_llm_metadata_keys=[FACTS],
+        excluded_embed_metadata_keys=[FACTS],
+    )

@@ -1,0 +1,44 @@
+"""All that an index needs to be kept in, on one store."""
+
+from typing import Any
+
+from llama_index.core import StorageContext
+
+from llama_index_lance_context._handles import Handle, HandleOwner, Store
+from llama_index_lance_context.document_stores import LanceContextDocumentStore
+from llama_index_lance_context.index_stores import LanceContextIndexStore
+from llama_index_lance_context.property_graph import LanceContextPropertyGraphStore
+from llama_index_lance_context.vector_stores import LanceContextVectorStore
+
+
+class LanceContextStorage(HandleOwner, StorageContext):
+    """A `StorageContext` whose stores are all in one store; close it, and they are closed."""
+
+    def persist(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: everything is in the store already."""
+
+
+def storage_context(
+    store: Store, *, name: str = "default", embedder: Any = None
+) -> LanceContextStorage:
+    """Vectors, images, documents, indexes and a property graph, all in one store.
+
+    `load_index_from_storage(storage_context(uri))` restores an index after a restart.
+
+    - `store`: an open one, which stays open, or a URI, which the context's `close` closes again.
+    - `name`: tells what several applications keep in one store. It is the collection of the
+      vectors; those of the images and the graph have `_images` and `_graph` behind it; and it is
+      the namespace of all else.
+    - `embedder`: what the store at the URI is embedded with; an open store has its own.
+    """
+    handle = Handle(store, embedder=embedder)
+    context = LanceContextStorage.from_defaults(
+        docstore=LanceContextDocumentStore(handle.aio, namespace=name),
+        index_store=LanceContextIndexStore(handle.aio, namespace=name),
+        vector_store=LanceContextVectorStore(handle.aio, collection=name),
+        image_store=LanceContextVectorStore(handle.aio, collection=f"{name}_images"),
+        property_graph_store=LanceContextPropertyGraphStore(handle.aio, collection=f"{name}_graph"),
+    )
+    assert isinstance(context, LanceContextStorage)
+    context._handle = handle  # noqa: SLF001 - the base is made by a method of its own
+    return context
