@@ -8,6 +8,8 @@ from pyarrow import feather
 
 from lance_context_core import AsyncContextStore
 
+_TURNS_A_SESSION = 50
+
 RUNNER = asyncio.Runner()
 STORES: dict[str, AsyncContextStore] = {}
 """By the name that the harness gave them."""
@@ -34,15 +36,16 @@ async def opened(name: str, uri: str, **options: Any) -> AsyncContextStore:
 
 def turns(corpus: str, start: int, count: int) -> list[dict[str, Any]]:
     """`count` rows of a corpus as turns, from number `start`; it begins anew at its end."""
-    table = feather.read_table(corpus, columns=["session_id", "text", "vector"])
-    numbers = [number % table.num_rows for number in range(start, start + count)]
+    table = feather.read_table(corpus, columns=["text", "vector"])
+    numbers = range(start, start + count)
+    rows = table.take([number % table.num_rows for number in numbers]).to_pylist()
     return [
         {
             "role": "user",
             "content": row["text"],
             "embedding": row["vector"],
-            "session_id": row["session_id"],
+            "session_id": f"s{number // _TURNS_A_SESSION}",
             "agent_id": "bench",
         }
-        for row in table.take(numbers).to_pylist()
+        for number, row in zip(numbers, rows, strict=True)
     ]
