@@ -88,8 +88,7 @@ def append(bench: Bench) -> list[Row]:
             target=Target(at_most=1.5),
             notes=(
                 *notes,
-                "each turn is a call of its own, 50 in a session, with the store's maintenance as it is "
-                "by default",
+                "each turn is a call of its own, 50 in a session, with the store's default maintenance",
                 "LanceDB's rows have a session, a text and a vector; the store's have 41 columns",
                 "sqlite3: WAL, synchronous normal and off, the vector as a blob, a transaction a turn",
             ),
