@@ -339,6 +339,6 @@ def merged(base: Rows, ours: Rows, theirs: Rows, policy: str) -> Rows:
 
 
 WholeStore.TestCase.settings = settings(
-    max_examples=settings.default.max_examples // 2, stateful_step_count=30
+    max_examples=settings.default.max_examples // 3, stateful_step_count=30
 )
 TestWholeStore = WholeStore.TestCase
