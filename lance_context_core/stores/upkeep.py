@@ -292,11 +292,12 @@ class Upkeep:
         if _COMPACT in due:
             metrics = await maintenance.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
-        elif MERGE in due:
-            merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
-            removed, added = merged.fragments_removed, merged.fragments_added
         if BUILD in due:
             built = await maintenance.build_indexes(table, policy)
+        if MERGE in due:
+            # Where others are faster it stays due, and all that comes after it.
+            merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
+            removed, added = merged.fragments_removed, merged.fragments_added
         if _THIN in due and self.thin is not None:
             n_versions = await self.thin(table)
             self._thinned[_key(table)] = self._clock.now()
