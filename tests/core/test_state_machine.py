@@ -354,6 +354,6 @@ def content(row: Row | None) -> Row | None:
 
 
 WholeStore.TestCase.settings = settings(
-    max_examples=settings.default.max_examples // 10, stateful_step_count=30
+    max_examples=settings.default.max_examples // 3, stateful_step_count=30
 )
 TestWholeStore = WholeStore.TestCase
