@@ -6,19 +6,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine.schema import VECTOR
-
 Row = Mapping[str, Any]
 """Values by column name; a column that is missing is null. JSON columns hold their text."""
 
 
-def to_table(rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None) -> pa.Table:
-    """`rows` as Arrow, with the columns of `schema`, and `vector` where the table has vectors."""
-    fields = [writable(field) for field in schema]
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
-    if vector is not None:
-        fields.append(vector)
-        columns.append(_vectors([row.get(VECTOR) for row in rows], vector.type))
+def to_table(
+    rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None, *, is_sparse: bool = False
+) -> pa.Table:
+    """`rows` as Arrow, with the columns of `schema`, and `vector` where the table has vectors.
+
+    With `is_sparse` the columns are left out in which no row has a value.
+    """
+    fields, columns = [], []
+    for field in [*schema, *([] if vector is None else [vector])]:
+        values = [row.get(field.name) for row in rows]
+        if is_sparse and field.nullable and all(value is None for value in values):
+            continue
+        taken = writable(field)
+        fields.append(taken)
+        columns.append(
+            _vectors(values, taken.type) if field is vector else pa.array(values, taken.type)
+        )
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 

@@ -128,4 +128,6 @@ def together(
             refusals.append(error)
         else:
             refusals.append(None)
-    return pa.concat_tables(tables) if tables else None, refusals
+    # Where one has a column and another has not, its rows have no value there.
+    joined = pa.concat_tables(tables, promote_options="default") if tables else None
+    return joined, refusals

@@ -64,6 +64,7 @@ class Table(TableAccess):
         self._is_text_indexed = False
         self._vectors: pa.Field | None = None
         """The vector column as it was last seen; `_prepared` notices if it has become another."""
+        self._seen: _Seen | None = None
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
         self._keyed = Group(lambda batches: keyed.write_all(self, batches))
@@ -369,13 +370,16 @@ class Table(TableAccess):
 
     async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[Appended | Exception]:
         async def write(handle: Any) -> list[Appended | Exception]:
-            rows, refusals = await self._prepared(handle, batches)
+            # What an addition costs grows with its columns, and of a record's most are empty.
+            rows, refusals = await self._prepared(handle, batches, is_sparse=True)
             if rows is None:
                 return [refusal for refusal in refusals if refusal]
-            before = int(await handle.version())
+            before = self._seen
             version = int((await handle.add(rows)).version)
             # The engine tells what is current after it, which may be the commit of another process.
-            done = Appended(version, rows.num_rows if version == before + 1 else None)
+            if is_next := before is not None and version == before.version + 1:
+                self._seen = before._replace(version=version)
+            done = Appended(version, rows.num_rows if is_next else None)
             return [refusal or done for refusal in refusals]
 
         return await self.write("append to", write)
@@ -401,10 +405,10 @@ class Table(TableAccess):
         return await self.write("insert into", write)
 
     async def _prepared(
-        self, handle: Any, batches: Sequence[Sequence[Row]]
+        self, handle: Any, batches: Sequence[Sequence[Row]], *, is_sparse: bool = False
     ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
         """The rows as the engine takes them, and for each batch why it is not among them."""
-        schema = await handle.schema()
+        schema = (await self._look_at(handle)).schema
         known = self._vectors
         if known is not None and VECTOR not in schema.names and any(map(_vectors, batches)):
             # Restored to a moment before it had any, after the rows were checked.
@@ -417,15 +421,30 @@ class Table(TableAccess):
             for vector in [] if is_as_checked else _vectors(rows):
                 self.check_vectors(schema, len(vector), known and vector_model(known))
             with translated(f"write to {self.label}"):
-                return to_table(rows, self.spec.schema, field)
+                return to_table(rows, self.spec.schema, field, is_sparse=is_sparse)
 
         return together(batches, convert)
+
+    async def _look_at(self, handle: Any) -> "_Seen":
+        """Where the handle is, and its columns there, which are read again if it has moved."""
+        version = int(await handle.version())
+        if self._seen is None or self._seen[:2] != (handle, version):
+            self._seen = _Seen(handle, version, await handle.schema())
+        return self._seen
 
     async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
         table, (refusal,) = await self._prepared(handle, [rows])
         if refusal is not None:
             raise refusal
         return table
+
+
+class _Seen(NamedTuple):
+    """What a handle showed."""
+
+    handle: Any
+    version: int
+    schema: pa.Schema
 
 
 async def _present(handle: Any, batches: Sequence[Sequence[Row]]) -> list[int]:

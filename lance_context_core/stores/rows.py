@@ -45,6 +45,7 @@ _NAMES = (
 )  # fmt: skip
 _TIMES = ("created_at", "updated_at", "expires_at", "retired_at")
 _REQUIRED = {"id", "context", "kind", "content_type", "lifecycle_status"}
+_LISTS = ("source_ids", "relationships", "edges", "tags")
 
 
 def new_id() -> str:
@@ -111,7 +112,8 @@ def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[
         "edges": [edge for one in record.relationships for edge in edges_of(one)],
         VECTOR: record.embedding,
     }
-    return row
+    # A column without a value need not be written, and an empty list is none to every condition.
+    return row | {name: row[name] or None for name in _LISTS}
 
 
 def from_row(row: Mapping[str, Any]) -> ContextRecord:

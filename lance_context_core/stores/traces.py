@@ -150,9 +150,9 @@ def _scrubbed(
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
     edges = row.get("relationships") or []
     if any(means(edge["target_id"]) for edge in edges):
-        changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])]
+        changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])] or None
     if sources and any(means(one) for one in row.get("source_ids") or ()):
-        changes["source_ids"] = [one for one in row["source_ids"] if not means(one)]
+        changes["source_ids"] = [one for one in row["source_ids"] if not means(one)] or None
     if not changes:
         return None
     packed = loads(row["fields"], "fields") if row.get("fields") else None
@@ -160,8 +160,8 @@ def _scrubbed(
         packed |= changes
         packed = {name: value for name, value in packed.items() if value is not None}
     if "relationships" in changes:
-        kept = [Relationship(**edge) for edge in changes["relationships"]]
-        changes["edges"] = [end for edge in kept for end in edges_of(edge)]
+        kept = [Relationship(**edge) for edge in changes["relationships"] or ()]
+        changes["edges"] = [end for edge in kept for end in edges_of(edge)] or None
     return {
         **row,
         **changes,

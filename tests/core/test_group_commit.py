@@ -91,10 +91,10 @@ async def test_rows_that_cannot_be_written_fail_for_their_caller_alone(store, mo
     await store.context().add("user", "the table is there")
     to_table = table.to_table
 
-    def picky(rows, *rest):
+    def picky(rows, *rest, **options):
         if any(row["text"] == "poison" for row in rows):
             raise ValueError("cannot be written")
-        return to_table(rows, *rest)
+        return to_table(rows, *rest, **options)
 
     monkeypatch.setattr(table, "to_table", picky)
     words = [f"{n}" for n in range(20)] + ["poison"]

@@ -371,7 +371,7 @@ def test_json_stays_json(ctx, value):
     assert json.loads(stored["content"]) == value
 
 
-@pytest.mark.parametrize("value", BYTES, ids=repr)
+@pytest.mark.parametrize("value", BYTES, ids=[type(one).__name__ + str(len(one)) for one in BYTES])
 def test_bytes_stay_bytes(ctx, value):
     id = ctx.add("tool", value).id
     assert ctx.get(id=id)["content_type"] == "application/octet-stream"
