@@ -68,7 +68,7 @@ class TableUpkeep:
     indexes_built: tuple[str, ...] = ()
     versions_removed: int = 0
     skipped: str | None = None
-    """Why nothing was done, such as that another process is at it."""
+    """Why nothing was done, or not all, such as that another process is at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,15 +289,19 @@ class Upkeep:
     ) -> TableUpkeep:
         removed = added = n_versions = 0
         built: list[str] = []
+        skipped: str | None = None
         if _COMPACT in due:
             metrics = await maintenance.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
+        # What is merged with rows outside an index is outside it, too: building comes after merging.
+        if MERGE in due:
+            try:
+                merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
+                removed, added = merged.fragments_removed, merged.fragments_added
+            except ConflictError as error:
+                skipped = str(error)  # It stays due.
         if BUILD in due:
             built = await maintenance.build_indexes(table, policy)
-        if MERGE in due:
-            # Where others are faster it stays due, and all that comes after it.
-            merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
-            removed, added = merged.fragments_removed, merged.fragments_added
         if _THIN in due and self.thin is not None:
             n_versions = await self.thin(table)
             self._thinned[_key(table)] = self._clock.now()
@@ -307,6 +311,7 @@ class Upkeep:
             fragments_added=added,
             indexes_built=tuple(built),
             versions_removed=n_versions,
+            skipped=skipped,
         )
 
     async def _stats(self, table: Table, settings: Maintenance, log: Log) -> TableStats | None:
