@@ -16,6 +16,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
+from lance_context_core.stores import steps
 from lance_context_core.stores.compaction import CompactionSchedule, CompactionStats, Compactor
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import (
@@ -203,7 +204,7 @@ class AsyncContext:
 
     async def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
         """Add records in one commit, all or none; each a mapping of the parameters of `add`."""
-        return await self._writable().insert(self._drafts(records))
+        return await self._writable().insert(await self._drafts(records))
 
     async def upsert(
         self,
@@ -233,7 +234,7 @@ class AsyncContext:
         key: Literal["external_id", "id"] = "external_id",
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit; returns what became of each, as `upsert` does."""
-        drafts = self._drafts(records)
+        drafts = await self._drafts(records)
         return await self._upsert(drafts, key, [f"records[{i}]" for i in range(len(drafts))])
 
     async def update(
@@ -538,11 +539,11 @@ class AsyncContext:
         self._records.resources.writable()
         return self._records
 
-    def _drafts(self, records: Iterable[Mapping[str, Any]]) -> builtins.list[Draft]:
-        return [
-            self._draft(record, f"records[{i}]")
-            for i, record in enumerate(listed(records, "records"))
-        ]
+    async def _drafts(self, records: Iterable[Mapping[str, Any]]) -> builtins.list[Draft]:
+        return await steps.each(
+            lambda one: self._draft(one[1], f"records[{one[0]}]"),
+            enumerate(listed(records, "records")),
+        )
 
     def _draft(self, record: Mapping[str, Any], where: str = "") -> Draft:
         now = self._records.resources.clock.now()

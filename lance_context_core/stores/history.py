@@ -13,6 +13,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.stores import steps
 from lance_context_core.stores.records import Draft, Records, message_scope
 from lance_context_core.stores.rows import new_id
 from lance_context_core.stores.searching import SearchOptions
@@ -48,10 +49,7 @@ class AsyncHistory:
         """
         session_id = check_name(session_id, "session_id")
         agent = self._agent(agent_id)
-        drafts = [
-            self._draft(message, index, agent, session_id, run_id)
-            for index, message in enumerate(listed(messages, "messages"))
-        ]
+        drafts = await self._drafts(messages, agent, session_id, run_id)
         if not drafts:
             return []
         within = message_scope(agent, session_id)
@@ -76,10 +74,7 @@ class AsyncHistory:
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         agent = self._agent(agent_id)
-        drafts = [
-            self._draft(message, index, agent, session_id, run_id)
-            for index, message in enumerate(listed(messages, "messages"))
-        ]
+        drafts = await self._drafts(messages, agent, session_id, run_id)
         if not drafts:
             await self._records.delete(where)
             return []
@@ -126,7 +121,7 @@ class AsyncHistory:
         found = await self._records.read(
             where, offset=offset, limit=limit, last=last, columns=[*_COLUMNS, *_REST]
         )
-        return [record.to_message() for record in found]
+        return await steps.each(ContextRecord.to_message, found)
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
@@ -204,6 +199,14 @@ class AsyncHistory:
             filter=filter,
             include_expired=hidden,
             include_retired=hidden,
+        )
+
+    async def _drafts(
+        self, messages: Sequence[Message], agent: str | None, session_id: str, run_id: str
+    ) -> list[Draft]:
+        return await steps.each(
+            lambda one: self._draft(one[1], one[0], agent, session_id, run_id),
+            enumerate(listed(messages, "messages")),
         )
 
     def _draft(

@@ -13,7 +13,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows
+from lance_context_core.stores import itemrows, steps
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import refuse_duplicates
@@ -23,7 +23,7 @@ async def append(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
 ) -> ItemsAppended:
     """Write items without a look at what is there; see `AsyncKeyValues.append`."""
-    given = _checked(items, "items")
+    given = await _checked(items, "items")
     refuse_duplicates([repr(_key(one)) for one in given], "key")
     rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
     if not rows:
@@ -42,8 +42,8 @@ async def write(
     resources: Resources,
 ) -> ItemsWritten:
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
-    put = {_key(one): one for one in _checked(puts, "puts")}
-    offered = _checked(adds, "adds")
+    put = {_key(one): one for one in await _checked(puts, "puts")}
+    offered = await _checked(adds, "adds")
     add = {_key(one): one for one in reversed(offered)}
     gone = checked_keys(deletes, "deletes")
     if twice := (put.keys() & add.keys()) | ((put.keys() | add.keys()) & set(gone)):
@@ -116,17 +116,19 @@ async def _rows(
             even_if_deferred=True,
         )
     )
-    return [
-        itemrows.to_row(item, [next(vectors) for _ in item.vectors], scope=scope, now=now)
-        for item in given
-    ]
+    return await steps.each(
+        lambda item: itemrows.to_row(
+            item, [next(vectors) for _ in item.vectors], scope=scope, now=now
+        ),
+        given,
+    )
 
 
 def _key(item: Item) -> ItemKey:
     return item.namespace, item.key
 
 
-def _checked(items: Sequence[Item], where: str) -> list[Item]:
-    return [
-        itemrows.checked(one, f"{where}[{index}]") for index, one in enumerate(listed(items, where))
-    ]
+async def _checked(items: Sequence[Item], where: str) -> list[Item]:
+    return await steps.each(
+        lambda one: itemrows.checked(one[1], f"{where}[{one[0]}]"), enumerate(listed(items, where))
+    )

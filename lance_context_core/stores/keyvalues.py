@@ -18,7 +18,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows, itemwriting, searching
+from lance_context_core.stores import itemrows, itemwriting, searching, steps
 from lance_context_core.stores.itemrows import Within
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
@@ -108,7 +108,7 @@ class AsyncKeyValues:
         else:
             page = await self._page(within, order, limit, offset, reverse=reverse)
             rows = await self._table.take(page["_rowid"].to_pylist(), columns=columns)
-        return [itemrows.from_row(row) for row in rows.to_pylist()]
+        return await steps.each_row(itemrows.from_row, rows)
 
     async def keys(
         self,

@@ -13,8 +13,9 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
-from lance_context_core.stores.records import Draft, Records
-from lance_context_core.stores.rows import COLUMNS, from_rows, new_id
+from lance_context_core.stores import steps
+from lance_context_core.stores.records import Draft, Records, check_span
+from lance_context_core.stores.rows import COLUMNS, from_row, new_id
 from lance_context_core.stores.searching import SearchOptions, settled
 
 
@@ -98,8 +99,27 @@ class AsyncMemory:
         rows = await table.select(self._where(user_id, session_id), columns=["session_id"])
         order = rows.sort_by([("session_id", "ascending"), ("_rowid", "ascending")])["_rowid"]
         wanted = order.to_pylist()[(page - 1) * page_size :][:page_size]
-        items = from_rows(await table.take(wanted, columns=COLUMNS))
+        items = await steps.each_row(from_row, await table.take(wanted, columns=COLUMNS))
         return Page(items=items, page=page, page_size=page_size, total=rows.num_rows)
+
+    async def latest(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        offset: int = 0,
+    ) -> builtins.list[ContextRecord]:
+        """A user's memories, or those that match, the newest first: `limit` after `offset`.
+
+        Only those that are returned are read whole.
+        """
+        where = self._where(user_id, session_id, filter=filter)
+        if limit is None:
+            raise InvalidRequestError("limit=None: say how many are wanted, such as 10")
+        check_span(offset=offset, limit=limit, last=None)
+        return (await self._records.read(where, offset=offset, last=limit))[::-1]
 
     async def delete(
         self,

@@ -14,7 +14,7 @@ from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.stores import searching
+from lance_context_core.stores import searching, steps
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import (
@@ -123,7 +123,7 @@ class Records:
         """
         self.resources.writable()
         within = within or {}
-        drafts = pending = self._prepared(drafts)
+        drafts = pending = await self._prepared(drafts)
         if keep_existing:
             # Most are new. Only where one is not, it is worth asking what is there.
             n_added, version = await self._write_new(drafts, within, [])
@@ -152,7 +152,7 @@ class Records:
         order. Returns what became of each, and the version that is current afterwards.
         """
         self.resources.writable()
-        drafts = self._prepared(drafts)
+        drafts = await self._prepared(drafts)
         results: dict[int, Upserted] = {}
         for _ in range(_MAX_ATTEMPTS):
             todo = [index for index in range(len(drafts)) if index not in results]
@@ -229,7 +229,7 @@ class Records:
         the view has already by the identity of a draft, and does not match, is left as it is.
         """
         self.resources.writable()
-        drafts = self._prepared(drafts)
+        drafts = await self._prepared(drafts)
         gone = await self._revisions(where)
         existing, expired = await self._existing(drafts, within)
         staying = {one for one, row in existing.items() if row[KEY] not in gone}
@@ -273,7 +273,7 @@ class Records:
         """Matching records in order; with `last`, the last ones, and `offset` counts from the end."""
         check_span(offset=offset, limit=limit, last=last)
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
-        return from_rows(rows)
+        return await steps.each_row(from_row, rows)
 
     async def visible(self, condition: str) -> ContextRecord | None:
         """The first record in the view that matches and is visible, with all that it has.
@@ -329,14 +329,16 @@ class Records:
     def _now(self) -> datetime:
         return self.resources.clock.now()
 
-    def _prepared(self, drafts: Sequence[Draft]) -> list[Draft]:
+    async def _prepared(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The drafts checked, stamped with the scope, each identity given once."""
         many = len(drafts) > 1
-        prepared = []
-        for index, draft in enumerate(drafts):
+
+        def prepare(numbered: tuple[int, Draft]) -> Draft:
+            index, draft = numbered
             record = checked(draft.record, f"records[{index}]." if many else "")
-            record = replace(self._stamped(record), context=self.context)
-            prepared.append(replace(draft, record=record))
+            return replace(draft, record=replace(self._stamped(record), context=self.context))
+
+        prepared = await steps.each(prepare, enumerate(drafts))
         for column in ("id", "external_id"):
             chosen = [d.identity[1] for d in prepared if d.identity and d.identity[0] == column]
             refuse_duplicates(chosen, column)
@@ -442,13 +444,16 @@ class Records:
         """The rows of checked records, with their vectors and the links to the turns before them."""
         embedded = await self._embedded(records)
         tails = await self._tails(embedded)
-        rows = []
-        for record, key in zip(embedded, keys, strict=True):
+
+        def linked(one: tuple[ContextRecord, str]) -> dict[str, Any]:
+            record, key = one
             session = self._session(record)
-            rows.append(self._row(record, key) | {"previous_key": tails.get(session)})
+            row = self._row(record, key) | {"previous_key": tails.get(session)}
             if session is not None:
                 tails[session] = key
-        return rows
+            return row
+
+        return await steps.each(linked, zip(embedded, keys, strict=True))
 
     async def _upserted_rows(
         self, drafts: Sequence[Draft], replaced: Sequence[Mapping[str, Any] | None]

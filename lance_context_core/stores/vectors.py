@@ -25,7 +25,7 @@ from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import erasing, searching
+from lance_context_core.stores import erasing, searching, steps
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
@@ -136,13 +136,19 @@ class AsyncVectors:
         return [_document(found[one]) for one in ids if one in found]
 
     async def list(
-        self, *, filter: FilterLike | None = None, limit: int | None = None, offset: int = 0
+        self,
+        *,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        include_embedding: bool = False,
     ) -> builtins.list[Document]:
         """Matching documents in the order in which they were added."""
         check_span(offset=offset, limit=limit, last=None)
         where = self._where(filter=filter) or None
-        rows = await self._table.slice(where, columns=_COLUMNS, limit=limit, offset=offset)
-        return [_document(row) for row in rows.to_pylist()]
+        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
+        rows = await self._table.slice(where, columns=columns, limit=limit, offset=offset)
+        return await steps.each_row(_document, rows)
 
     async def delete(
         self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None

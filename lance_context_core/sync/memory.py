@@ -80,6 +80,22 @@ class Memory:
             self._twin.list(user_id=user_id, session_id=session_id, page=page, page_size=page_size)
         )
 
+    def latest(
+        self,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        offset: int = 0,
+    ) -> builtins.list[ContextRecord]:
+        """A user's memories, the newest first. See `AsyncMemory.latest`."""
+        return bridge.run(
+            self._twin.latest(
+                user_id=user_id, session_id=session_id, filter=filter, limit=limit, offset=offset
+            )
+        )
+
     def delete(
         self,
         *,

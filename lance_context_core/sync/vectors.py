@@ -62,10 +62,19 @@ class Vectors:
         return bridge.run(self._twin.get(ids, include_embedding=include_embedding))
 
     def list(
-        self, *, filter: FilterLike | None = None, limit: int | None = None, offset: int = 0
+        self,
+        *,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        include_embedding: bool = False,
     ) -> builtins.list[Document]:
         """Matching documents in the order in which they were added. See `AsyncVectors.list`."""
-        return bridge.run(self._twin.list(filter=filter, limit=limit, offset=offset))
+        return bridge.run(
+            self._twin.list(
+                filter=filter, limit=limit, offset=offset, include_embedding=include_embedding
+            )
+        )
 
     def delete(self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete by id, by filter, or by both; returns how many. See `AsyncVectors.delete`."""

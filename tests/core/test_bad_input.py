@@ -360,6 +360,7 @@ COUNTED = {
         lambda s, n: s.context().related("x", limit=n),
         lambda s, n: s.history.get_messages("a", session_id="s", limit=n),
         lambda s, n: s.sessions.list(limit=n),
+        lambda s, n: s.memory.latest(limit=n),
     ],
     "last": [lambda s, n: s.history.get_messages("a", session_id="s", last=n)],
     "offset": [
@@ -367,6 +368,7 @@ COUNTED = {
         lambda s, n: s.history.get_messages("a", session_id="s", last=1, offset=n),
         lambda s, n: s.sessions.list(offset=n),
         lambda s, n: s.context().list(offset=n),
+        lambda s, n: s.memory.latest(offset=n),
     ],
     "page": [lambda s, n: s.memory.list(user_id="u", page=n)],
     "page_size": [lambda s, n: s.memory.list(user_id="u", page_size=n)],

@@ -10,6 +10,8 @@ from lance_context_core.records import Document
 WRITES = {
     "history.append": lambda v: v.history.append("a", Message.user("0"), session_id="s"),
     "history.append by id": lambda v: v.history.append("a", Message.user("0", id="m"), session_id="t"),
+    "history.replace": lambda v: v.history.replace("a", [Message.user("0")], session_id="s"),
+    "history.annotate": lambda v: v.history.annotate("a", {"k": 1}, session_id="s"),
     "history.clear": lambda v: v.history.clear("a", session_id="s"),
     "history.clear of nothing": lambda v: v.history.clear("a", session_id="unknown"),
     "history.clear_run": lambda v: v.history.clear_run("a", session_id="s", run_id="r"),

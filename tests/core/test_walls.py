@@ -546,6 +546,7 @@ EDGE = {"target_id": "' OR 1=1 --", "relation": "r'"}
 def user_verbs(store, user):
     yield store.memory.add(["tea"], user_id=user)
     yield store.memory.list(user_id=user)
+    yield store.memory.latest(user_id=user)
     yield store.memory.delete(user_id=user)
     yield store.memory.search("tea", user_id=user, mode="text")
 
@@ -554,6 +555,8 @@ def agent_verbs(store, agent):
     yield store.history.append(agent, Message.user("tea"), session_id="s")
     yield store.history.get_messages(agent, session_id="s")
     yield store.history.count(agent, session_id="s")
+    yield store.history.replace(agent, [Message.user("tea")], session_id="s")
+    yield store.history.annotate(agent, {"seen": True}, session_id="s")
     yield store.history.clear(agent, session_id="s")
     yield store.history.clear_run(agent, session_id="s", run_id="r")
     yield store.history.search("tea", agent_id=agent, mode="text")

@@ -72,6 +72,21 @@ class MemoryContract:
         with pytest.raises(InvalidRequestError, match=argument):
             await memory.list(user_id="u", **{argument: value})
 
+    async def test_the_latest_are_the_last_added_of_those_that_match_newest_first(self, memory):
+        written = [f"{n}" for n in range(12)]
+        for n, text in enumerate(written):
+            await memory.add([text], user_id="u", session_id=f"s{n % 2}", metadata={"third": n % 3})
+        await memory.add(["another's"], user_id="v", session_id="s0")
+        for limit, offset in product((0, 1, 5, 50), (0, 1, 11, 12, 50)):
+            newest = written[::-1]
+            page = {"user_id": "u", "limit": limit, "offset": offset}
+            assert texts(await memory.latest(**page)) == newest[offset:][:limit]
+            odd = await memory.latest(**page, session_id="s1")
+            assert texts(odd) == newest[::2][offset:][:limit]
+            third = await memory.latest(**page, filter={"third": 0})
+            assert texts(third) == newest[2::3][offset:][:limit]
+        assert len(await memory.latest(user_id="u")) == 10
+
     async def test_a_memory_comes_back_as_it_was_added(self, memory, clock):
         message = Message.assistant(
             ["seen", ImagePart(data=b"\0\1", caption="a cat")],

@@ -230,6 +230,15 @@ class VectorContract:
                 assert await vectors.count(filter=filter) == len(expected)
             assert len(await vectors.search("tea", mode=mode, limit=50)) == 50
 
+    async def test_documents_come_with_their_vectors_where_these_are_asked_for(self, vectors):
+        written = {f"d{n}": AXES[n] for n in range(3)}
+        await vectors.add([Document(id=id, embedding=one) for id, one in written.items()])
+        for read in (vectors.list, lambda **more: vectors.get(list(written), **more)):
+            plain, whole = await read(), await read(include_embedding=True)
+            assert ids_of(plain) == ids_of(whole) == list(written)
+            assert [one.embedding for one in plain] == [None] * 3
+            assert [list(one.embedding) for one in whole] == [list(one) for one in written.values()]
+
     async def test_a_vector_of_zeros_is_found_after_what_points_the_same_way(self, vectors):
         zeros = [0.0] * 4
         await vectors.add(
