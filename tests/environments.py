@@ -1,7 +1,8 @@
 """Runs the adapters' tests in environments of their own: `python tests/environments.py [NAME …]`.
 
 Each is made once under `.venvs`, and again when its pins change: tests/pins/NAME.txt holds every
-version in it, made by `python tests/environments.py --pin [NAME …]`, which needs uv.
+version in it, made by `python tests/environments.py --pin [NAME …]`, which needs uv. As many run at
+a time as there are processors; what one printed is shown when it is through.
 """
 
 import os
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +28,8 @@ class Environment:
     requirements: tuple[str, ...]
     plugins_off: tuple[str, ...] = ()
     """Plugins of pytest that a framework's suite brings, and that are in the way."""
-    package: str | None = None
-    """What mypy checks; absent where another environment does it."""
+    typed: tuple[str, ...] = ()
+    """What mypy checks; nothing where another environment does it."""
 
 
 ENVIRONMENTS = {
@@ -40,7 +42,7 @@ ENVIRONMENTS = {
             *("langchain==1.4.7", "langgraph-checkpoint-sqlite==3.1.2", "mypy>=1.18"),
         ),
         plugins_off=("asyncio",),
-        package="langchain_lance_context",
+        typed=("adapters/langchain/langchain_lance_context", "examples/langchain_agent.py"),
     ),
     # The oldest ones that have what the adapter is made of, and that the suites support.
     "langchain-oldest": Environment(
@@ -61,25 +63,47 @@ def main(arguments: list[str]) -> None:
     names = [one for one in arguments if one != "--pin"] or list(ENVIRONMENTS)
     if unknown := [name for name in names if name not in ENVIRONMENTS]:
         sys.exit(f"unknown environments {unknown}: there are {', '.join(ENVIRONMENTS)}")
-    for name in names:
-        if is_pinning:
+    if is_pinning:
+        for name in names:
             _pin(name)
-        else:
-            _check(name)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        failed = [
+            name
+            for name, is_good in zip(names, pool.map(_check, names), strict=True)
+            if not is_good
+        ]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
-def _check(name: str) -> None:
+def _check(name: str) -> bool:
+    """Whether everything is right in that environment, which is printed."""
+    said: list[str] = []
+    try:
+        _check_all(name, said)
+    except CommandError as error:
+        said.append(f"{error}\n")
+        return False
+    finally:
+        print(f"== {name}\n{''.join(said)}", flush=True)  # noqa: T201 - a program, not a test
+    return True
+
+
+def _check_all(name: str, said: list[str]) -> None:
     environment = ENVIRONMENTS[name]
-    python = _made(name)
-    print(f"== {name}", flush=True)  # noqa: T201 - a program, not a test
+    python = _made(name, said)
     off = [word for plugin in environment.plugins_off for word in ("-p", f"no:{plugin}")]
-    _run(python, "-m", "pytest", "-q", *off, f"tests/adapters/{environment.adapter}")
-    if environment.package is not None:
-        home = ROOT / "adapters" / environment.adapter
-        _run(python, "-m", "mypy", str(home / environment.package), MYPYPATH=str(home))
+    tests = f"tests/adapters/{environment.adapter}"
+    said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, tests))
+    if environment.typed:
+        home = str(ROOT / "adapters" / environment.adapter)
+        cache = str(ROOT / ".venvs" / name / "mypy")
+        mypy = ("-m", "mypy", "--cache-dir", cache, *environment.typed)
+        said.append(_run(python, *mypy, MYPYPATH=home))
 
 
-def _made(name: str) -> str:
+def _made(name: str, said: list[str]) -> str:
     """The interpreter of the environment, which is made if it is missing or pinned otherwise."""
     home = ROOT / ".venvs" / name
     binaries = home / ("Scripts" if os.name == "nt" else "bin")
@@ -96,7 +120,7 @@ def _made(name: str) -> str:
     pip = ("-m", "pip", "-qq", "--disable-pip-version-check", "install")
     _run(python, *pip, "--upgrade", "pip>=25.1")
     _run(python, *pip, "--no-deps", "-e", str(ROOT), "-e", str(adapter), "-r", str(pins))
-    _run(python, "-m", "pip", "--disable-pip-version-check", "check")
+    said.append(_run(python, "-m", "pip", "--disable-pip-version-check", "check"))
     stamp.write_text(wanted, encoding="utf-8")
     return python
 
@@ -118,12 +142,25 @@ def _pin(name: str) -> None:
     )
 
 
-def _run(*command: str, text: str | None = None, **variables: str) -> None:
+class CommandError(Exception):
+    """A command failed; the message has what it printed."""
+
+
+def _run(*command: str, text: str | None = None, **variables: str) -> str:
+    """What the command prints, of both kinds. Raises CommandError if it fails."""
     done = subprocess.run(
-        command, cwd=ROOT, check=False, input=text, text=True, env={**os.environ, **variables}
+        command,
+        cwd=ROOT,
+        check=False,
+        input=text,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **variables},
     )
     if done.returncode:
-        sys.exit(f"exit code {done.returncode} from: {' '.join(command)}")
+        raise CommandError(f"{done.stdout}exit code {done.returncode} from: {' '.join(command)}")
+    return done.stdout
 
 
 if __name__ == "__main__":

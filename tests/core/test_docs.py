@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
 
-ELSEWHERE = {"langchain.md"}
+ELSEWHERE = {"agentscope.md", "langchain.md", "llama_index.md"}
 """Pages of the adapters, whose code is run by their own tests, where the frameworks are."""
 
 ROOMS = {
