@@ -1,0 +1,101 @@
+"""A table whose rows may carry vectors: all of one length, and of one model."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lance_context_core.engine.access import Pin, TableAccess
+from lance_context_core.engine.schema import (
+    VECTOR,
+    TableSpec,
+    vector_field,
+    vector_length,
+    vector_model,
+)
+from lance_context_core.errors import DimensionMismatchError, EmbeddingModelMismatchError
+
+if TYPE_CHECKING:
+    from lance_context_core.engine.database import Database
+
+
+class VectorAccess(TableAccess):
+    """A table by name, whose vector column is made when the first vector comes."""
+
+    def __init__(
+        self,
+        database: "Database",
+        name: str,
+        spec: TableSpec,
+        *,
+        line: str | None = None,
+        pin: Pin | None = None,
+    ) -> None:
+        """As `TableAccess`."""
+        super().__init__(database, name, spec, line=line, pin=pin)
+        self._vectors: pa.Field | None = None
+        """The vector column as it was last seen; who writes notices if it has become another."""
+
+    async def require_room(self, *, dimension: int | None = None, model: str | None = None) -> None:
+        """Raise as `ensure_vectors` if the table was built for vectors of others; None is any.
+
+        It is asked once: another process may have changed it meanwhile, which a write notices.
+        """
+        if self._has_room(dimension, model):
+            return
+        schema = await self.schema()
+        if VECTOR in schema.names:
+            self.check_vectors(schema, dimension or vector_length(schema.field(VECTOR)), model)
+            self._vectors = schema.field(VECTOR)
+
+    async def ensure_vectors(self, dimension: int, model: str | None) -> None:
+        """Make sure that the table takes vectors of that length from that model.
+
+        Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
+        """
+
+        async def add(handle: Any) -> None:
+            if VECTOR in (await handle.schema()).names:
+                return
+            try:
+                is_many = self.spec.has_many_vectors
+                await handle.add_columns(vector_field(dimension, model, is_many=is_many))
+            except Exception:
+                # Another writer may have added it first; what counts is what is there now.
+                await handle.checkout_latest()
+                if VECTOR not in (await handle.schema()).names:
+                    raise
+
+        if self._has_room(dimension, model):
+            return
+        handle = await self.writer()
+        await self.commit(f"add a vector column to {self.label}", handle, add)
+        schema = await handle.schema()
+        self.check_vectors(schema, dimension, model)
+        self._vectors = schema.field(VECTOR)
+
+    def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
+        """Raise unless vectors of that length and model belong into a table of this schema."""
+        if VECTOR not in schema.names:
+            return
+        field = schema.field(VECTOR)
+        built_with = vector_model(field)
+        if model and built_with and model != built_with:
+            raise EmbeddingModelMismatchError(
+                f"embedder model={model!r}, but the vectors in {self.label} were made by "
+                f"{built_with!r}: open the store with that embedder, or use another store"
+            )
+        if dimension != vector_length(field):
+            raise DimensionMismatchError(
+                f"embedding of length {dimension}, but the vectors in {self.label} have "
+                f"{vector_length(field)} numbers: use the same embedder for all of them"
+            )
+
+    # Helpers
+
+    def _has_room(self, dimension: int | None, model: str | None) -> bool:
+        if self._vectors is None:
+            return False
+        built_with = vector_model(self._vectors)
+        return dimension in (None, vector_length(self._vectors)) and (
+            not (model and built_with) or model == built_with
+        )
