@@ -1,0 +1,40 @@
+"""What an adapter is made of: for whoever gives a framework this store in the framework's own words.
+
+`Handle` and `HandleOwner` take a store, or open one and close it again. `Blocking` and `at_once` give
+a class its synchronous face without a second implementation. `JsonCodec` makes JSON of values that
+JSON cannot hold. `content_of` and `facts_of` say what a record is. `listed` and `check_name` refuse
+what the store would refuse, before anything is done. Nothing here knows a framework.
+"""
+
+from lance_context_core.adapting.checks import check_name, check_names, listed
+from lance_context_core.adapting.faces import (
+    Blocking,
+    Convert,
+    as_awaited,
+    at_once,
+    beside_the_loop,
+    in_place,
+)
+from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
+from lance_context_core.adapting.records import content_of, facts_of
+from lance_context_core.adapting.values import JsonCodec, TypeCodec
+
+__all__ = [
+    "Blocking",
+    "Convert",
+    "Handle",
+    "HandleOwner",
+    "JsonCodec",
+    "StoreLike",
+    "TypeCodec",
+    "as_awaited",
+    "at_once",
+    "beside_the_loop",
+    "check_name",
+    "check_names",
+    "content_of",
+    "facts_of",
+    "in_place",
+    "listed",
+    "uri_of",
+]

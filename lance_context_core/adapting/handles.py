@@ -1,0 +1,126 @@
+"""A store that somebody handed in, or one that is opened from its URI and then closed again."""
+
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.scope import Scope
+from lance_context_core.store import AsyncContextStore
+from lance_context_core.sync import ContextStore
+
+StoreLike: TypeAlias = ContextStore | AsyncContextStore | str | Path
+"""An open store, or a scope, branch or version of one; or where there is one: a directory or URI."""
+
+
+def uri_of(store: StoreLike) -> str:
+    """The URI that was given, from which another process can open the same store again.
+
+    Raises InvalidRequestError for an open store, which may have a scope and an embedder that no URI
+    says, and for `memory://`, which is another store in each process.
+    """
+    if not isinstance(store, str | Path) or str(store).startswith("memory://"):
+        raise InvalidRequestError(
+            f"store={store!r:.80}: only what was given the URI of a directory or object store can "
+            "be serialised, or sent to another process"
+        )
+    return str(store)
+
+
+class Handle:
+    """Both faces of one store, which `close` closes if it was opened here.
+
+    Making one does nothing to the store, so that it may stand in a constructor. It can be pickled
+    where it was given a URI, and its embedder can be: see `uri_of`.
+    """
+
+    aio: AsyncContextStore
+    sync: ContextStore
+    """Over `aio`: what one face writes, the other reads."""
+
+    def __init__(self, store: StoreLike, *, embedder: Any = None) -> None:
+        """Over an open `store`, or the one at a URI.
+
+        The `embedder` is that of a store which is opened here; an open one has its own. Raises
+        InvalidRequestError for what is no store, URI or embedder.
+        """
+        self._given = store
+        self._embedder = embedder
+        self._is_owner = isinstance(store, str | Path)
+        if isinstance(store, ContextStore):
+            self.sync, self.aio = store, store.aio
+            return
+        if isinstance(store, str | Path):
+            store = AsyncContextStore.opened(store, embedder=embedder)
+        if not isinstance(store, AsyncContextStore):
+            raise InvalidRequestError(
+                f"store={store!r:.80}: give a ContextStore, an AsyncContextStore, or where one is"
+            )
+        self.sync, self.aio = ContextStore(store), store
+
+    @property
+    def scope(self) -> Scope:
+        """The part of the store that the handle sees, and stamps on what it writes."""
+        return self.aio._scope  # noqa: SLF001 - the store has no word for it: `scope` narrows
+
+    def now(self) -> datetime:
+        """What the store says the time is."""
+        return self.aio.clock.now()
+
+    def reopened(self) -> Self:
+        """Another handle of what was given; of a URI one that is open, even if this one is closed."""
+        return type(self)(self._given, embedder=self._embedder)
+
+    def close(self) -> None:
+        """Close the store if it was opened here; closing twice is no error."""
+        if self._is_owner:
+            self.sync.close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        if self._is_owner:
+            await self.aio.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), embedder=self._embedder), (uri_of(self._given),)
+
+
+class HandleOwner:
+    """A base of classes that take a store or open one: `close`, and both kinds of `with` block.
+
+    Whoever derives from it sets `_handle`. Closing twice is no error.
+    """
+
+    _handle: Handle
+
+    def close(self) -> None:
+        """Close the store if it was given by its URI; one that was handed over stays open."""
+        self._handle.close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        await self._handle.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
