@@ -419,7 +419,7 @@ class Records:
         self, drafts: Sequence[Draft], within: Mapping[str, str | None], expired: Sequence[str]
     ) -> tuple[int, int]:
         """Write what is believed to be new; returns how many were, and the current version."""
-        keys = [self._key(draft, within) for draft in drafts]
+        keys = await steps.each(lambda draft: self._key(draft, within), drafts)
         rows = await self._rows([draft.record for draft in drafts], keys)
         await self._clear(expired)
         if any(draft.identity for draft in drafts):
@@ -504,12 +504,14 @@ class Records:
             self.table,
             self.resources,
             given=[record.embedding for record in records],
-            texts=[self.resources.composer.embed_text(record) for record in records],
+            texts=await steps.each(self.resources.composer.embed_text, records),
         )
-        return [
-            replace(record, embedding=vector)
-            for record, vector in zip(records, vectors, strict=True)
-        ]
+
+        def with_vector(one: tuple[ContextRecord, Any]) -> ContextRecord:
+            record, vector = one
+            return record if vector is record.embedding else replace(record, embedding=vector)
+
+        return await steps.each(with_vector, zip(records, vectors, strict=True))
 
     def _session(self, record: ContextRecord) -> Session | None:
         """What tells a record's session from all others of the store."""
