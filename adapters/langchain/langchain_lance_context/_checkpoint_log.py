@@ -19,14 +19,15 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import AsyncKeyValues, Item, ItemKey
+from lance_context_core.adapting import Convert, check_names
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
-from langchain_lance_context._faces import Convert
 from langchain_lance_context._known import Known, Memory
+from langchain_lance_context._pairs import pairs
 
-PAGE = 50
+_PAGE = 50
 """How many checkpoints of a list are read at a time."""
 _WALKED = 200
 """How many items of a thread's past are read at a time."""
@@ -112,6 +113,7 @@ class CheckpointLog:
         task_path: str,
     ) -> None:
         """Store what a task wrote, in one commit."""
+        writes = pairs(writes, "writes")
         item = rows.writes_item(self.serde, config, writes, task_id=task_id, task_path=task_path)
         if writes:
             done = await self.items.append([item])
@@ -159,8 +161,11 @@ class CheckpointLog:
         filter: Mapping[str, Any] | None,
         before: RunnableConfig | None,
         limit: int | None,
-    ) -> builtins.list[ItemKey]:
-        """The keys of the checkpoints that a list has, newest first; with a filter some more."""
+    ) -> builtins.list[Sequence[ItemKey]]:
+        """The keys of the checkpoints that a list has, newest first; with a filter some more.
+
+        They come in pages of what is to be loaded at a time.
+        """
         namespace: tuple[str | None, ...] = (None, "state", None)
         conditions = [rows.is_sort(rows.CHECKPOINT), *rows.metadata_filters(filter)]
         is_one = False
@@ -179,7 +184,8 @@ class CheckpointLog:
             limit=limit if is_one and not filter else None,
         )
         newest_first = sorted(dict.fromkeys(found), key=lambda key: key[1], reverse=True)
-        return newest_first if filter else newest_first[:limit]
+        chosen = newest_first if filter else newest_first[:limit]
+        return [chosen[start : start + _PAGE] for start in range(0, len(chosen), _PAGE)]
 
     async def load(
         self, keys: Sequence[ItemKey], *, filter: Mapping[str, Any] | None
@@ -210,6 +216,7 @@ class CheckpointLog:
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> dict[str, DeltaChannelHistory]:
         """What the ancestors of a checkpoint wrote to channels, back to a value of each."""
+        channels = check_names(channels, "channels")
         writes: dict[str, builtins.list[PendingWrite]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
         place, checkpoint_id = rows.place_of(config)

@@ -58,7 +58,7 @@ class Removal:
         """Remove the checkpoints of runs, and what only they need."""
         if not run_ids:
             return
-        filter = {"$and": [rows.is_sort(rows.CHECKPOINT), rows.of_runs(map(str, run_ids))]}
+        filter = {"$and": [rows.is_sort(rows.CHECKPOINT), rows.of_runs(run_ids)]}
         found = await self.items.keys(namespace=(None, "state", None), filter=filter)
         gone: dict[Place, set[str]] = {}
         for namespace, key in found:

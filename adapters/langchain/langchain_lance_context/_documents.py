@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from lance_context_core import ContextRecord, InvalidRequestError, SearchHit
 from lance_context_core import Document as StoredDocument
-from langchain_lance_context._lists import listed
+from lance_context_core.adapting import content_of, facts_of, listed
 
 FACTS = "lance_context"
 """The metadata key under which a retriever says what the store knows of a hit."""
@@ -77,22 +77,10 @@ def from_record_hit(hit: SearchHit[ContextRecord]) -> Document:
     What the store knows of it stands under `FACTS`, as JSON, without what is absent.
     """
     record = hit.record
-    known = {
-        "kind": record.kind,
-        "role": record.role,
-        "name": record.name,
-        "tenant": record.tenant,
-        "user_id": record.user_id,
-        "agent_id": record.agent_id,
-        "session_id": record.session_id,
-        "run_id": record.run_id,
-        "created_at": record.created_at.isoformat(),
-    }
-    facts = {name: value for name, value in known.items() if value is not None}
     return Document(
         id=record.id,
-        page_content=record.text or "\n".join(record.captions),
-        metadata={**record.metadata, FACTS: _facts(hit) | facts},
+        page_content=content_of(record),
+        metadata={**record.metadata, FACTS: _facts(hit) | facts_of(record)},
     )
 
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from langchain_core.stores import ByteStore
 
 from lance_context_core import InvalidRequestError, Item, ItemKey, KeyValues
-from langchain_lance_context._handles import Handle, HandleOwner, Store
-from langchain_lance_context._lists import listed
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, listed
+from langchain_lance_context._pairs import pairs
 
 _PAGE = 1_000
 """How many keys are read at once."""
@@ -22,7 +22,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         namespace: Sequence[str] = (),
         name: str = "langchain_bytes",
@@ -89,10 +89,10 @@ class LanceContextByteStore(HandleOwner, ByteStore):
     def _keys(self, keys: Iterable[str]) -> list[ItemKey]:
         return [(self._namespace, key) for key in listed(keys, "keys")]
 
-    def _items(self, pairs: Iterable[tuple[str, bytes]]) -> list[Item]:
+    def _items(self, key_value_pairs: Iterable[tuple[str, bytes]]) -> list[Item]:
         return [
             Item(namespace=self._namespace, key=key, data=_checked(value, key))
-            for key, value in listed(pairs, "key_value_pairs")
+            for key, value in pairs(key_value_pairs, "key_value_pairs")
         ]
 
 

@@ -9,9 +9,15 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.outputs import Generation
 
 from lance_context_core import AsyncKeyValues, InvalidRequestError, Item, ItemVector, KeyValues
+from lance_context_core.adapting import (
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    as_awaited,
+    at_once,
+)
 from langchain_lance_context._answers import Prompt, from_json, to_json
-from langchain_lance_context._faces import Blocking, as_awaited, at_once
-from langchain_lance_context._handles import Handle, HandleOwner, Store
 
 
 class LanceContextSemanticCache(HandleOwner, BaseCache):
@@ -27,7 +33,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         embedding: Embeddings | None = None,
         *,
         score_threshold: float = 0.95,

@@ -8,8 +8,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from lance_context_core import InvalidRequestError
-from langchain_lance_context._handles import Handle, HandleOwner, Store
-from langchain_lance_context._lists import listed
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, listed
 from langchain_lance_context._messages import from_canonical, to_canonical
 
 A = TypeVar("A")
@@ -31,7 +30,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         session_id: str,
         *,
         agent_id: str = "",

@@ -4,7 +4,9 @@ import builtins
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any, cast
+from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -19,16 +21,20 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from lance_context_core import AsyncKeyValues, InvalidRequestError
-from langchain_lance_context._checkpoint_log import PAGE, CheckpointLog
-from langchain_lance_context._checkpoint_removal import Retention
-from langchain_lance_context._faces import (
+from lance_context_core.adapting import (
     Blocking,
     Convert,
+    Handle,
+    HandleOwner,
+    StoreLike,
     at_once,
     beside_the_loop,
+    check_name,
     in_place,
+    listed,
 )
-from langchain_lance_context._handles import Handle, HandleOwner, Store
+from langchain_lance_context._checkpoint_log import CheckpointLog
+from langchain_lance_context._checkpoint_removal import Retention
 from langchain_lance_context._known import Memory
 
 _NAME = "checkpoints"
@@ -48,7 +54,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         serde: SerializerProtocol | None = None,
         keep_last: int | None = None,
@@ -89,14 +95,13 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        keys = await self._log.find(config, filter=filter, before=before, limit=limit)
-        n_left = len(keys) if limit is None else limit
-        for start in range(0, len(keys), PAGE):
-            page = await self._log.load(keys[start : start + PAGE], filter=filter)
-            for one in page[:n_left]:
-                n_left -= 1
+        log, n_taken = self._log, 0
+        for keys in await log.find(config, filter=filter, before=before, limit=limit):
+            page = await log.load(keys, filter=filter)
+            for one in page[: None if limit is None else limit - n_taken]:
+                n_taken += 1
                 yield one
-            if n_left <= 0:
+            if n_taken == limit:
                 return
 
     async def aput(
@@ -121,19 +126,19 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await self._log.removal.of_thread(str(thread_id))
+        await self._log.removal.of_thread(_id(thread_id, "thread_id"))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
-        await self._log.removal.of_runs(_listed(run_ids, "run_ids"))
+        await self._log.removal.of_runs(_ids(run_ids, "run_ids"))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
-        await self._log.copy_thread(str(source_thread_id), str(target_thread_id))
+        await self._log.copy_thread(*_source_and_target(source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
-        await self._log.removal.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
+        await self._log.removal.prune(_ids(thread_ids, "thread_ids"), strategy=strategy)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -164,15 +169,10 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
         - `before`: names the checkpoint that all of them are older than.
         """
-        keys = at_once(self._log_at_once.find(config, filter=filter, before=before, limit=limit))
-        n_left = len(keys) if limit is None else limit
-        for start in range(0, len(keys), PAGE):
-            page = at_once(self._log_at_once.load(keys[start : start + PAGE], filter=filter))
-            for one in page[:n_left]:
-                n_left -= 1
-                yield one
-            if n_left <= 0:
-                return
+        log = self._log_at_once
+        pages = at_once(log.find(config, filter=filter, before=before, limit=limit))
+        found = (one for keys in pages for one in at_once(log.load(keys, filter=filter)))
+        yield from islice(found, limit)
 
     def put(
         self,
@@ -204,21 +204,23 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
-        at_once(self._log_at_once.removal.of_thread(str(thread_id)))
+        at_once(self._log_at_once.removal.of_thread(_id(thread_id, "thread_id")))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, with their writes, in all threads.
 
         Delta channels of later checkpoints lose what these contributed.
         """
-        at_once(self._log_at_once.removal.of_runs(_listed(run_ids, "run_ids")))
+        at_once(self._log_at_once.removal.of_runs(_ids(run_ids, "run_ids")))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Give a thread all checkpoints, values and writes of another one, in one commit.
 
         No error if there are none. What the target has of its own stays.
         """
-        at_once(self._log_at_once.copy_thread(str(source_thread_id), str(target_thread_id)))
+        at_once(
+            self._log_at_once.copy_thread(*_source_and_target(source_thread_id, target_thread_id))
+        )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove checkpoints of these threads, a commit for each namespace of each.
@@ -227,10 +229,10 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
           delta channels are put together from.
         - "retention": those that `keep_last` and `keep_for` do not keep.
         - "delete": all of them.
+
+        Raises InvalidRequestError, before anything is removed, for what is no list of ids.
         """
-        at_once(
-            self._log_at_once.removal.prune(_listed(thread_ids, "thread_ids"), strategy=strategy)
-        )
+        at_once(self._log_at_once.removal.prune(_ids(thread_ids, "thread_ids"), strategy=strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -270,7 +272,16 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         )
 
 
-def _listed(ids: Sequence[str], name: str) -> builtins.list[str]:
-    if isinstance(ids, str):
-        raise InvalidRequestError(f"{name}={ids!r}: give a list of ids")
-    return [str(one) for one in ids]
+def _ids(values: Sequence[str], where: str) -> builtins.list[str]:
+    return [_id(one, f"{where}[{number}]") for number, one in enumerate(listed(values, where))]
+
+
+def _id(value: object, where: str) -> str:
+    """An id as it is stored: numbers and UUIDs are as good as texts."""
+    if isinstance(value, int | UUID) and not isinstance(value, bool):
+        return str(value)
+    return check_name(value, where)
+
+
+def _source_and_target(source_thread_id: object, target_thread_id: object) -> tuple[str, str]:
+    return _id(source_thread_id, "source_thread_id"), _id(target_thread_id, "target_thread_id")

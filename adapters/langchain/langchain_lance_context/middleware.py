@@ -1,7 +1,6 @@
 """What an agent remembers of a user, before and after each turn of LangChain's `create_agent`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -18,9 +17,9 @@ from lance_context_core import (
     SearchHit,
     SearchOptions,
 )
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from langchain_lance_context._handles import Handle, HandleOwner, Store
 from langchain_lance_context._messages import to_canonical
 from langchain_lance_context._turns import as_list, last_question, last_turn
 
@@ -65,7 +64,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         user_id: Whose | None = None,
         agent_id: Whose | None = None,
@@ -98,7 +97,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         - `embedding`: what a store at a URI embeds with: LangChain's `Embeddings`, or `"local"`.
         """
         super().__init__()
-        _check_store(store, embedding)
+        _check_embedding(embedding, store)
         for name, whose in (("user_id", user_id), ("agent_id", agent_id), ("tenant", tenant)):
             _check_whose(whose, name)
         _check_recall(k, score_threshold, max_chars)
@@ -160,16 +159,15 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
     def _of_the_user(self, runtime: Runtime[Any]) -> AsyncContextStore:
         """The part of the store that this run may see."""
-        store = self._handle.aio
-        own = store._scope.user_id  # noqa: SLF001 - there is no public way to it yet
         names = {part: _name(whose, part, runtime) for part, whose in self._whose.items()}
+        own = self._handle.scope.user_id
         user = names["user_id"] or _configured("user_id", otherwise=own)
         if not isinstance(user, str) or not user:
             raise InvalidRequestError(
                 f"user_id={user!r:.80}: whose memories are these? Pass "
                 "config={'configurable': {'user_id': '…'}} to the agent, or user_id= to the middleware"
             )
-        return store.scope(**{**names, "user_id": user})
+        return self._handle.aio.scope(**{**names, "user_id": user})
 
     def _recall(self, request: ModelRequest[Any]) -> dict[str, Any]:
         """What of the store is searched, and how: not for what the model sees anyway."""
@@ -236,12 +234,8 @@ def _extended(message: SystemMessage | None, text: str) -> SystemMessage:
     )
 
 
-def _check_store(store: object, embedding: object) -> None:
-    if not isinstance(store, ContextStore | AsyncContextStore | str | Path):
-        raise InvalidRequestError(
-            f"store={store!r:.80}: give a ContextStore, an AsyncContextStore, or where one is"
-        )
-    if embedding is not None and not isinstance(store, str | Path):
+def _check_embedding(embedding: object, store: object) -> None:
+    if embedding is not None and isinstance(store, ContextStore | AsyncContextStore):
         raise InvalidRequestError(
             "embedding: the records of an open store are embedded by its own embedder; open the "
             "store with it"

@@ -13,9 +13,7 @@ from lance_context_core import (
     ItemKey,
     KeyValues,
 )
-from langchain_lance_context._faces import Blocking, at_once
-from langchain_lance_context._handles import Handle, HandleOwner, Store
-from langchain_lance_context._lists import listed
+from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, listed
 
 _TICK_SECONDS = 1e-6
 _MAX_ATTEMPTS = 100
@@ -33,7 +31,9 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
     The asynchronous methods await the store, and block no event loop.
     """
 
-    def __init__(self, namespace: str, store: Store, *, name: str = "langchain_records") -> None:
+    def __init__(
+        self, namespace: str, store: StoreLike, *, name: str = "langchain_records"
+    ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
         - `namespace`: whose records; usually the name of the vector store that is indexed.
@@ -187,7 +187,7 @@ class _Records:
     ) -> list[tuple[str, str | None]]:
         """Each key with its group; of two with one key the last counts."""
         keys = listed(keys, "keys")
-        groups = [None] * len(keys) if group_ids is None else listed(group_ids, "group_ids")
+        groups = [None] * len(keys) if group_ids is None else _groups(group_ids)
         if len(groups) != len(keys):
             raise InvalidRequestError(
                 f"{len(groups)} group_ids for {len(keys)} keys: give one for each, or None"
@@ -216,5 +216,13 @@ def _filter(
     given = {operator: bound for operator, bound in bounds.items() if bound is not None}
     where: dict[str, Any] = {"value.updated_at": given} if given else {}
     if group_ids is not None:
-        where["group_id"] = {"$in": listed(group_ids, "group_ids")}
+        where["group_id"] = {"$in": _groups(group_ids)}
     return where
+
+
+def _groups(group_ids: Sequence[str | None]) -> list[str | None]:
+    groups = listed(group_ids, "group_ids")
+    for number, one in enumerate(groups):
+        if not isinstance(one, str | None):
+            raise InvalidRequestError(f"group_ids[{number}]={one!r:.80}: give a text, or None")
+    return groups

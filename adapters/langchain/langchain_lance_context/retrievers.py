@@ -15,11 +15,11 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
 from lance_context_core import ContextStore, InvalidRequestError, SearchHit, SearchOptions
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.sync import Vectors
 from langchain_lance_context._documents import from_document_hit, from_record_hit
-from langchain_lance_context._handles import Handle, HandleOwner, Store
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
@@ -38,7 +38,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    store: Store
+    store: StoreLike
     """An open store, which stays open, or a URI, which `close` closes again."""
     embedding: Embeddings | None = None
     """What the collection, or the store at the URI, is embedded with; an open store has its own."""

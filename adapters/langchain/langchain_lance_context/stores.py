@@ -25,8 +25,14 @@ from lance_context_core import (
     KeyValues,
 )
 from lance_context_core import Item as StoredItem
-from langchain_lance_context._faces import Blocking, as_awaited, at_once
-from langchain_lance_context._handles import Handle, HandleOwner, Store
+from lance_context_core.adapting import (
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    as_awaited,
+    at_once,
+)
 from langchain_lance_context._operations import (
     Batch,
     Listing,
@@ -69,7 +75,7 @@ class LanceContextStore(HandleOwner, BaseStore):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,

@@ -9,6 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from lance_context_core import InvalidRequestError, SearchOptions
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.sync import Vectors
@@ -18,7 +19,6 @@ from langchain_lance_context._documents import (
     to_document,
     to_scored,
 )
-from langchain_lance_context._handles import Handle, HandleOwner, Store
 
 
 class LanceContextVectorStore(HandleOwner, VectorStore):
@@ -39,7 +39,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         embedding: Embeddings | None = None,
         *,
         collection: str = "default",
@@ -70,7 +70,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        store: Store = "memory://",
+        store: StoreLike = "memory://",
         **kwargs: Any,
     ) -> Self:
         """As the constructor, then `add_texts`. Without a `store` it lives as long as the process."""
@@ -90,7 +90,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        store: Store = "memory://",
+        store: StoreLike = "memory://",
         **kwargs: Any,
     ) -> Self:
         """As `from_texts`."""

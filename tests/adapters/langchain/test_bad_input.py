@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from adapters.langchain.conftest import WordEmbeddings
@@ -254,26 +255,26 @@ def test_a_hostile_id_deletes_itself_alone(store, name):
     assert [one.content for one in history(store).messages] == ["kept"]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda store: documents(store).get_by_ids(["a", None]),
-        lambda store: documents(store).delete(["a", None]),
-        lambda store: documents(store).get_by_ids([1]),
-        lambda store: documents(store).add_texts(["x", "y"], ids=["a", 1]),
-        lambda store: bytes_(store).mget(["a", None]),
-        lambda store: bytes_(store).mdelete(["a", None]),
-        lambda store: records(store).exists(["a", None]),
-        lambda store: records(store).update(["a", None]),
-        lambda store: records(store).delete_keys(["a", None]),
-        lambda store: history(store).add_messages([HumanMessage("a"), None]),
-    ],
-)
-def test_none_among_ids_is_refused(store, call):
+WITH_NONE = [
+    lambda store: documents(store).get_by_ids(["a", None]),
+    lambda store: documents(store).delete(["a", None]),
+    lambda store: documents(store).get_by_ids([1]),
+    lambda store: documents(store).add_texts(["x", "y"], ids=["a", 1]),
+    lambda store: bytes_(store).mget(["a", None]),
+    lambda store: bytes_(store).mdelete(["a", None]),
+    lambda store: records(store).exists(["a", None]),
+    lambda store: records(store).update(["a", None]),
+    lambda store: records(store).delete_keys(["a", None]),
+    lambda store: history(store).add_messages([HumanMessage("a"), None]),
+]
+
+
+def test_none_among_ids_is_refused(store):
     fill(store)
     before = contents(store)
-    with pytest.raises(ValueError, match=r"."):
-        call(store)
+    for call in WITH_NONE:
+        with pytest.raises(ValueError, match=r"."):
+            call(store)
     assert contents(store) == before
 
 
@@ -324,33 +325,32 @@ def contents(store):
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "answer"),
-    [
-        (lambda store: documents(store).add_texts([]), []),
-        (lambda store: documents(store).add_documents([]), []),
-        (lambda store: documents(store).get_by_ids([]), []),
-        (lambda store: documents(store).delete([]), True),
-        (lambda store: documents(store).delete([], filter={}), True),
-        (lambda store: bytes_(store).mset([]), None),
-        (lambda store: bytes_(store).mdelete([]), None),
-        (lambda store: bytes_(store).mget([]), []),
-        (lambda store: records(store).update([]), None),
-        (lambda store: records(store).exists([]), []),
-        (lambda store: records(store).delete_keys([]), None),
-        (lambda store: items(store).batch([]), []),
-        (lambda store: LanceContextSaver(store).put_writes(CHECKPOINT, [], "task"), None),
-        (lambda store: LanceContextSaver(store).prune([]), None),
-        (lambda store: LanceContextSaver(store).delete_for_runs([]), None),
-        (lambda store: history(store).add_messages([]), None),
-    ],
-)
+NOTHING = [
+    (lambda store: documents(store).add_texts([]), []),
+    (lambda store: documents(store).add_documents([]), []),
+    (lambda store: documents(store).get_by_ids([]), []),
+    (lambda store: documents(store).delete([]), True),
+    (lambda store: documents(store).delete([], filter={}), True),
+    (lambda store: bytes_(store).mset([]), None),
+    (lambda store: bytes_(store).mdelete([]), None),
+    (lambda store: bytes_(store).mget([]), []),
+    (lambda store: records(store).update([]), None),
+    (lambda store: records(store).exists([]), []),
+    (lambda store: records(store).delete_keys([]), None),
+    (lambda store: items(store).batch([]), []),
+    (lambda store: LanceContextSaver(store).put_writes(CHECKPOINT, [], "task"), None),
+    (lambda store: LanceContextSaver(store).prune([]), None),
+    (lambda store: LanceContextSaver(store).delete_for_runs([]), None),
+    (lambda store: history(store).add_messages([]), None),
+]
+
+
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_an_empty_list_changes_nothing(store, call, answer, is_empty):
+def test_an_empty_list_changes_nothing(store, is_empty):
     if not is_empty:
         fill(store)
     before = contents(store)
-    assert call(store) == answer
+    assert [call(store) for call, _ in NOTHING] == [answer for _, answer in NOTHING]
     assert contents(store) == before
 
 
@@ -388,6 +388,79 @@ def test_what_is_not_many_is_refused_where_many_are_expected(store, text):
     with pytest.raises(InvalidRequestError):
         documents(store).delete(text if text is not None else 0)
     assert store.vectors().count() == 0
+
+
+NO_IDS = [
+    ("t", "_ids is 't'.*pass a list"),
+    (b"t", "_ids is .*pass a list"),
+    (None, "_ids is None.*pass a list"),
+    (7, "_ids is 7.*pass a list"),
+    ({"t": 1}, "_ids is .*pass a list"),
+    (["t", None], r"_ids\[1\] must be a str, not None"),
+    (["t", ""], r"_ids\[1\] is empty"),
+    (["t", "a\0b"], r"_ids\[1\] holds a NUL"),
+    (["t", ["t"]], r"_ids\[1\] must be a str"),
+    (["t", True], r"_ids\[1\] must be a str"),
+]
+
+
+def test_what_is_no_list_of_ids_is_refused_before_anything_is_removed(store):
+    fill(store)
+    saver = LanceContextSaver(store)
+    for name in ("None", "True"):
+        place = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
+        saver.put(place, empty_checkpoint(), {"run_id": name}, {})
+    before = contents(store)
+    for ids, said in NO_IDS:
+        with pytest.raises(InvalidRequestError, match=f"thread{said}"):
+            saver.prune(ids, strategy="delete")
+        with pytest.raises(InvalidRequestError, match=f"run{said}"):
+            saver.delete_for_runs(ids)
+        with pytest.raises(InvalidRequestError, match=said.replace("_ids", "channels")):
+            saver.get_delta_channel_history(config=THREAD, channels=ids)
+    for id in (None, "", "a\0b", True, ["t"], b"t"):
+        with pytest.raises(InvalidRequestError, match=r"^thread_id"):
+            saver.delete_thread(id)
+        with pytest.raises(InvalidRequestError, match=r"^source_thread_id"):
+            saver.copy_thread(id, "u")
+        with pytest.raises(InvalidRequestError, match=r"^target_thread_id"):
+            saver.copy_thread("t", id)
+    assert contents(store) == before
+
+
+@pytest.mark.parametrize("id", [7, UUID(int=7)])
+def test_threads_and_runs_may_go_by_numbers(store, id):
+    saver = LanceContextSaver(store)
+    for thread in (id, "u"):
+        place = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        saver.put(place, empty_checkpoint(), {"run_id": str(id)}, {})
+    saver.prune([id], strategy="delete")
+    (left,) = saver.list(None)
+    assert left.config["configurable"]["thread_id"] == "u"
+    saver.delete_for_runs([id])
+    assert list(saver.list(None)) == []
+
+
+def test_what_is_no_pair_is_named(store):
+    fill(store)
+    before = contents(store)
+    for bad in (None, "b", ("b", 1, 2), (None, 1)):
+        with pytest.raises(InvalidRequestError, match=r"writes\[1\] is .*pair"):
+            LanceContextSaver(store).put_writes(CHECKPOINT, [("c", 1), bad], "task")
+        with pytest.raises(InvalidRequestError, match=r"key_value_pairs\[1\] is .*pair"):
+            bytes_(store).mset([("c", b"1"), bad])
+    with pytest.raises(InvalidRequestError, match="writes is None"):
+        LanceContextSaver(store).put_writes(CHECKPOINT, None, "task")
+    assert contents(store) == before
+
+
+def test_a_group_is_a_text_or_nothing(store):
+    for group in (7, True, ["x"], b"x"):
+        with pytest.raises(InvalidRequestError, match=r"group_ids\[1\]="):
+            records(store).update(["a", "b"], group_ids=["x", group])
+        with pytest.raises(InvalidRequestError, match=r"group_ids\[1\]="):
+            records(store).list_keys(group_ids=[None, group])
+    assert records(store).list_keys() == []
 
 
 # What is not there

@@ -575,29 +575,3 @@ def test_it_works_beside_the_checkpointer_of_the_same_store(embedding_store):
     agent.say("Is it?")
     assert len(agent.say("What colour has my bicycle?")["messages"]) == 6
     assert len(said(embedding_store)) == 6
-
-
-@pytest.mark.parametrize(
-    ("missing", "name", "extra"),
-    [
-        ("langchain", "LanceContextMemoryMiddleware", "agents"),
-        ("langgraph", "LanceContextSaver", "langgraph"),
-    ],
-)
-def test_a_framework_that_is_missing_is_named_with_what_brings_it(missing, name, extra):
-    program = f"""
-import sys
-sys.modules["{missing}"] = None
-import langchain_lance_context
-from lance_context_core import MissingExtraError
-print(langchain_lance_context.LanceContextVectorStore.__name__)
-try:
-    langchain_lance_context.{name}
-except MissingExtraError as error:
-    print(error)
-"""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    other, message = done.stdout.splitlines()
-    assert other == "LanceContextVectorStore"
-    assert message.endswith(f"'langchain-lance-context[{extra}]'")

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import langchain_lance_context
+import pytest
 
 import lance_context_core
 
@@ -24,22 +25,41 @@ def test_every_public_name_is_in_the_readme():
     assert [name for name in langchain_lance_context.__all__ if f"`{name}`" not in text] == []
 
 
-def test_the_chat_history_is_imported_when_it_is_asked_for():
-    """Its base class leaves LangChain one day, and must not take the others with it."""
+@pytest.fixture(scope="module")
+def elsewhere():
+    """What a process prints where all that can be missing is missing."""
     program = """
 import sys
-sys.modules["langchain_core.chat_history"] = None
 import langchain_lance_context
+print(*sys.modules)
+for name in ("langchain", "langchain_core.chat_history", "langgraph"):
+    sys.modules[name] = None
 print(langchain_lance_context.LanceContextVectorStore.__name__)
-try:
-    langchain_lance_context.LanceContextChatMessageHistory
-except ImportError:
-    print("gone")
+for name in (
+    "LanceContextChatMessageHistory", "LanceContextMemoryMiddleware", "LanceContextSaver"
+):
+    try:
+        getattr(langchain_lance_context, name)
+    except ImportError as error:
+        print(type(error).__name__, error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["LanceContextVectorStore", "gone"]
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_the_chat_history_is_imported_when_it_is_asked_for(elsewhere):
+    """Its base class leaves LangChain one day, and must not take the others with it."""
+    _, other, history, *_ = elsewhere
+    assert other == "LanceContextVectorStore"
+    assert history.startswith("ModuleNotFoundError")
+
+
+def test_a_framework_that_is_missing_is_named_with_what_brings_it(elsewhere):
+    *_, middleware, saver = elsewhere
+    assert middleware.startswith("MissingExtraError")
+    assert middleware.endswith("'langchain-lance-context[agents]'")
+    assert saver.startswith("MissingExtraError")
+    assert saver.endswith("'langchain-lance-context[langgraph]'")
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
@@ -56,10 +76,6 @@ def test_types_are_shipped():
     assert (Path(langchain_lance_context.__file__).parent / "py.typed").is_file()
 
 
-def test_only_the_contracts_of_langchain_are_needed():
-    program = "import langchain_lance_context, sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    frameworks = {name.partition(".")[0] for name in done.stdout.split()}
+def test_only_the_contracts_of_langchain_are_needed(elsewhere):
+    frameworks = {name.partition(".")[0] for name in elsewhere[0].split()}
     assert not {"langchain", "langchain_community", "langgraph", "langchain_tests"} & frameworks

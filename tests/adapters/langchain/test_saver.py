@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -75,8 +76,11 @@ def saver(store):
     return LanceContextSaver(store)
 
 
-@pytest.mark.parametrize("face", [lambda saver: saver, Blocking], ids=["async", "sync"])
-@pytest.mark.parametrize("home", ["directory", "memory"])
+@pytest.mark.parametrize(
+    ("face", "home"),
+    [(lambda saver: saver, "directory"), (Blocking, "memory")],
+    ids=["async", "sync"],
+)
 def test_langgraph_finds_every_capability_and_each_passes(face, home, tmp_path):
     names = iter(range(100))
 
@@ -153,7 +157,7 @@ def test_a_value_of_each_past_checkpoint_is_what_it_was_then(store):
     saver = LanceContextSaver(store)
     rng = random.Random(7)
     written, now = {}, []
-    for step in range(60):
+    for step in range(36):
         if step % 13 == 12:
             now = now[5:]  # as a trimmed conversation
         now = [*now, HumanMessage(f"{step} {rng.random()}" * 20, id=str(step))]
@@ -294,7 +298,7 @@ def test_a_long_list_is_read_as_it_is_taken(saver):
 
 def test_only_so_many_checkpoints_are_kept(saver, store):
     saver = LanceContextSaver(store, keep_last=10)
-    for step in range(60):
+    for step in range(36):
         put(
             saver,
             at(),
@@ -307,9 +311,9 @@ def test_only_so_many_checkpoints_are_kept(saver, store):
         assert min(step + 1, 10) <= len(list(saver.list(at()))) <= 15
     saver.prune(["t"], strategy="retention")
     found = [len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(at())]
-    assert found == [*range(59, 49, -1)]
+    assert found == [*range(35, 25, -1)]
     assert all(one.checkpoint["channel_values"]["old"] == "x" for one in saver.list(at()))
-    assert values(LanceContextSaver(store), at())["messages"] == ["word" * 50] * 59
+    assert values(LanceContextSaver(store), at())["messages"] == ["word" * 50] * 35
     assert store.kv("checkpoints").count(prefix=("t", "state")) == 20
 
 
@@ -466,35 +470,47 @@ def test_many_threads_of_a_process_write_at_once(store):
     assert n_commits < 40 * 6 / 2
 
 
-def test_the_event_loop_goes_on(store):
-    saver = LanceContextSaver(store)
+class Noting(JsonPlusSerializer):
+    """Notes in which threads it converts what is long."""
+
+    def __init__(self):
+        super().__init__()
+        self.threads = Counter()
+
+    def dumps_typed(self, obj):
+        made = super().dumps_typed(obj)
+        self._note("dumps", made)
+        return made
+
+    def loads_typed(self, data):
+        self._note("loads", data)
+        return super().loads_typed(data)
+
+    def _note(self, what, typed):
+        if len(typed[1]) > 64 * 1024:
+            self.threads[what, threading.get_ident()] += 1
+
+
+def test_long_values_are_converted_beside_the_event_loop(store):
+    saver = LanceContextSaver(store, serde=Noting())
     messages = [AIMessage("word " * 50, id=str(n)) for n in range(400)]
     put(saver, at(), {"messages": messages})
+    here = threading.get_ident()
+    assert saver.serde.threads.pop(("dumps", here)) == 1
 
     async def main():
-        stalls, is_done = [], False
+        found = await saver.aget_tuple(at())
+        checkpoint = {**found.checkpoint, "id": str(uuid6())}
+        checkpoint["channel_versions"] = {"messages": saver.get_next_version(1, None)}
+        checkpoint["channel_values"] = {"messages": [*messages, AIMessage("x", id="new")]}
+        await saver.aput(found.config, checkpoint, {}, checkpoint["channel_versions"])
+        return [
+            len(one.checkpoint["channel_values"]["messages"]) async for one in saver.alist(at())
+        ]
 
-        async def watch():
-            while not is_done:
-                start = time.perf_counter()
-                await asyncio.sleep(0.001)
-                stalls.append(time.perf_counter() - start)
-
-        watcher = asyncio.create_task(watch())
-        for n in range(10):
-            one = await saver.aget_tuple(at())
-            checkpoint = {**one.checkpoint, "id": str(uuid6())}
-            versions = {"messages": saver.get_next_version(1, None)}
-            checkpoint["channel_versions"] = versions
-            checkpoint["channel_values"] = {"messages": [*messages, AIMessage("x", id=f"n{n}")]}
-            config = await saver.aput(one.config, checkpoint, {}, versions)
-            await saver.aput_writes(config, [("c", n)], "task")
-        is_done = True
-        await watcher
-        return sorted(stalls)
-
-    # Others use the machine too: what blocks the loop does so each time.
-    assert min(asyncio.run(main())[-1] for _ in range(4)) < 0.02
+    assert asyncio.run(main()) == [401, 400]
+    assert {what for what, _ in saver.serde.threads} == {"dumps", "loads"}
+    assert here not in {thread for _, thread in saver.serde.threads}
 
 
 # The serializer, and the rest
@@ -553,10 +569,6 @@ def test_bad_input_is_refused_before_anything_is_written(store):
         put(saver, at("a\0b"), {"a": 1})
     with pytest.raises(InvalidRequestError, match="strategy"):
         saver.prune(["t"], strategy="everything")
-    with pytest.raises(InvalidRequestError, match="list of ids"):
-        saver.prune("t")
-    with pytest.raises(InvalidRequestError, match="list of ids"):
-        saver.delete_for_runs("t")
     for options in ({"keep_last": 0}, {"keep_last": True}, {"keep_for": timedelta(0)}):
         with pytest.raises(InvalidRequestError):
             LanceContextSaver(store, **options)

@@ -86,7 +86,7 @@ def seen(found):
     return id_, found.checkpoint["channel_values"], sorted(found.pending_writes)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.lists(ACTS, min_size=1, max_size=4), max_size=6), st.sampled_from("tu"))
 def test_each_saver_shows_what_all_have_written_at_the_same_time(rounds, deleted):
     async def main(uri):
@@ -132,6 +132,27 @@ def test_what_a_process_wrote_alone_is_not_read_again(store, monkeypatch):
         assert (found.config, found.pending_writes) == (config, [("task", "a", step)])
         assert found.checkpoint["channel_values"] == {"a": step}
     assert reads == []
+
+
+async def test_a_commit_that_is_shared_with_others_is_not_ones_own(tmp_path):
+    async with AsyncContextStore.opened(tmp_path) as store:
+        mine, theirs = (LanceContextSaver(store) for _ in range(2))
+
+        async def put(saver, thread):
+            made = checkpoint(saver, "then")
+            await saver.aput(at(thread), made, {}, made["channel_versions"])
+            return made["id"]
+
+        n_shared = 0
+        for _ in range(5):
+            assert seen(await mine.aget_tuple(at("t"))) == seen(await theirs.aget_tuple(at("t")))
+            before = await store.kv("checkpoints").version()
+            # While the first is written the others come, and are written together.
+            *_, newest = await asyncio.gather(put(mine, "u"), put(mine, "t"), put(theirs, "t"))
+            n_shared += await store.kv("checkpoints").version() - before < 3
+            for saver in (mine, theirs):
+                assert seen(await saver.aget_tuple(at("t")))[0] == newest
+        assert n_shared
 
 
 def test_a_version_is_ones_own_once_all_of_its_items_are():

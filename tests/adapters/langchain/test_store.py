@@ -42,14 +42,25 @@ def memory(context_store):
 
 @pytest.fixture(params=["sync", "async"])
 def face(request, memory):
+    return calling(memory, request.param)
+
+
+def calling(memory, face):
     """Calls a method of the one face or of the other."""
 
     def call(method, *args, **kwargs):
-        if request.param == "sync":
+        if face == "sync":
             return getattr(memory, method)(*args, **kwargs)
         return asyncio.run(getattr(memory, f"a{method}")(*args, **kwargs))
 
     return call
+
+
+@pytest.fixture(scope="module")
+def read_only(tmp_path_factory):
+    """A store for what is written once, and only read by the tests."""
+    with ContextStore.open(tmp_path_factory.mktemp("read only")) as opened:
+        yield opened
 
 
 def keys(found):
@@ -233,8 +244,9 @@ def test_hundreds_of_writers_at_once(memory):
 # Searching
 
 
-@pytest.fixture
-def filled(face):
+@pytest.fixture(scope="module", params=["sync", "async"])
+def filled(request, read_only):
+    face = calling(LanceContextStore(read_only, name=f"filled {request.param}"), request.param)
     for key, value in VALUES.items():
         face("put", ("docs",), key, value)
     return face
@@ -353,8 +365,9 @@ def test_odd_labels_and_keys_are_themselves(face):
 # Namespaces
 
 
-@pytest.fixture
-def named(face):
+@pytest.fixture(scope="module", params=["sync", "async"])
+def named(request, read_only):
+    face = calling(LanceContextStore(read_only, name=f"named {request.param}"), request.param)
     for namespace in NAMESPACES:
         face("put", namespace, "k", {})
     return face
@@ -577,7 +590,7 @@ import sys
 from langchain_lance_context import LanceContextStore
 with LanceContextStore(sys.argv[1]) as memory:
     sys.stdin.readline()
-    for n in range(15):
+    for n in range(8):
         memory.put((sys.argv[2],), f"{n}", {"n": n})
         memory.put(("shared",), f"{n}", {"by": sys.argv[2]})
 """
@@ -596,8 +609,8 @@ with LanceContextStore(sys.argv[1]) as memory:
             assert one.returncode == 0
         for name in "ab":
             found = memory.search((name,), limit=100)
-            assert sorted(one.value["n"] for one in found) == list(range(15))
-        assert len(memory.search(("shared",), limit=100)) == 15
+            assert sorted(one.value["n"] for one in found) == list(range(8))
+        assert len(memory.search(("shared",), limit=100)) == 8
 
 
 def test_the_leaf_of_langgraph_is_the_same_class():

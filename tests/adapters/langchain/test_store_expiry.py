@@ -230,7 +230,7 @@ def test_a_sweeper_sweeps_until_it_is_stopped(make, clock):
     assert memory.stop_ttl_sweeper() is True
     assert memory.stop_ttl_sweeper() is True
     assert threads() == []
-    assert future.result(timeout=5) is None
+    assert future.result(timeout=60) is None
 
 
 def test_cancelling_the_future_ends_the_sweeper(make):

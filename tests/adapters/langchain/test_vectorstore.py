@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from langchain_lance_context import LanceContextVectorStore
-from langchain_lance_context._handles import Handle
 
 from lance_context_core import (
     ContextStore,
@@ -20,6 +19,7 @@ from lance_context_core import (
 )
 from lance_context_core import Document as StoredDocument
 from lance_context_core._bridge import Bridge
+from lance_context_core.adapting import Handle
 
 TEXTS = {
     "tea": ("ginger tea", {"color": "red", "minutes": 5}),
