@@ -54,6 +54,72 @@ ENVIRONMENTS = {
         ),
         plugins_off=("asyncio",),
     ),
+    "llama-index-newest": Environment(
+        adapter="llama_index",
+        requirements=("llama-index-core==0.14.25", "moto[server]>=5.2", "mypy>=1.18"),
+        plugins_off=("asyncio",),
+        typed=("adapters/llama_index/llama_index_lance_context", "examples/llama_index_agent.py"),
+    ),
+    # The oldest one that has all that the adapter is made of.
+    "llama-index-oldest": Environment(
+        adapter="llama_index",
+        requirements=("llama-index-core==0.14.24", "moto[server]>=5.2"),
+        plugins_off=("asyncio",),
+    ),
+    # AgentScope's releases exclude each other: each line has its newest and its oldest release that
+    # install and can be imported, with what they need and do not say.
+    "agentscope-context": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope-runtime==0.2.0", "a2a-sdk==0.3.26", "psutil"),
+            *("langchain-core==1.7.2", "llama-index-core==0.14.25", "mypy>=1.18"),
+        ),
+        plugins_off=("asyncio",),
+        typed=(
+            "adapters/agentscope/agentscope_lance_context",
+            "examples/agentscope_context_manager.py",
+        ),
+    ),
+    "agentscope-context-oldest": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope-runtime==0.1.6", "a2a-sdk==0.3.26", "psutil"),
+            *("langchain-core==1.7.2", "llama-index-core==0.14.25"),
+        ),
+        plugins_off=("asyncio",),
+    ),
+    "agentscope-runtime1": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope-runtime==1.0.5", "agentscope==1.0.11", "a2a-sdk==0.3.26"),
+            *("mcp<2", "tqdm"),
+        ),
+        plugins_off=("asyncio",),
+    ),
+    "agentscope-runtime1-oldest": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope-runtime==1.0.1", "agentscope==1.0.11", "a2a-sdk==0.3.26"),
+            *("mcp<2", "tqdm"),
+        ),
+        plugins_off=("asyncio",),
+    ),
+    "agentscope1": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope==1.0.21", "agentscope-runtime==1.1.6.post2", "mcp<2"),
+            *("sqlalchemy[asyncio]", "tqdm"),
+        ),
+    ),
+    "agentscope1-oldest": Environment(
+        adapter="agentscope",
+        requirements=(
+            *("agentscope==1.0.14", "agentscope-runtime==1.1.0", "a2a-sdk==0.3.26", "mcp<2"),
+            *("sqlalchemy[asyncio]", "tqdm"),
+        ),
+    ),
+    "agentscope2": Environment(adapter="agentscope", requirements=("agentscope==2.0.10",)),
+    "agentscope2-oldest": Environment(adapter="agentscope", requirements=("agentscope==2.0.3",)),
 }
 
 

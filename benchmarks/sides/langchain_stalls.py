@@ -2,9 +2,7 @@
 
 import asyncio
 import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -17,11 +15,11 @@ from langchain_lance_context import (
 from langgraph.checkpoint.base import empty_checkpoint
 
 from benchmarks.sides.langchain_documents import KnownVectors
+from benchmarks.sides.stalls import watched
 from lance_context_core import AsyncContextStore
 
 _DIMENSION = 384
 _TURNS = 20
-_TICK_SECONDS = 0.001
 
 
 async def longest_stalls(uri: str) -> dict[str, float]:
@@ -41,30 +39,12 @@ async def longest_stalls(uri: str) -> dict[str, float]:
     found = {}
     for name, turn in turns.items():
         await turn(0)
-        async with _watched() as lateness:
+        async with watched() as lateness:
             for start in range(1, _TURNS, 4):
                 await asyncio.gather(*(turn(number) for number in range(start, start + 4)))
         found[name] = max(lateness)
     await store.close()
     return found
-
-
-@asynccontextmanager
-async def _watched() -> AsyncIterator[list[float]]:
-    """By how much each tick was late, of a clock on this loop."""
-    lateness = [0.0]
-
-    async def tick() -> None:
-        while True:
-            start = time.perf_counter()
-            await asyncio.sleep(_TICK_SECONDS)
-            lateness.append(time.perf_counter() - start - _TICK_SECONDS)
-
-    ticking = asyncio.create_task(tick())
-    try:
-        yield lateness
-    finally:
-        ticking.cancel()
 
 
 async def _nothing(_: int) -> None:

@@ -205,14 +205,20 @@ class Records:
         on top of the other's.
         """
         self.resources.writable()
+
+        def succeed(row: Mapping[str, Any]) -> tuple[ContextRecord, dict[str, Any]]:
+            record = self._changed(from_row(row), change)
+            return record, self._successor(row, record)
+
         done: dict[str, ContextRecord] = {}
         for _ in range(_MAX_ATTEMPTS):
             found = await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
-            rows = [row for row in found.to_pylist() if row[KEY] not in done]
+            rows = [row for row in await steps.each_row(dict, found) if row[KEY] not in done]
             if not rows:
                 return list(done.values())
-            changed = {row[KEY]: self._changed(from_row(row), change) for row in rows}
-            new = {row[KEY]: self._successor(row, changed[row[KEY]]) for row in rows}
+            pairs = await steps.each(succeed, rows)
+            changed = {row[KEY]: record for record, row in pairs}
+            new = {row[KEY]: row for _, row in pairs}
             if await self.table.replace(list(new.values())) < len(new):
                 changed = {key: changed[key] for key in await self._written(new)}
             done |= changed

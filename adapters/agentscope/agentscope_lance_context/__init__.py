@@ -4,6 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentscope_lance_context.agentscope1.long_term_memory import LanceContextLongTermMemory
+    from agentscope_lance_context.agentscope1.memory import LanceContextMemory
+    from agentscope_lance_context.agentscope1.session import LanceContextSession
+    from agentscope_lance_context.agentscope1.vdb_store import LanceContextVDBStore
+    from agentscope_lance_context.agentscope2.middleware import LanceContextMemoryMiddleware
+    from agentscope_lance_context.agentscope2.states import LanceContextAgentStateStore
+    from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
     from agentscope_lance_context.backends import register_backends
     from agentscope_lance_context.memory import LanceContextMemoryService
     from agentscope_lance_context.rag import LanceContextRAGService
@@ -13,19 +20,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LanceContextAgentStateStore",
+    "LanceContextLongTermMemory",
+    "LanceContextMemory",
+    "LanceContextMemoryMiddleware",
     "LanceContextMemoryService",
     "LanceContextRAGService",
+    "LanceContextSession",
     "LanceContextSessionHistoryService",
     "LanceContextStateService",
+    "LanceContextVDBStore",
+    "LanceContextVectorStore",
     "register_backends",
 ]
 
 # Importing AgentScope takes seconds, and no environment has all lines of it.
 _LATER = {
+    "LanceContextAgentStateStore": "agentscope2.states",
+    "LanceContextLongTermMemory": "agentscope1.long_term_memory",
+    "LanceContextMemory": "agentscope1.memory",
+    "LanceContextMemoryMiddleware": "agentscope2.middleware",
     "LanceContextMemoryService": "memory",
     "LanceContextRAGService": "rag",
+    "LanceContextSession": "agentscope1.session",
     "LanceContextSessionHistoryService": "session_history",
     "LanceContextStateService": "state",
+    "LanceContextVDBStore": "agentscope1.vdb_store",
+    "LanceContextVectorStore": "agentscope2.vector_store",
     "register_backends": "backends",
 }
 """What is imported when it is asked for, and from where."""

@@ -79,6 +79,11 @@ def to_data(part: ToolCallPart | ToolResultPart) -> dict[str, Any]:
     return {**data, "name": part.name} if part.name else data
 
 
+def said(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content without what says nothing about it."""
+    return {key: value for key, value in content.items() if key not in _EVENT}
+
+
 def as_text(content: Mapping[str, Any]) -> str:
     """What is to be read in the place of a content that cannot be shown."""
     if isinstance(content.get("refusal"), str):
@@ -228,7 +233,7 @@ def _video(content: Mapping[str, Any]) -> Part:
 
 
 def _unknown(content: Mapping[str, Any]) -> Part:
-    payload = {key: value for key, value in content.items() if key != "type" and key not in _EVENT}
+    payload = {key: value for key, value in said(content).items() if key != "type"}
     return UnknownPart(type=str(content.get("type")), payload=payload)
 
 

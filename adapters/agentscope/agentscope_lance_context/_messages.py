@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentscope_lance_context import _contents
 from agentscope_lance_context._runtime import Message, TextContent
@@ -30,6 +30,9 @@ _FORM = "runtime"
 
 _FEW = 100
 """How many messages may be made without keeping an event loop waiting for long."""
+
+_RECALLED = "long_term_memory"
+"""The name of what AgentScope's agents tell themselves of what they recalled."""
 
 _ROLES = ("assistant", "system", "user", "tool")
 
@@ -134,19 +137,44 @@ def distinct(messages: Sequence[Message]) -> list[tuple[str, Message]]:
     """Each message with what tells it from others, and of those that are the same the first.
 
     AgentScope 1.0 makes several messages of one of its agents' messages, with new ids each time:
-    there it is the original's id, and which of the messages with it this is.
+    there it is the original's id, and which of the messages made of it this is. What an agent has
+    recalled is left out: it recorded it before.
     """
     found: dict[str, Message] = {}
-    n_parts: dict[str, int] = {}
-    for message in messages:
-        metadata = getattr(message, "metadata", None) or {}
-        original = metadata.get("original_id")
-        if original:
-            number = n_parts[original] = n_parts.get(original, -1) + 1
-            found.setdefault(f"{original}:{number}", message)
-        else:
-            found.setdefault(message.id, message)
+    for original, group in groupby(messages, key=_original):
+        run = list(group)
+        if original is None:
+            for one in run:
+                found.setdefault(one.id, one)
+        elif original.name != _RECALLED:
+            length = _period([_said(one) for one in run])
+            for number, one in enumerate(run):
+                found.setdefault(f"{original.id}:{number % length}", one)
     return list(found.items())
+
+
+class _Original(NamedTuple):
+    """Of which agents' message a message was made."""
+
+    id: str
+    name: str | None
+
+
+def _original(message: Message) -> _Original | None:
+    metadata = getattr(message, "metadata", None) or {}
+    original = metadata.get("original_id")
+    return _Original(original, metadata.get("original_name")) if original else None
+
+
+def _said(message: Message) -> tuple[str, list[dict[str, Any]]]:
+    """What does not differ when one message is made twice."""
+    return message.type, [_contents.said(one.model_dump()) for one in message.content or ()]
+
+
+def _period(run: Sequence[object]) -> int:
+    """Of how many elements a sequence is a repetition; an agent may record a message twice."""
+    lengths = (n for n in range(1, len(run)) if len(run) % n == 0)
+    return next((n for n in lengths if run[n:] == run[:-n]), len(run))
 
 
 def _read(stored: Sequence[CanonicalMessage]) -> list[Message]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from agentscope_lance_context._checks import check_choice, check_seconds
-from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._messages import (
     as_memory,
     distinct,
@@ -16,6 +16,7 @@ from agentscope_lance_context._messages import (
 from agentscope_lance_context._recent import saying
 from agentscope_lance_context._runtime import MemoryService, Message
 from lance_context_core import InvalidRequestError
+from lance_context_core.adapting import StoreLike
 from lance_context_core.protocols import SearchMode
 
 _DEFAULT_SESSION = "default"
@@ -32,7 +33,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         embedder: Any = None,
         search: Literal["words", "hybrid", "vector"] = "words",
@@ -47,7 +48,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
         - `ttl_seconds`: how long a message is remembered; absent means for ever.
         - `deduplicate`: remember a message that a session has already only once.
         """
-        self._handle = Handle(store, embedder=embedder)
+        self._handle = UserHandle(store, embedder=embedder)
         self._mode = _MODES[check_choice(search, "search", *_MODES)]
         self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
         self._deduplicates = deduplicate
@@ -82,17 +83,17 @@ class LanceContextMemoryService(StoreService, MemoryService):
         top_k = (filters or {}).get("top_k")
         if not isinstance(top_k, int):
             top_k = None
+        wanted = top_k if top_k is not None and top_k > 0 else None
         store = self._handle.of(user_id)
         if self._mode is None:
             found = []
-            async for message in saying(store, set(query.lower().split())):
+            async for message in saying(store, set(query.lower().split()), wanted=wanted):
                 found.append(message)
                 if top_k is not None and len(found) == top_k:
                     break
             found.reverse()
             return found if top_k is None else found[-top_k:]
-        limit = top_k if top_k is not None and top_k > 0 else _MANY
-        hits = await store.memory.search(query, mode=self._mode, limit=limit)
+        hits = await store.memory.search(query, mode=self._mode, limit=wanted or _MANY)
         return await read([hit.record.to_message() for hit in hits])
 
     async def list_memory(

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._messages import first_text
 from agentscope_lance_context._runtime import Message, RAGService
 from lance_context_core import Document, InvalidRequestError
+from lance_context_core.adapting import StoreLike
 from lance_context_core.protocols import SearchMode
 
 
@@ -15,7 +16,7 @@ class LanceContextRAGService(StoreService, RAGService):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         collection: str = "default",
         *,
         embedder: Any = None,
@@ -29,7 +30,7 @@ class LanceContextRAGService(StoreService, RAGService):
           meaning, too.
         - `filter`: which documents count.
         """
-        self._handle = Handle(store)
+        self._handle = UserHandle(store)
         self._collection = collection
         self._embedder = embedder
         self._mode = mode
@@ -56,7 +57,7 @@ class LanceContextRAGService(StoreService, RAGService):
         return first_text(message) if message else ""
 
     def _documents(self) -> Any:
-        return self._handle.store.vectors(self._collection, embedder=self._embedder)
+        return self._handle.aio.vectors(self._collection, embedder=self._embedder)
 
 
 def _document(given: object) -> Document:

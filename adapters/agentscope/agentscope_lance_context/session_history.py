@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agentscope_lance_context._checks import check_choice, check_count, check_seconds
-from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._messages import (
     distinct,
     normalized,
@@ -15,6 +15,7 @@ from agentscope_lance_context._messages import (
 )
 from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
 from lance_context_core import AsyncContextStore, Item, ItemKey
+from lance_context_core.adapting import StoreLike
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         embedder: Any = None,
         on_missing: Literal["create", "none"] = "create",
@@ -57,7 +58,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         - `deduplicate`: append a message whose id the session has already only once.
         - `name`: what the store calls the list of sessions, which is `store.kv(name)`.
         """
-        self._handle = Handle(store, embedder=embedder)
+        self._handle = UserHandle(store, embedder=embedder)
         self._creates_missing = check_choice(on_missing, "on_missing", "create", "none") == "create"
         self._keeps_existing = check_choice(on_existing, "on_existing", "keep", "replace") == "keep"
         self._creates_deleted = (

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from agentscope_lance_context._handles import Handle, Store, StoreService
+from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._runtime import StateService
 from lance_context_core import InvalidRequestError, Item
+from lance_context_core.adapting import StoreLike
 
 _DEFAULT_SESSION = "default"
 _MAX_ROUND = 2**63 - 1
@@ -16,14 +17,14 @@ class LanceContextStateService(StoreService, StateService):
     """The states of agents by user, session and round; rounds may be missing between others."""
 
     def __init__(
-        self, store: Store, *, embedder: Any = None, name: str = "agentscope_states"
+        self, store: StoreLike, *, embedder: Any = None, name: str = "agentscope_states"
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
         - `embedder`: for a URI; states need none.
         - `name`: what the store calls the states, which are `store.kv(name)`.
         """
-        self._handle = Handle(store, embedder=embedder)
+        self._handle = UserHandle(store, embedder=embedder)
         self._name = name
 
     async def save_state(

@@ -1,6 +1,5 @@
 """A store in a directory, and the services over it; the tests of the line that is installed."""
 
-import asyncio
 import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
@@ -8,31 +7,60 @@ from pathlib import Path
 
 import pytest
 
-from lance_context_core import AsyncContextStore
+RUNTIME_0 = "agentscope-runtime 0"
+RUNTIME_1 = "agentscope-runtime 1"
+AGENTSCOPE_1 = "agentscope 1"
+AGENTSCOPE_2 = "agentscope 2"
 
 
-def _line():
-    """The first number of agentscope-runtime's version; None without it."""
+def _release(name):
+    """The first three numbers of an installed version; None where it is not installed."""
     try:
-        return version("agentscope-runtime").partition(".")[0]
+        return tuple(int(number) for number in version(name).split(".")[:3])
     except PackageNotFoundError:
         return None
 
 
-LINE = _line()
+def _lines():
+    """The lines that are installed; that of the runtime, which may bring the other, comes first."""
+    runtime, library = _release("agentscope-runtime"), _release("agentscope")
+    # From 1.1 on the runtime has no such services.
+    of_runtime = {0: RUNTIME_0, 1: RUNTIME_1}[runtime[0]] if runtime and runtime < (1, 1) else None
+    of_library = None
+    if library and library >= (1, 0, 14):
+        of_library = AGENTSCOPE_1 if library < (2,) else AGENTSCOPE_2
+    return [line for line in (of_runtime, of_library) if line]
+
+
+LINES = _lines()
+LINE = LINES[0] if LINES else None
+"""The line whose tests are run."""
+
+_RUNTIMES = (RUNTIME_0, RUNTIME_1)
 ONLY = {
-    "0": ("test_context_manager.py", "test_runner.py", "test_rag.py"),
-    "1": ("test_state.py", "test_backends.py", "test_agentscope_memory.py"),
+    "test_session_history.py": _RUNTIMES,
+    "test_memory.py": _RUNTIMES,
+    "test_messages.py": _RUNTIMES,
+    "test_context_manager.py": (RUNTIME_0,),
+    "test_runner.py": (RUNTIME_0,),
+    "test_rag.py": (RUNTIME_0,),
+    "test_example.py": (RUNTIME_0,),
+    "test_state.py": (RUNTIME_1,),
+    "test_backends.py": (RUNTIME_1,),
+    "test_agentscope_memory.py": (RUNTIME_1,),
+    "test_agentscope_agent.py": (RUNTIME_1,),
+    "test_agentscope1_*.py": (AGENTSCOPE_1,),
+    "test_agentscope2_*.py": (AGENTSCOPE_2,),
 }
-"""The tests of what one line alone has."""
+"""The tests of what not every line has."""
 
-collect_ignore = [name for line, names in ONLY.items() if line != LINE for name in names]
-collect_ignore_glob = ["test_*.py"] if LINE is None else []
+collect_ignore_glob = [pattern for pattern, lines in ONLY.items() if LINE not in lines]
 
-# AgentScope's own retrieval service stands on the adapter of LangChain.
-sys.path.append(str(Path(__file__).parents[3] / "adapters" / "langchain"))
+# AgentScope's own retrieval services stand on the adapters of the other frameworks.
+for _other in ("langchain", "llama_index"):
+    sys.path.append(str(Path(__file__).parents[3] / "adapters" / _other))
 
-if LINE is not None:
+if LINE in _RUNTIMES:
     with warnings.catch_warnings():
         # The last releases of the line say at import that it ends.
         warnings.simplefilter("ignore")
@@ -59,15 +87,6 @@ class Restarts:
 
     def memory(self, **options):
         return LanceContextMemoryService(self.where, **options)
-
-    def in_store(self, use):
-        """What `use` returns of the store, which is opened for it."""
-
-        async def main():
-            async with await AsyncContextStore.open(self.where) as store:
-                return await use(store)
-
-        return asyncio.run(main())
 
 
 @pytest.fixture

@@ -193,11 +193,44 @@ def test_a_long_term_memory_records_and_retrieves(restarts):
     assert nothing == ""
 
 
+ONCE = [
+    "Is there tea?",
+    "Let me look",
+    "One moment.",
+    "look",
+    "two cups",
+    "Look and listen:",
+]
+"""What each message says that AgentScope makes of the conversation."""
+
+
 def test_a_working_memory_that_is_recorded_again_and_again_is_remembered_once(restarts):
+    recalled = Msg("long_term_memory", "<long_term_memory>Is there tea?</long_term_memory>", "user")
+
     async def use(memory, service):
         for n in range(1, 5):
-            await memory.record(CONVERSATION[:n])
-        return len(await service.list_memory("ada", {"page_size": 100}))
+            said, *_ = working = [*CONVERSATION[:n], recalled]
+            # An agent records what it was told, its memory and its answer, which are in it too.
+            await memory.record([said, *working, CONVERSATION[n - 1]])
+        await memory.record([CONVERSATION[1]] * 3)
+        listed = await service.list_memory("ada", {"page_size": 100})
+        return [str(one.content) for one in listed]
 
-    once = 6
-    assert in_long_term(restarts, use, deduplicate=True) == once
+    found = in_long_term(restarts, use, deduplicate=True)
+    assert [text in one for text, one in zip(ONCE, found, strict=True)] == [True] * 6
+
+
+def test_what_an_agent_says_twice_in_one_message_is_remembered_twice(restarts):
+    twice = [
+        TextBlock(type="text", text="One moment."),
+        ToolUseBlock(type="tool_use", id="c1", name="look", input={}),
+        TextBlock(type="text", text="One moment."),
+    ]
+
+    async def use(memory, service):
+        message = Msg("Cook", twice, "assistant")
+        await memory.record([message, message])
+        return [one.type for one in await service.list_memory("ada")]
+
+    found = in_long_term(restarts, use, deduplicate=True)
+    assert found == ["message", "plugin_call", "message"]

@@ -301,27 +301,27 @@ def test_memories_are_added_searched_listed_and_deleted(managed):
     assert twice(managed, forget) == [[], []]
 
 
-def test_a_service_is_registered_by_its_class_and_managed(restarts):
-    """What is registered after the manager was entered does not replace what it has."""
-
-    async def use():
-        memory = restarts.memory()
+def test_a_service_that_is_registered_in_a_manager_that_runs_leaves_what_it_has(managed, restarts):
+    async def use(history, memory):
         async with create_context_manager(
-            session_history_service=restarts.history(), memory_service=memory
+            session_history_service=history, memory_service=memory
         ) as manager:
-            manager.register(type(memory), restarts.where, name="another")
-            assert manager.memory is memory
-            health = await manager.health_check()
-            return health["memory"], health["session"]
+            manager.register(type(memory), restarts.where, name="memory")
+            found = manager.memory
+            assert found is memory
+            await found.add_memory("u1", [said("a note")])
+            return (await manager.health_check())["memory"], texts(await found.list_memory("u1"))
 
-    assert asyncio.run(use()) == (True, True)
+    assert twice(managed, use) == [(True, ["a note"]), (True, ["a note", "a note"])]
 
-    async def registered():
+
+def test_a_service_is_registered_by_its_class_and_managed(restarts):
+    async def use():
         manager = ContextManager(session_history_service=restarts.history())
         manager.register(type(restarts.memory()), restarts.where, name="notes")
         async with manager:
             await manager.notes.add_memory("u1", [said("a note")])
             return (await manager.health_check())["notes"], manager.has_service("session")
 
-    assert asyncio.run(registered()) == (True, True)
+    assert asyncio.run(use()) == (True, True)
     assert texts(asyncio.run(restarts.memory().list_memory("u1"))) == ["a note"]

@@ -1,27 +1,31 @@
 """What the documentation of the adapter says of the installed line is run."""
 
+import re
 from pathlib import Path
 
-from adapters.agentscope.conftest import LINE
+import pytest
+from adapters.agentscope.conftest import AGENTSCOPE_1, AGENTSCOPE_2, LINE, RUNTIME_0, RUNTIME_1
 from core.test_docs import blocks, checked, gives, raises
 
-PAGE = Path(__file__).parents[3] / "adapters" / "agentscope" / "README.md"
-MARK = "<!-- with agentscope-runtime {} -->"
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "adapters" / "agentscope" / "README.md", ROOT / "docs" / "agentscope.md"]
 
 
-def test_the_code_of_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    lines = page.read_text(encoding="utf-8").splitlines()
     namespace = {"__name__": "page", "_gives": gives, "_raises": raises}
-    n_run = 0
-    for block in blocks(PAGE):
-        # The line above the fence says which line of releases the code is for.
-        mark = lines[block.line - 3]
+    of_lines = []
+    for block in blocks(page):
         if block.info != "python":
             continue
-        assert mark in {MARK.format(0), MARK.format(1)}
-        if mark == MARK.format(LINE):
+        # The line above the fence says which line of releases the code is for.
+        mark = re.fullmatch(r"<!-- with (.+) -->", lines[block.line - 3])
+        of_lines.append(mark and mark[1])
+        if of_lines[-1] == LINE:
+            # Empty lines before it, so that a failure names the line of the page.
             code = "\n" * (block.line - 1) + checked(block.code)
-            exec(compile(code, str(PAGE), "exec"), namespace)  # noqa: S102 - our own page
-            n_run += 1
-    assert n_run > 0
+            exec(compile(code, str(page), "exec"), namespace)  # noqa: S102 - our own pages
+    assert LINE in of_lines
+    assert set(of_lines) <= {RUNTIME_0, RUNTIME_1, AGENTSCOPE_1, AGENTSCOPE_2}

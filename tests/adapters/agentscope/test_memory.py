@@ -143,12 +143,16 @@ def test_a_question_of_many_words_is_answered_too(restarts):
     assert found(restarts, long) == []
 
 
-def test_a_match_is_found_behind_many_that_only_seem_to_be(restarts):
+def test_matches_are_found_between_and_behind_many_that_only_seem_to_be(restarts):
     late = said("late")
     late.content.extend(said("needle").content)
-    remember(restarts, "needle")
-    with_memory(restarts, lambda service: service.add_memory("ada", [late] * 130))
-    assert found(restarts, "needle", top_k=1) == ["needle"]
+    every = [late if n % 3 else said(f"needle {n}") for n in range(61)]
+    with_memory(
+        restarts, lambda service: service.add_memory("ada", [said("needle"), *[late] * 99, *every])
+    )
+    needles = ["needle", *(f"needle {n}" for n in range(0, 61, 3))]
+    for top_k in (1, 12, len(needles)):
+        assert found(restarts, "needle", top_k=top_k) == needles[-top_k:]
 
 
 WORDS = st.sampled_from(["tea", "TEA", "ea", "t", "%", "_", "'", '"', "\\", "ö", "green", "OR 1=1"])

@@ -4,12 +4,20 @@ import asyncio
 
 import pytest
 from adapters.agentscope.samples import MESSAGES, said, texts
+from adapters.llama_index.doubles import WordEmbedding
 from agentscope_lance_context import LanceContextRAGService
 from agentscope_runtime.engine.services.context_manager import create_context_manager
-from agentscope_runtime.engine.services.rag_service import LangChainRAGService, RAGService
+from agentscope_runtime.engine.services.rag_service import (
+    LangChainRAGService,
+    LlamaIndexRAGService,
+    RAGService,
+)
 from core.conformance.doubles import WordVectors
 from langchain_core.documents import Document as LangChainDocument
 from langchain_lance_context import LanceContextVectorStore
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.schema import TextNode
+from llama_index_lance_context import LanceContextVectorStore as LlamaIndexVectorStore
 
 from lance_context_core import AsyncContextStore, ContextStore, Document, InvalidRequestError
 
@@ -118,12 +126,49 @@ def test_what_is_retrieved_is_composed_before_the_last_message(recipes, restarts
     assert asyncio.run(main()) == [("system", "carrot cake"), ("user", "cake")]
 
 
-def test_agentscopes_own_service_retrieves_from_our_langchain_store(tmp_path):
-    with ContextStore.open(tmp_path / "store", embedder=WordVectors()) as store:
-        recipes = LanceContextVectorStore(store, collection="recipes")
-        recipes.add_texts(RECIPES)
-        service = LangChainRAGService(vectorstore=recipes, embedding=object())
-        assert asyncio.run(service.retrieve("carrot cake", k=1)) == ["carrot cake"]
+def over_langchain(store):
+    """AgentScope's own service over our vector store for LangChain."""
+    recipes = LanceContextVectorStore(store, collection="recipes")
+    return LangChainRAGService(vectorstore=recipes, embedding=object())
+
+
+def over_llama_index(store):
+    """AgentScope's own service over our vector store for LlamaIndex, which needs its vectors."""
+    recipes = LlamaIndexVectorStore(store, collection="recipes")
+    index = VectorStoreIndex.from_vector_store(recipes, embed_model=WordEmbedding())
+    return LlamaIndexRAGService(vectorstore=index, embedding=object())
+
+
+@pytest.mark.parametrize("made", [over_langchain, over_llama_index])
+def test_agentscopes_own_services_retrieve_from_our_stores_after_a_restart(restarts, made):
+    with ContextStore.open(restarts.where, embedder=WordVectors()) as store:
+        if made is over_langchain:
+            LanceContextVectorStore(store, collection="recipes").add_texts(RECIPES)
+        else:
+            VectorStoreIndex(
+                [TextNode(text=text) for text in RECIPES],
+                storage_context=StorageContext.from_defaults(
+                    vector_store=LlamaIndexVectorStore(store, collection="recipes")
+                ),
+                embed_model=WordEmbedding(),
+            )
+
+    async def main(store):
+        async with create_context_manager(
+            session_history_service=restarts.history(),
+            memory_service=restarts.memory(),
+            rag_service=made(store),
+        ) as manager:
+            session = await manager.compose_session(user_id="u1", session_id="s1")
+            await manager.compose_context(session, request_input=[said("carrot cake")])
+            return await manager.rag.retrieve("carrot cake", k=1), texts(session.messages)
+
+    with ContextStore.open(restarts.where, embedder=WordVectors()) as store:
+        best, (retrieved, asked) = asyncio.run(main(store))
+    assert best == ["carrot cake"]
+    assert retrieved.splitlines()[0] == "carrot cake"
+    assert sorted(retrieved.splitlines()) == sorted(RECIPES)
+    assert asked == "carrot cake"
 
 
 def test_a_store_that_was_handed_over_stays_open(recipes):

@@ -385,6 +385,22 @@ def test_others_read_what_was_written_here(restarts):
     assert (thought.text, thought.parts[0].text) == ("", "Let me think")
 
 
+def test_a_person_is_erased_from_every_file_with_the_names_of_all_sessions(restarts):
+    async def use(service):
+        for user in ("ada", "ben"):
+            await append(
+                service, said(f"I am {user}, Esq."), session_id=f"{user}'s own", user_id=user
+            )
+
+    in_session(restarts, use)
+    with ContextStore.open(restarts.where) as store:
+        store.scope(user_id="ada").erase()
+    data = b"".join(one.read_bytes() for one in restarts.where.rglob("*") if one.is_file())
+    for user, is_there in (("ada", False), ("ben", True)):
+        assert (f"{user}, Esq".encode() in data) is is_there
+        assert (f"{user}'s own".encode() in data) is is_there
+
+
 def test_what_others_wrote_is_read_here(restarts):
     with ContextStore.open(restarts.where) as store:
         store.scope(user_id="ada").history.append_many(

@@ -92,12 +92,12 @@ def test_what_a_caller_changes_is_not_changed_in_the_store(restarts):
 
 def test_rounds_that_are_saved_at_once_are_all_kept(restarts):
     async def use(service):
-        saved = [service.save_state("ada", {"n": n}) for n in range(12)]
+        saved = [service.save_state("ada", {"n": n}) for n in range(6)]
         rounds = await asyncio.gather(*saved)
         states = [await service.export_state("ada", round_id=one) for one in rounds]
         return sorted(rounds), [state["n"] for state in states]
 
-    assert with_states(restarts, use) == (list(range(1, 13)), list(range(12)))
+    assert with_states(restarts, use) == (list(range(1, 7)), list(range(6)))
 
 
 SELF = {}

@@ -1,0 +1,27 @@
+"""What is closed with whatever it has opened."""
+
+from types import TracebackType
+from typing import Self
+
+from lance_context_core.adapting import Handle
+
+
+class StoreOwner:
+    """A base of classes over a store: `close`, and `async with`. Closing twice is no error."""
+
+    _handle: Handle
+
+    async def close(self) -> None:
+        """Close the store if it was given by its URI; one that was handed over stays open."""
+        await self._handle.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

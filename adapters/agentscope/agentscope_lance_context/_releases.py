@@ -1,0 +1,53 @@
+"""What of the library agentscope is imported when it is asked for, and of which releases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from lance_context_core import MissingExtraError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """Releases of agentscope that have the same classes, and the extra that brings one of them."""
+
+    first: tuple[int, int, int]
+    end: tuple[int, int, int]
+    """Where they end, itself excluded."""
+    extra: str
+    modules: Mapping[str, str]
+    """The module of each name, below `agentscope`."""
+
+    def find(self, name: str) -> Any:
+        """What has that name. Raises MissingExtraError if another release is installed, or none."""
+        if name not in self.modules:
+            raise AttributeError(f"no {name!r} is imported from agentscope")
+        try:
+            found = getattr(import_module(f"agentscope.{self.modules[name]}"), name)
+        except (ImportError, AttributeError) as error:
+            raise self._missing(name, str(error)) from error
+        installed = version("agentscope")
+        if not self.first <= _numbers(installed) < self.end:
+            # Releases before and after have another class of that name.
+            raise self._missing(name, f"agentscope {installed} is installed")
+        return found
+
+    def _missing(self, name: str, problem: str) -> MissingExtraError:
+        first, end = (".".join(map(str, one)) for one in (self.first, self.end))
+        return MissingExtraError(
+            f"{name} needs agentscope from {first} on, before {end}: "
+            f"pip install 'agentscope-lance-context[{self.extra}]' ({problem})"
+        )
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The first three numbers of a version; what is no number ends them."""
+    numbers = []
+    for part in release.split(".")[:3]:
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        numbers += [int(digits)] if digits else []
+        if digits != part:
+            break
+    return tuple(numbers)

@@ -1,0 +1,101 @@
+"""What an agent shall still know in another session: put down once, and found again."""
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Literal
+
+from agentscope_lance_context._handles import UserHandle
+from lance_context_core import AsyncContextStore, ContextRecord, Field, InvalidRequestError, Message
+from lance_context_core.protocols import SearchMode
+
+Search = Literal["words", "hybrid", "vector"]
+"""By words, which come in the order in which they were said; or by relevance."""
+
+MODES: dict[str, SearchMode] = {"words": "text", "hybrid": "hybrid", "vector": "vector"}
+"""How the store calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """The memories of one user, or those that one agent has of a user."""
+
+    handle: UserHandle
+    user_id: str
+    agent_id: str | None = None
+    search: str = "words"
+    ttl: timedelta | None = None
+
+    async def record(self, messages: Iterable[Message], *, session_id: str) -> None:
+        """Remember messages in one commit, each once in a session, by its id."""
+        # The moments keep messages of one commit apart when they are put in order.
+        now = self.handle.now()
+        distinct: dict[str | None, Message] = {}
+        for number, message in enumerate(messages):
+            dated = replace(message, created_at=now + timedelta(microseconds=number))
+            distinct.setdefault(message.id, dated)
+        memories = [*distinct.values()]
+        if memories:
+            expires_at = None if self.ttl is None else now + self.ttl
+            memory = self._store(self.agent_id).memory
+            await memory.add(memories, session_id=session_id, expires_at=expires_at)
+
+    async def note(self, facts: Iterable[str]) -> int:
+        """Remember texts, which belong to no session, each once; returns how many are given.
+
+        Blank ones are passed over.
+        """
+        messages = [Message.user(fact, id=_id_of(fact)) for fact in facts if fact.strip()]
+        await self.record(messages, session_id="")
+        return len(messages)
+
+    async def recall(
+        self,
+        queries: Iterable[str],
+        *,
+        limit: int,
+        without: Collection[str] = (),
+        of_all_agents: bool = False,
+    ) -> list[ContextRecord]:
+        """What the memories say about each of `queries`, `limit` at most for each, each once.
+
+        By words in the order in which it was said, by relevance the best first. Of all sessions,
+        but without the messages of these ids. A limit below 1 and a blank query find nothing.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise InvalidRequestError(f"limit={limit!r:.80}: give a whole number")
+        asked = [query for query in queries if query.strip()]
+        if limit < 1 or not asked:
+            return []
+        memory = self._store(None if of_all_agents else self.agent_id).memory
+        filter = Field("id").not_in([*without]) if without else None
+        mode = MODES[self.search]
+        found = await asyncio.gather(
+            *(memory.search(one, mode=mode, filter=filter, limit=limit) for one in asked)
+        )
+        records = {
+            (hit.record.session_id, hit.record.id): hit.record for hits in found for hit in hits
+        }
+        if self.search == "words":
+            return sorted(records.values(), key=lambda record: record.created_at)
+        return [*records.values()]
+
+    def _store(self, agent_id: str | None) -> AsyncContextStore:
+        store = self.handle.of(self.user_id)
+        return store if agent_id is None else store.scope(agent_id=agent_id)
+
+
+def as_lines(records: Sequence[ContextRecord]) -> list[str]:
+    """What each memory says, and who said it, where that is known."""
+    return [
+        f"{record.name}: {record.text}" if record.name else record.text
+        for record in records
+        if record.text
+    ]
+
+
+def _id_of(fact: str) -> str:
+    """The same for the same text."""
+    return f"note-{hashlib.sha256(fact.encode(errors='surrogatepass')).hexdigest()[:32]}"

@@ -1,0 +1,32 @@
+"""What of agentscope 1.0.14 to 1.x the classes are made of, imported when it is asked for.
+
+What is typed of it stands in `_framework.pyi`.
+"""
+
+from typing import Any
+
+from agentscope_lance_context._releases import Releases
+
+_RELEASES = Releases(
+    first=(1, 0, 14),
+    end=(2, 0, 0),
+    extra="agentscope1",
+    modules={
+        "MemoryBase": "memory",
+        "LongTermMemoryBase": "memory",
+        "Msg": "message",
+        "TextBlock": "message",
+        "StateModule": "module",
+        "Document": "rag",
+        "DocMetadata": "rag",
+        "VDBStoreBase": "rag",
+        "SessionBase": "session",
+        "ToolResponse": "tool",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _RELEASES.find(name)

@@ -1,0 +1,94 @@
+"""Messages of agentscope 1.x to the canonical ones, and back.
+
+What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
+it was. What another release or another framework wrote is translated.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from agentscope_lance_context._blocks import to_blocks_of_1, to_parts
+from agentscope_lance_context.agentscope1._framework import Msg
+from lance_context_core import Message
+
+_FRAMEWORK = "agentscope"
+_FORM = "agentscope1"
+"""Which of AgentScope's messages it is: its releases have several."""
+
+SUMMARY = {"lance_context": "summary"}
+"""The metadata of a message that nobody said, but that tells of others."""
+
+
+def messages_of(given: Msg | Sequence[Msg | None] | None, where: str) -> list[Msg]:
+    """One message or several, without None. Raises TypeError for what is no message."""
+    several: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    messages = [one for one in several if one is not None]
+    for one in messages:
+        if not isinstance(one, Msg):
+            # As AgentScope's own memories do.
+            raise TypeError(f"{where} has {one!r:.80}: give a Msg, several of them, or None")
+    return messages
+
+
+def to_canonical(msg: Msg) -> Message:
+    """The canonical message, with the same id. Raises InvalidRequestError if it cannot be stored."""
+    data = msg.to_dict()
+    invocation_id = getattr(msg, "invocation_id", None)
+    if invocation_id is not None:
+        data["invocation_id"] = invocation_id
+    blocks = msg.get_content_blocks()
+    return Message(
+        role=_canonical_role(msg, blocks),
+        parts=to_parts(blocks),
+        id=msg.id,
+        name=msg.name or None,
+        native={"framework": _FRAMEWORK, "form": _FORM, "data": data},
+    )
+
+
+def from_canonical(message: Message) -> Msg:
+    """The message that stands for a canonical one, with its id where it has one."""
+    native = message.native
+    if native and (native["framework"], native.get("form")) == (_FRAMEWORK, _FORM):
+        return _restored(native["data"])
+    role = _ROLES.get(message.role, "user")
+    msg = Msg(message.name or role, to_blocks_of_1(message.parts), role)
+    if message.id is not None:
+        msg.id = message.id
+    return msg
+
+
+async def to_canonicals(messages: Sequence[Msg]) -> list[Message]:
+    """The canonical messages, in order; made in a thread, since an image takes its time."""
+    return await asyncio.to_thread(lambda: [to_canonical(one) for one in messages])
+
+
+async def from_canonicals(messages: Sequence[Message]) -> list[Msg]:
+    """The messages that stand for canonical ones, in order; made in a thread."""
+    return await asyncio.to_thread(lambda: [from_canonical(one) for one in messages])
+
+
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    # Results of tools are the system's.
+    "tool": "system",
+}
+"""AgentScope's role for each of the canonical ones; anything else is a user's."""
+
+
+def _canonical_role(msg: Msg, blocks: Sequence[Any]) -> str:
+    is_answer = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+    return "tool" if is_answer else msg.role
+
+
+def _restored(data: dict[str, Any]) -> Msg:
+    msg = Msg.from_dict(data)
+    if "invocation_id" in data:
+        msg.invocation_id = data["invocation_id"]
+    # Where it is None, from_dict makes an empty one of it.
+    msg.metadata = data["metadata"]
+    return msg

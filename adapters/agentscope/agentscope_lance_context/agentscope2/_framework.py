@@ -1,0 +1,41 @@
+"""What of agentscope 2.0.3 and later the classes are made of, imported when it is asked for.
+
+What is typed of it stands in `_framework.pyi`.
+"""
+
+from typing import Any
+
+from agentscope_lance_context._releases import Releases
+
+_RELEASES = Releases(
+    first=(2, 0, 3),
+    end=(3, 0, 0),
+    extra="agentscope2",
+    modules={
+        "ReplyStartEvent": "event",
+        "RequireExternalExecutionEvent": "event",
+        "RequireUserConfirmEvent": "event",
+        "AssistantMsg": "message",
+        "HintBlock": "message",
+        "Msg": "message",
+        "TextBlock": "message",
+        "ToolResultState": "message",
+        "MiddlewareBase": "middleware",
+        "PermissionBehavior": "permission",
+        "PermissionDecision": "permission",
+        "Chunk": "rag",
+        "DocumentSummary": "rag",
+        "VectorRecord": "rag",
+        "VectorSearchResult": "rag",
+        "VectorStoreBase": "rag",
+        "AgentState": "state",
+        "ToolBase": "tool",
+        "ToolChunk": "tool",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _RELEASES.find(name)

@@ -1,0 +1,77 @@
+"""Messages of agentscope 2.x to the canonical ones, and back.
+
+What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
+it was. What another release or another framework wrote is translated.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentscope_lance_context._blocks import Block, text_of, to_blocks_of_2, to_parts
+from agentscope_lance_context.agentscope2._framework import Msg
+from lance_context_core import Message
+from lance_context_core.messages import MediaPart, Part, TextPart
+
+_FRAMEWORK = "agentscope"
+_FORM = "agentscope2"
+"""Which of AgentScope's messages it is: its releases have several."""
+_SAID = ("text", "data")
+
+
+def to_canonical(data: Mapping[str, Any], *, id: str | None = None) -> Message:
+    """The canonical message of what `model_dump` makes of one, by its own id if there is no other.
+
+    Raises InvalidRequestError for what cannot be stored.
+    """
+    return Message(
+        role=data["role"],
+        parts=to_parts(data["content"]),
+        id=data["id"] if id is None else id,
+        name=data["name"] or None,
+        native={"framework": _FRAMEWORK, "form": _FORM, "data": data},
+    )
+
+
+def said(msg: Msg) -> Message | None:
+    """What somebody said in a message: texts and media, without how it came about; None if nothing."""
+    data = msg.model_dump(mode="json")
+    content = [block for block in data["content"] if block["type"] in _SAID]
+    message = to_canonical({**data, "content": content})
+    has_media = any(isinstance(part, MediaPart) for part in message.parts)
+    return message if has_media or message.text.strip() else None
+
+
+def from_canonical(message: Message) -> Msg:
+    """The message that stands for a canonical one, with its id where it has one."""
+    native = message.native
+    if native and (native["framework"], native.get("form")) == (_FRAMEWORK, _FORM):
+        try:
+            return Msg.model_validate(native["data"])
+        except ValueError:
+            pass  # A later release may have written what this one does not know.
+    role = _ROLES.get(message.role, "user")
+    known = {"id": message.id} if message.id is not None else {}
+    content = [*_blocks(message.parts, role)]
+    return Msg(name=message.name or role, role=role, content=content, **known)
+
+
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    # Results of tools are parts of the answer here.
+    "tool": "assistant",
+}
+"""AgentScope's role for each of the canonical ones; anything else is a user's."""
+
+
+def _blocks(parts: Iterable[Part], role: str) -> list[Block]:
+    """The blocks that stand for parts; what messages of a role cannot hold becomes text."""
+    held: tuple[type, ...] = {
+        "user": (TextPart, MediaPart),
+        "system": (TextPart,),
+    }.get(role, (object,))
+    return to_blocks_of_2(
+        part if isinstance(part, held) else TextPart(text=text_of(part)) for part in parts
+    )

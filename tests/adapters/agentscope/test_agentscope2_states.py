@@ -1,0 +1,239 @@
+"""States of agents of agentscope 2.x, saved and loaded, and the conversations in them."""
+
+import asyncio
+
+import pytest
+from adapters.agentscope.agentscope2_doubles import (
+    PNG,
+    ScriptedModel,
+    agent,
+    call,
+    conversation,
+    texts,
+)
+from agentscope.message import AssistantMsg, HintBlock, TextBlock, UserMsg
+from agentscope.permission import PermissionMode
+from agentscope.state import AgentState
+from agentscope.tool import FunctionTool, Toolkit
+from agentscope_lance_context import LanceContextAgentStateStore
+
+from lance_context_core import (
+    AsyncContextStore,
+    ContextStore,
+    DataPart,
+    FilePart,
+    ImagePart,
+    InvalidRequestError,
+    Message,
+    ReasoningPart,
+    ToolCallPart,
+    UnknownPart,
+)
+
+
+async def saved(where, state, **whose):
+    async with LanceContextAgentStateStore(where) as states:
+        await states.save(state, **whose)
+
+
+async def loaded(where, session_id, **whose):
+    async with LanceContextAgentStateStore(where) as states:
+        return await states.load(session_id, **whose)
+
+
+def history(where, session_id, user="~", agent_id=""):
+    with ContextStore.open(where) as store:
+        return store.scope(user_id=user).history.get_messages(agent_id, session_id=session_id)
+
+
+def look(shelf: str) -> str:
+    """Look what there is.
+
+    Args:
+        shelf (str): Which one.
+    """
+    return f"green tea on {shelf}"
+
+
+async def test_an_agent_goes_on_after_a_restart_where_it_was(tmp_path):
+    async def turn(model, said):
+        async with LanceContextAgentStateStore(tmp_path) as states:
+            state = await states.load("monday", user_id="ada") or AgentState(session_id="monday")
+            one = agent(model, state=state, toolkit=Toolkit(tools=[FunctionTool(look)]))
+            state.permission_context.mode = PermissionMode.BYPASS
+            answer = await one.reply(UserMsg("Ada", said))
+            await states.save(one.state, user_id="ada")
+            return answer.get_text_content(), state
+
+    looking = ScriptedModel([call("look", shelf="the left")], "There is green tea.")
+    first, _ = await turn(looking, "Is there tea?")
+    model = ScriptedModel("Green.")
+    second, state = await turn(model, "Which one?")
+    assert (first, second) == ("There is green tea.", "Green.")
+    asked = [one for one in map(str, model.asked[0]) if not one.startswith("<system-reminder")]
+    told = [one for one in asked if "system-reminder" not in one]
+    assert told[0].startswith("You cook.")
+    assert told[1] == "Is there tea?"
+    assert "green tea on the left" in str(told[2])
+    assert told[3:] == ["There is green tea.", "Which one?"]
+    # Others read the whole of it, too.
+    found = [one for one in history(tmp_path, "monday", "ada") if one.role != "system"]
+    assert [one.id for one in found] == [one.id for one in state.context]
+    assert [one.text for one in found if one.role == "user"] == ["Is there tea?", "Which one?"]
+
+
+async def test_a_state_is_intact_after_a_restart(tmp_path):
+    state = AgentState(session_id="it's", summary=[TextBlock(text="so far")])
+    state.context = conversation()
+    state.middle_context = {"any": [1, None, {"ü": 2**80}]}
+    state.cur_iter = 3
+    await saved(tmp_path, state, user_id="a'da", agent_id="Cook")
+    found = await loaded(tmp_path, "it's", user_id="a'da", agent_id="Cook")
+    assert found.model_dump() == state.model_dump()
+
+
+async def test_others_read_the_conversation_as_it_is(tmp_path):
+    state = AgentState(session_id="s", context=conversation())
+    await saved(tmp_path, state)
+    asked, answered, shown, told = history(tmp_path, "s")
+    assert [one.role for one in (asked, answered, shown, told)] == [
+        *("user", "assistant", "user", "system")
+    ]
+    assert (asked.id, asked.name, asked.text) == (state.context[0].id, "Ada", "Is there tea?")
+    kinds = ["reasoning", "text", "tool_call", "tool_result", "hint", "text"]
+    assert [part.type for part in answered.parts] == kinds
+    assert answered.parts[0] == ReasoningPart(text="Let me look", signature="s")
+    assert answered.parts[2].arguments == {"for": "tea"}
+    assert answered.parts[3].content[1] == ImagePart(data=PNG, media_type="image/png", name="a.png")
+    assert isinstance(answered.parts[4], UnknownPart)
+    assert answered.text == "One moment.\ntwo cups\nThere is."
+    assert [part.type for part in shown.parts] == ["text", "image", "audio", "file"]
+    assert (shown.parts[2].url, shown.parts[3].name) == ("https://example.org/a.mp3", "a.pdf")
+    assert told.text == "\"; DROP TABLE records; -- ' OR 1=1 \\ \n"
+
+
+async def test_the_conversation_grows_with_the_state_and_outlives_what_is_summarised(tmp_path):
+    async with LanceContextAgentStateStore(tmp_path) as states:
+        state = AgentState(session_id="s", context=[UserMsg("Ada", "one"), UserMsg("Ada", "two")])
+        await states.save(state)
+        growing = AssistantMsg("Cook", [TextBlock(text="Let me see.")])
+        state.context.append(growing)
+        await states.save(state)
+        version = await states._handle.aio.version()
+        await states.save(state)
+        # Nothing has changed in it.
+        assert await states._handle.aio.version() == version
+        growing.content.append(TextBlock(text="Three."))
+        # A hint in between cuts a reply in two, which have one id.
+        state.context.append(AssistantMsg("memory", [HintBlock(hint="psst")]))
+        state.context.append(AssistantMsg("Cook", "Four.", id=growing.id))
+        del state.context[:1]
+        state.summary = "Ada counts."
+        for _ in range(2):
+            await states.save(state)
+        assert texts((await states.load("s")).context) == [
+            *("two", "Let me see.\nThree.", None, "Four.")
+        ]
+    said = [one.text for one in history(tmp_path, "s")]
+    assert said == ["one", "two", "Let me see.\nThree.", "Four."]
+
+
+async def test_an_agent_goes_on_with_a_conversation_of_another_framework(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        talk = [
+            Message.system(["Be brief.", DataPart(data={"a": 1})]),
+            Message.user(["Is there tea?", FilePart(file_id="f1"), ToolCallPart(name="x")], id="m"),
+            Message.assistant(
+                [ReasoningPart(text="hm"), ToolCallPart(call_id="c", name="look", arguments="{oo")]
+            ),
+            Message.tool(["two", ImagePart(data=PNG, media_type="image/png")], call_id="c"),
+            Message.assistant(ImagePart(url="https://example.org/a.png")),
+        ]
+        await store.scope(user_id="ada").history.append_many("", talk, session_id="s")
+        states = LanceContextAgentStateStore(store)
+        assert await states.load("s", user_id="bob") is None
+        state = await states.load("s", user_id="ada")
+        assert [one.role for one in state.context] == ["system", "user", *["assistant"] * 3]
+        assert texts(state.context[:2]) == [
+            'Be brief.\n{"a": 1}',
+            "Is there tea?\n[file: f1]\n[tool_call: x {}]",
+        ]
+        assert state.context[1].id == "m"
+        thought, asked = state.context[2].content
+        assert (thought.thinking, asked.name, asked.input) == ("hm", "look", "{oo")
+        (result,) = state.context[3].content
+        assert (result.id, result.output[0].text) == ("c", "two")
+        assert result.output[1].source.media_type == "image/png"
+        assert str(state.context[4].content[0].source.url) == "https://example.org/a.png"
+        model = ScriptedModel("Yes.")
+        await agent(model, state=state).reply(UserMsg("Ada", "So?"))
+        await states.save(state, user_id="ada")
+        found = [
+            one.text
+            for one in await store.scope(user_id="ada").history.get_messages("", session_id="s")
+        ]
+        assert found[0].startswith("Be brief.")
+        assert found[-1] == "Yes."
+
+
+async def test_users_agents_and_sessions_have_states_of_their_own(tmp_path):
+    async with LanceContextAgentStateStore(tmp_path) as states:
+        whose = [
+            {"session_id": session, "user_id": user, "agent_id": agent_id}
+            for session in ("a", "it's")
+            for user in ("", "~", "ada")
+            for agent_id in ("", "Cook")
+        ]
+
+        def made(session_id, said):
+            message = UserMsg("Ada", said, id="m")
+            return AgentState(session_id=session_id, context=[message])
+
+        await asyncio.gather(
+            *(
+                states.save(
+                    made(one["session_id"], str(n)),
+                    user_id=one["user_id"],
+                    agent_id=one["agent_id"],
+                )
+                for n, one in enumerate(whose)
+            )
+        )
+        for n, one in enumerate(whose):
+            assert texts((await states.load(**one)).context) == [str(n)]
+        listed = await states.session_ids(user_id="ada", agent_id="Cook")
+        assert sorted(listed) == ["a", "it's"]
+        assert await states.delete("a", user_id="ada", agent_id="Cook")
+        assert not await states.delete("a", user_id="ada", agent_id="Cook")
+        assert await states.load("a", user_id="ada", agent_id="Cook") is None
+        assert await states.load("a", user_id="ada") is not None
+        assert await states.session_ids(user_id="ada", agent_id="Cook") == ["it's"]
+
+
+def test_a_state_that_is_not_used_for_long_ends(tmp_path, clock):
+    with ContextStore.open(tmp_path, clock=clock) as store:
+        states = LanceContextAgentStateStore(store, ttl_seconds=60)
+        asyncio.run(states.save(AgentState(session_id="s", summary="kept")))
+        for _ in range(3):
+            clock.advance(seconds=59)
+            assert asyncio.run(states.load("s")).summary == "kept"
+        clock.advance(seconds=60)
+        assert asyncio.run(states.load("s")) is None
+
+
+async def test_bad_states_are_refused_and_nothing_is_written(tmp_path):
+    async with LanceContextAgentStateStore(tmp_path) as states:
+        unstorable = AgentState(session_id="s", middle_context={"a": object()})
+        too_large = AgentState(session_id="s", context=[UserMsg("A", "x", metadata={"n": 2**80})])
+        for wrong in (unstorable, too_large, AgentState(session_id=""), {"session_id": "s"}):
+            with pytest.raises(InvalidRequestError):
+                await states.save(wrong)
+        for session_id in ("", None, 7, "a\0"):
+            with pytest.raises(InvalidRequestError):
+                await states.load(session_id)
+        assert await states.load("s") is None
+        assert await states.session_ids() == []
+        empty = AgentState(session_id="s")
+        await states.save(empty)
+        assert (await states.load("s")).model_dump() == empty.model_dump()
+    assert history(tmp_path, "s") == []

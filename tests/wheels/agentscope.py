@@ -1,0 +1,38 @@
+"""What the adapter for AgentScope does where nothing is installed but its wheel, without extras."""
+
+import pkgutil
+import re
+import sys
+from importlib.metadata import distributions, requires, version
+from pathlib import Path
+
+import agentscope_lance_context
+
+from lance_context_core import MissingExtraError
+
+NAME = "agentscope-lance-context"
+
+package = Path(agentscope_lance_context.__file__).parent
+assert package.is_relative_to(sys.prefix), package
+assert (package / "py.typed").is_file()
+assert agentscope_lance_context.__version__ == version(NAME) == version("lance-context-core")
+
+hard = [one for one in requires(NAME) if "extra ==" not in one]
+named = {re.match(r"[\w-]+", one)[0] for one in hard}
+assert named == {"lance-context-core"}, hard
+
+installed = {one.name.lower().replace("_", "-") for one in distributions()}
+strangers = {"agentscope", "agentscope-runtime", "fastapi", "hypothesis", "openai", "pytest"}
+assert not strangers & installed, strangers & installed
+
+modules = {one.name for one in pkgutil.walk_packages([str(package)])}
+assert {"memory", "rag", "session_history", "state", "backends"} <= modules, modules
+
+for name in agentscope_lance_context.__all__:
+    try:
+        getattr(agentscope_lance_context, name)
+    except MissingExtraError as error:
+        if f"pip install '{NAME}[" not in str(error):
+            raise
+    else:
+        raise AssertionError(f"{name} needs none of AgentScope's releases")
