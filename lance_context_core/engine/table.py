@@ -52,6 +52,7 @@ class Table(VectorAccess):
         """
         super().__init__(database, name, spec, line=line, pin=pin)
         self._is_text_indexed = False
+        self._nothings: dict[frozenset[str], pa.Table] = {}
         self._seen: _Seen | None = None
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
@@ -127,7 +128,7 @@ class Table(VectorAccess):
         nothing = reading.with_column(self.nothing(columns), "_distance")
 
         async def search(handle: Any) -> pa.Table:
-            schema = await handle.schema()
+            schema = (await self._look_at(handle)).schema
             if limit == 0 or VECTOR not in schema.names:
                 return nothing
             self.check_vectors(schema, len(vector), model)
@@ -154,8 +155,12 @@ class Table(VectorAccess):
 
     def nothing(self, columns: Sequence[str]) -> pa.Table:
         """No rows, with these columns and a `_rowid`."""
-        fields = [field for field in self.spec.schema if field.name in columns]
-        return pa.schema([*fields, pa.field("_rowid", pa.uint64())]).empty_table()
+        names = frozenset(columns)
+        if names not in self._nothings:
+            fields = [field for field in self.spec.schema if field.name in names]
+            schema = pa.schema([*fields, pa.field("_rowid", pa.uint64())])
+            self._nothings[names] = schema.empty_table()
+        return self._nothings[names]
 
     # Writing
 
