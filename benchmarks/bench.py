@@ -20,17 +20,27 @@ SQLITE_NORMAL = "sqlite3, normal"
 SQLITE_OFF = "sqlite3, off"
 ADAPTER = "langchain-lance-context"
 ADAPTER_STORE = "its store"
-"""The store under the adapter, in the same process."""
+"""The store under an adapter, in the same process."""
 IN_MEMORY = "InMemoryVectorStore"
 COMMUNITY = "langchain-community, LanceDB"
 CHROMA = "langchain-chroma"
 LANGCHAIN_PEERS = (IN_MEMORY, COMMUNITY, CHROMA)
+LLAMA_INDEX = "llama-index-lance-context"
+SIMPLE = "SimpleVectorStore"
+LLAMA_INDEX_LANCEDB = "llama-index, LanceDB"
+LLAMA_INDEX_CHROMA = "llama-index, Chroma"
+LLAMA_INDEX_PEERS = (LLAMA_INDEX_LANCEDB, SIMPLE, LLAMA_INDEX_CHROMA)
 LANGGRAPH = "langgraph"
 """The process that runs LangGraph over each of its checkpointers."""
 SAVER = "LanceContextSaver"
 SQLITE_SAVER = "AsyncSqliteSaver"
 IN_MEMORY_SAVER = "InMemorySaver"
 LANGGRAPH_SAVERS = (SAVER, SQLITE_SAVER, IN_MEMORY_SAVER)
+AGENTSCOPE = "agentscope"
+"""The process that runs AgentScope's ContextManager over each of its services."""
+AGENTSCOPE_SERVICES = "LanceContext services"
+REDIS_SERVICES = "Redis services"
+IN_MEMORY_SERVICES = "InMemory services"
 SIDES = (STORE, LANCEDB, LANCE_CONTEXT)
 """Those that answer every sort of question."""
 COLUMNS = (
@@ -41,6 +51,11 @@ COLUMNS = (
     ADAPTER_STORE,
     *LANGCHAIN_PEERS,
     *LANGGRAPH_SAVERS,
+    AGENTSCOPE_SERVICES,
+    REDIS_SERVICES,
+    IN_MEMORY_SERVICES,
+    LLAMA_INDEX,
+    *LLAMA_INDEX_PEERS,
 )
 """All there are, in the order of the report."""
 
@@ -55,6 +70,11 @@ _MODULES = {
     COMMUNITY: "benchmarks.sides.langchain_lancedb",
     CHROMA: "benchmarks.sides.langchain_chroma",
     LANGGRAPH: "benchmarks.sides.langgraph_savers",
+    LLAMA_INDEX: "benchmarks.sides.llama_index_adapter",
+    SIMPLE: "benchmarks.sides.llama_index_simple",
+    LLAMA_INDEX_LANCEDB: "benchmarks.sides.llama_index_lancedb",
+    LLAMA_INDEX_CHROMA: "benchmarks.sides.llama_index_chroma",
+    AGENTSCOPE: "benchmarks.sides.agentscope_services",
 }
 _SLOW_ROWS = 10_000
 """How much lance-context is given: 100,000 rows take it minutes to load and seconds a query."""

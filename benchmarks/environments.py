@@ -26,11 +26,29 @@ PINS = {
         *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2"),
         *("aiosqlite==0.22.1", "lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),
     ),
+    "llama-index-lance-context": (
+        *("llama-index-core==0.14.25", "lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),
+    ),
+    "SimpleVectorStore": ("llama-index-core==0.14.25", "numpy==2.4.6", "pyarrow==26.0.1"),
+    "llama-index, LanceDB": (
+        *("llama-index-vector-stores-lancedb==0.6.0", "llama-index-core==0.14.25"),
+        *("lancedb==0.40.0", "pandas==3.1.1", "pyarrow==26.0.1", "pylance==14.0.2"),
+    ),
+    "llama-index, Chroma": (
+        *("llama-index-vector-stores-chroma==0.6.0", "chromadb==1.5.9"),
+        *("llama-index-core==0.14.25", "pyarrow==26.0.1"),
+    ),
+    "agentscope": (
+        *("agentscope-runtime==0.2.0", "a2a-sdk==0.3.26", "psutil==7.2.2", "redis==8.1.0"),
+        *("lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),
+    ),
 }
 """What each side's environment is made of."""
 SOURCES = {
     "langchain-lance-context": (".", "adapters/langchain"),
     "langgraph": (".", "adapters/langchain"),
+    "llama-index-lance-context": (".", "adapters/llama_index"),
+    "agentscope": (".", "adapters/agentscope"),
 }
 """What of this repository stands in it besides."""
 

@@ -56,14 +56,14 @@ ENVIRONMENTS = {
     ),
     "llama-index-newest": Environment(
         adapter="llama_index",
-        requirements=("llama-index-core==0.14.25", "moto[server]>=5.2", "mypy>=1.18"),
+        requirements=("llama-index-core==0.14.25", "mypy>=1.18"),
         plugins_off=("asyncio",),
         typed=("adapters/llama_index/llama_index_lance_context", "examples/llama_index_agent.py"),
     ),
     # The oldest one that has all that the adapter is made of.
     "llama-index-oldest": Environment(
         adapter="llama_index",
-        requirements=("llama-index-core==0.14.24", "moto[server]>=5.2"),
+        requirements=("llama-index-core==0.14.24",),
         plugins_off=("asyncio",),
     ),
     # AgentScope's releases exclude each other: each line has its newest and its oldest release that

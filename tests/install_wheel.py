@@ -5,12 +5,13 @@ import subprocess
 import sys
 import tempfile
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
-SOURCES = (".", "adapters/langchain")
+SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index")
 """What wheels are built of."""
 PIP = ("-m", "pip", "-qq", "--disable-pip-version-check")
 
@@ -33,6 +34,17 @@ ENVIRONMENTS = (
             (("lance-context-core", "langchain-lance-context[langgraph]"), "langgraph.py"),
         ),
     ),
+    Environment(
+        constraints="tests/pins/llama-index-newest.txt",
+        steps=((("lance-context-core", "llama-index-lance-context"), "llama_index.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/agentscope-context.txt",
+        steps=(
+            (("lance-context-core", "agentscope-lance-context"), "agentscope.py"),
+            (("lance-context-core", "agentscope-lance-context[context]"), "agentscope_runtime.py"),
+        ),
+    ),
 )
 
 
@@ -44,8 +56,9 @@ def main() -> None:
         sources = [str(ROOT / one) for one in SOURCES]
         pip = (*_empty(directory / "build"), *PIP)
         _run(directory, *pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
-        for number, environment in enumerate(ENVIRONMENTS):
-            _use(environment, directory / str(number), wheels)
+        homes = [directory / str(number) for number in range(len(ENVIRONMENTS))]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_use, ENVIRONMENTS, homes, [wheels] * len(homes)))
 
 
 def _use(environment: Environment, directory: Path, wheels: Path) -> None:

@@ -86,8 +86,10 @@ def to_node(document: Document) -> BaseNode:
 def _keep_data(content: dict[str, Any], node: BaseNode) -> None:
     """Add what LlamaIndex leaves out of the JSON of a node: the bytes of its media, in base64."""
     for name in _RESOURCES:
-        resource = getattr(node, name, None)
-        if resource is not None and resource.data is not None:
+        if content.get(name) is None:
+            continue
+        resource = getattr(node, name)
+        if resource.data is not None:
             content[name]["data"] = resource.data.decode("ascii")
 
 

@@ -8,10 +8,9 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, fie
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
+from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
 from lance_context_core.stores.history import AsyncHistory
 from llama_index_lance_context._chat_log import ChatLog
-from llama_index_lance_context._faces import Blocking, at_once
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 
 ACTIVE = MessageStatus.ACTIVE
 
@@ -39,7 +38,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
 
-    def __init__(self, store: Store, *, agent_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, store: StoreLike, *, agent_id: str = "", **kwargs: Any) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
         super().__init__(**{"store": store, "agent_id": agent_id, **kwargs})
         self._handle = Handle(store)
@@ -109,7 +108,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         return await self._log.keys()
 
     @field_serializer("store")
-    def _store_by_its_uri(self, store: Store) -> str:
+    def _store_by_its_uri(self, store: StoreLike) -> str:
         return uri_of(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,7 +133,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
     _awaiting: ChatLog = PrivateAttr()
     _at_once: ChatLog = PrivateAttr()
 
-    def __init__(self, store: Store, *, agent_id: str = "", **kwargs: Any) -> None:
+    def __init__(self, store: StoreLike, *, agent_id: str = "", **kwargs: Any) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
         super().__init__(**{"store": store, "agent_id": agent_id, **kwargs})
         self._handle = Handle(store)
@@ -208,7 +207,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         return await self._awaiting.keys()
 
     @field_serializer("store")
-    def _store_by_its_uri(self, store: Store) -> str:
+    def _store_by_its_uri(self, store: StoreLike) -> str:
         return uri_of(store)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
-from fsspec import AbstractFileSystem
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import (
     DEFAULT_PERSIST_PATH,
@@ -15,10 +14,9 @@ from llama_index.core.storage.docstore.types import (
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE
 
 from lance_context_core import Item, NotFoundError
+from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.sync import KeyValues
-from llama_index_lance_context._faces import Blocking, at_once
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 from llama_index_lance_context._node_log import NodeLog, entries_of, node_of
 
 
@@ -36,7 +34,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         namespace: str = "docstore",
         name: str = "llama_index_docstore",
@@ -56,9 +54,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         self._awaiting = NodeLog(twin, namespace)
         self._at_once = NodeLog(blocking, namespace)
 
-    def persist(
-        self, persist_path: str = DEFAULT_PERSIST_PATH, fs: AbstractFileSystem | None = None
-    ) -> None:
+    def persist(self, persist_path: str = DEFAULT_PERSIST_PATH, fs: Any = None) -> None:
         """Nothing: every node is in the store already."""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from llama_index.core.storage.index_store.keyval_index_store import KVIndexStore
 
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from llama_index_lance_context.kv_stores import LanceContextKVStore
 
 
@@ -17,7 +17,7 @@ class LanceContextIndexStore(HandleOwner, KVIndexStore):
     """
 
     def __init__(
-        self, store: Store, *, namespace: str = "index_store", name: str = "llama_index"
+        self, store: StoreLike, *, namespace: str = "index_store", name: str = "llama_index"
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 

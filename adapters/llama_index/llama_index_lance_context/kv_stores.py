@@ -13,8 +13,8 @@ from llama_index.core.storage.kvstore.types import (
 )
 
 from lance_context_core import InvalidRequestError, Item, ItemKey
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.sync import KeyValues
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 
 JSON_TYPE = "application/json"
 
@@ -29,7 +29,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
     workers of an `IngestionPipeline` share it.
     """
 
-    def __init__(self, store: Store, *, name: str = "llama_index") -> None:
+    def __init__(self, store: StoreLike, *, name: str = "llama_index") -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
         `name` is what the store calls these items, which are `store.kv(name)`.

@@ -19,8 +19,8 @@ from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from lance_context_core import InvalidRequestError
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from llama_index_lance_context._chat_log import ChatLog
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 from llama_index_lance_context._locks import locked
 from llama_index_lance_context._overflow import overflow
 from llama_index_lance_context.chat_stores import LanceContextAsyncChatStore
@@ -63,7 +63,7 @@ class LanceContextMemory(HandleOwner, Memory):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         session_id: str | None = None,
         agent_id: str = "",
@@ -96,7 +96,7 @@ class LanceContextMemory(HandleOwner, Memory):
     @classmethod
     def from_defaults(  # type: ignore[override]  # where the base takes the places of databases
         cls,
-        store: Store,
+        store: StoreLike,
         *,
         session_id: str | None = None,
         agent_id: str = "",

@@ -12,9 +12,9 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 
 from lance_context_core import InvalidRequestError, Message
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 from llama_index_lance_context._messages import to_canonical
 
 _SESSION = "session_id"
@@ -58,7 +58,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
 
     _handle: Handle = PrivateAttr()
 
-    def __init__(self, store: Store, *, embedder: Any = None, **fields: Any) -> None:
+    def __init__(self, store: StoreLike, *, embedder: Any = None, **fields: Any) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
         super().__init__(**{"store": store, "embedder": embedder, **fields})
         if self.scope == "user" and not self.user_id:
@@ -123,7 +123,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
         return replace(canonical, id=id)
 
     @field_serializer("store")
-    def _store_by_its_uri(self, store: Store) -> str:
+    def _store_by_its_uri(self, store: StoreLike) -> str:
         return uri_of(store)
 
     @field_serializer("embedder")

@@ -20,9 +20,9 @@ from lance_context_core import (
     InvalidRequestError,
     SearchHit,
 )
+from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once
 from lance_context_core.filters import And, Field, Filter, Or
 from lance_context_core.sync import Vectors
-from llama_index_lance_context._faces import Blocking, at_once
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._graphs import (
     ARE_NODES,
@@ -39,7 +39,6 @@ from llama_index_lance_context._graphs import (
     with_ids,
     with_properties,
 )
-from llama_index_lance_context._handles import Handle, HandleOwner, Store
 from llama_index_lance_context._queries import Ask, ask, ranked
 
 _MAX_ATTEMPTS = 20
@@ -59,7 +58,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     supports_structured_queries = False
     supports_vector_queries = True
 
-    def __init__(self, store: Store, *, collection: str = "graph") -> None:
+    def __init__(self, store: StoreLike, *, collection: str = "graph") -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
         self._handle = Handle(store)
         self._collection = collection

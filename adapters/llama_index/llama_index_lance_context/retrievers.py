@@ -18,10 +18,10 @@ from lance_context_core import (
     SearchHit,
     SearchOptions,
 )
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, content_of, facts_of
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from llama_index_lance_context._filters import to_filter
-from llama_index_lance_context._handles import Handle, HandleOwner, Store
 from llama_index_lance_context._nodes import to_node
 
 FACTS = "lance_context"
@@ -45,7 +45,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         collection: str | None = None,
         embed_model: BaseEmbedding | None = None,
@@ -151,23 +151,10 @@ def _from_records(hits: Sequence[SearchHit[ContextRecord]]) -> list[NodeWithScor
 
 
 def _from_record(record: ContextRecord) -> TextNode:
-    """A record as a node; its text, or else what its images show, is the content."""
-    known = {
-        "kind": record.kind,
-        "role": record.role,
-        "name": record.name,
-        "tenant": record.tenant,
-        "user_id": record.user_id,
-        "agent_id": record.agent_id,
-        "session_id": record.session_id,
-        "run_id": record.run_id,
-        "created_at": record.created_at.isoformat(),
-    }
-    facts = {name: value for name, value in known.items() if value is not None}
     return TextNode(
         id_=record.id,
-        text=record.text or "\n".join(record.captions),
-        metadata={**record.metadata, FACTS: facts},
+        text=content_of(record),
+        metadata={**record.metadata, FACTS: facts_of(record)},
         excluded_llm_metadata_keys=[FACTS],
         excluded_embed_metadata_keys=[FACTS],
     )

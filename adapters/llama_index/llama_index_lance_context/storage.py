@@ -4,7 +4,7 @@ from typing import Any
 
 from llama_index.core import StorageContext
 
-from llama_index_lance_context._handles import Handle, HandleOwner, Store
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from llama_index_lance_context.document_stores import LanceContextDocumentStore
 from llama_index_lance_context.index_stores import LanceContextIndexStore
 from llama_index_lance_context.property_graph import LanceContextPropertyGraphStore
@@ -19,7 +19,7 @@ class LanceContextStorage(HandleOwner, StorageContext):
 
 
 def storage_context(
-    store: Store, *, name: str = "default", embedder: Any = None
+    store: StoreLike, *, name: str = "default", embedder: Any = None
 ) -> LanceContextStorage:
     """Vectors, images, documents, indexes and a property graph, all in one store.
 

@@ -13,13 +13,13 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.filters import Field as Place
 from lance_context_core.filters import Filter, FilterLike
 from lance_context_core.protocols import Reranker
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import EVERYTHING, of_sources, to_filter
-from llama_index_lance_context._handles import Handle, HandleOwner, Store, uri_of
 from llama_index_lance_context._nodes import to_documents, to_node
 from llama_index_lance_context._queries import Ask, answer, ask, restriction
 
@@ -44,8 +44,8 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     language; any other keyword raises InvalidRequestError.
 
     An empty `node_ids` in a query restricts nothing, because indexes always pass one. The
-    asynchronous methods block no event loop, and wait in threads where nodes are made. Given by its URI a store can be
-    pickled, and survives `to_dict` and `from_dict`.
+    asynchronous methods block no event loop; where nodes are made they wait in threads. Given by its
+    URI a store can be pickled, and survives `to_dict` and `from_dict`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -62,7 +62,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def __init__(
         self,
-        store: Store,
+        store: StoreLike,
         *,
         collection: str = "default",
         reranker: Reranker | None = None,
@@ -188,7 +188,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         return ask(query, restriction=restriction(query, where), reranker=self.reranker, **kwargs)
 
     @field_serializer("store")
-    def _store_by_its_uri(self, store: Store) -> str:
+    def _store_by_its_uri(self, store: StoreLike) -> str:
         return uri_of(store)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,12 +1,10 @@
-"""An agent whose model follows a script, run in a process of its own: `agent.py URI MODE`.
+"""An agent whose model follows a script; `agent.py URI` runs it in a process of its own.
 
-- `first`: it is told something, writes it down with a tool, and is told to wait. It says `waiting`
-  while its tool runs, and never comes back.
-- `second`: a new process that is asked what was said, and prints what the model was given.
+There it is told something, writes something down with a tool, and is told to wait. It says
+`waiting` while its tool runs, and never comes back.
 """
 
 import asyncio
-import json
 import sys
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -75,16 +73,11 @@ def agent():
     return FunctionAgent(llm=ScriptedModel(), tools=[note, wait], streaming=False)
 
 
-async def main(uri, mode):
+async def main(uri):
     async with LanceContextMemory(uri, session_id="s") as memory:
-        if mode == "first":
-            await agent().run(user_msg="my cat is called Ada", memory=memory)
-            await agent().run(user_msg="note: swordfish", memory=memory)
-            await agent().run(user_msg="wait: for it", memory=memory)
-        else:
-            await agent().run(user_msg="what is my cat called?", memory=memory)
-            history = await memory.aget()
-            print(json.dumps([[one.role.value, one.content] for one in history]))  # noqa: T201
+        await agent().run(user_msg="my cat is called Ada", memory=memory)
+        await agent().run(user_msg="note: swordfish", memory=memory)
+        await agent().run(user_msg="wait: for it", memory=memory)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Embeddings that tests can predict, and nodes that have them."""
+"""Embeddings that tests can predict, nodes that have them, and a reranker."""
 
+import pyarrow as pa
 from core.conformance.doubles import WordVectors
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -30,3 +31,16 @@ def node(text, *, id=None, source=None, node_class=TextNode, **fields):
     if source is not None:
         made.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=source)
     return made
+
+
+class Backwards:
+    """A reranker that likes what comes last in the alphabet."""
+
+    def rerank_hybrid(self, query, vector_results, fts_results):
+        both = pa.concat_tables(
+            [one.select(["_rowid", "text"]) for one in (vector_results, fts_results)]
+        ).to_pylist()
+        rows = {row["_rowid"]: row["text"] for row in both}
+        order = sorted(rows, key=rows.__getitem__)
+        scores = pa.array([order.index(id) / 10 for id in rows], pa.float32())
+        return pa.table({"_rowid": pa.array(rows, pa.uint64()), "_relevance_score": scores})

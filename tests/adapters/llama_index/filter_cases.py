@@ -124,8 +124,14 @@ _APPLE, _SMALL, _TAGGED = (
     leaf("tags", "contains", "b"),
 )
 
+
+def _named(leaves):
+    """Each alone, by what it says."""
+    return {f"{one.key!r} {one.operator.value} {one.value!r}": every(one) for one in leaves}
+
+
 CASES = {
-    **{f"{one.key!r} {one.operator.value} {one.value!r}": every(one) for one in _LEAVES},
+    **_named(_LEAVES),
     "no filters": every(),
     "no filters, or": some(),
     "no filters, not": none(),
@@ -144,3 +150,14 @@ CASES = {
     "five deep": every(some(none(every(none(_APPLE), _SMALL)), _TAGGED)),
 }
 """Filters by what they are called."""
+
+REFUSED = _named(
+    leaf("n", operator, value)
+    for operator, value in [
+        *((">", None), (">", [1]), ("<", ["a"]), (">=", None), ("<=", [1.5])),
+        *(("in", "apple"), ("in", 1), ("in", None), ("nin", "apple"), ("any", "a"), ("all", 1)),
+        *(("text_match", 1), ("text_match", None), ("text_match_insensitive", ["a"])),
+        *(("contains", ["a"]), ("==", float("nan")), ("==", 2**64)),
+    ]
+)
+"""Filters whose operand the operator cannot take, by what they are called."""

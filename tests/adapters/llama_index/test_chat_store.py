@@ -31,15 +31,6 @@ ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
 
 
-@pytest.fixture(autouse=True)
-def _event_loop():
-    """LlamaIndex's blocking methods run on the thread's event loop, and never close it."""
-    with contextlib.closing(asyncio.new_event_loop()) as loop:
-        asyncio.set_event_loop(loop)
-        yield
-    asyncio.set_event_loop(None)
-
-
 @pytest.fixture
 def chats(store):
     return LanceContextAsyncChatStore(store)
@@ -159,8 +150,8 @@ def test_more_than_there_are_are_all(chats):
     assert run(chats.delete_oldest_messages("k", 9)) == []
 
 
+@pytest.mark.defect(28)
 def test_setting_the_active_messages_keeps_the_archived_ones(chats):
-    """Defect 28."""
     run(chats.add_messages("k", spoken(4)))
     run(chats.archive_oldest_messages("k", 2))
     run(chats.set_messages("k", [say("new")]))
@@ -175,17 +166,18 @@ def test_setting_messages_is_one_commit_that_nobody_sees_half_of(chats, store):
     assert run(chats.get_messages("k")) == spoken(3, start=5)
 
 
+@pytest.mark.defect(27)
 def test_setting_messages_that_cannot_be_stored_keeps_the_history(chats):
-    """Defect 27."""
     run(chats.set_messages("k", spoken(3)))
     with pytest.raises(InvalidRequestError):
         run(chats.set_messages("k", [say("new"), "no message"]))
     assert run(chats.get_messages("k")) == spoken(3)
 
 
+@pytest.mark.defect(27)
 @pytest.mark.parametrize("n_commits", [0, 1, 2])
 def test_setting_messages_that_fails_half_way_keeps_the_history(chats, monkeypatch, n_commits):
-    """Defect 27: whichever commit fails, there is the one history or the other."""
+    """Whichever commit fails, there is the one history or the other."""
     run(chats.set_messages("k", spoken(3)))
     left, write = [None] * n_commits, Table.write
 
@@ -212,8 +204,9 @@ def test_deleting_by_status(chats):
     assert run(chats.get_keys()) == []
 
 
+@pytest.mark.defect(29)
 def test_an_index_is_a_position_in_the_conversation(chats):
-    """Defect 29: not one in the table, where other conversations stand too."""
+    """Not one in the table, where other conversations stand too."""
     run(chats.add_messages("a", spoken(3)))
     run(chats.add_messages("b", spoken(3, start=10)))
     assert run(chats.delete_message("b", 0)) == say("m10")
@@ -344,8 +337,8 @@ def test_archiving_keeps_what_a_message_is_found_by(tmp_path):
 # At the same time
 
 
+@pytest.mark.defect(26)
 def test_several_event_loops_may_use_it_first_at_once(tmp_path):
-    """Defect 26."""
     chats = LanceContextAsyncChatStore(tmp_path / "s")
     barrier = threading.Barrier(5)
     found, failed = [], []
@@ -423,26 +416,23 @@ asyncio.run(main())
 
 def test_processes_archive_different_messages(tmp_path):
     messages = spoken(25)
-    chats = LanceContextAsyncChatStore(tmp_path / "s")
-    run(chats.add_messages("k", messages))
-    workers = [
+    with (
+        LanceContextAsyncChatStore(tmp_path / "s") as chats,
         subprocess.Popen(
             [sys.executable, "-c", ARCHIVER, str(tmp_path / "s")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-        )
-        for _ in range(2)
-    ]
-    for one in workers:
-        assert one.stdout.readline() == "ready\n"
-    for one in workers:
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    taken = [text for one in workers for text in json.loads(one.communicate(timeout=300)[0])]
-    assert sorted(taken) == sorted(texts(messages[:20]))
-    assert run(chats.get_messages("k")) == messages[20:]
-    chats.close()
+        ) as other,
+    ):
+        run(chats.add_messages("k", messages))
+        assert other.stdout.readline() == "ready\n"
+        other.stdin.write("go\n")
+        other.stdin.flush()
+        taken = [one for _ in range(5) for one in run(chats.archive_oldest_messages("k", 2))]
+        theirs = json.loads(other.communicate(timeout=300)[0])
+        assert sorted([*texts(taken), *theirs]) == sorted(texts(messages[:20]))
+        assert run(chats.get_messages("k")) == messages[20:]
 
 
 # Serialisation
@@ -469,12 +459,13 @@ def test_a_handed_over_store_stays_open(store):
     assert texts(LanceContextChatStore(store).get_messages("k")) == ["a"]
 
 
+@pytest.mark.defect(25)
 def test_llama_index_memory_takes_it(chats):
     memory = Memory.from_defaults(
         session_id="k", chat_store=chats, chat_history=[say("hi")], token_limit=1000
     )
     memory.put(say("Hello!", "assistant"))
-    memory.put_messages([])  # Defect 25.
+    memory.put_messages([])
     assert texts(memory.get()) == ["hi", "Hello!"]
 
 

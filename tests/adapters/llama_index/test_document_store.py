@@ -147,9 +147,9 @@ def test_deleting_a_document_is_one_commit(docs, store):
     assert docs.get_document_hash("d") is None
 
 
+@pytest.mark.defect(32)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_deleted_node_is_no_more_among_those_of_its_document(docs, is_async):
-    """Defect 32."""
     docs.add_documents([of("d", "a"), of("d", "b")])
     docs.set_document_hash("d", "hash")
 

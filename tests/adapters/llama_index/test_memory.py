@@ -1,7 +1,6 @@
 """The memory of an agent."""
 
 import asyncio
-import contextlib
 import json
 import pickle
 import signal
@@ -29,15 +28,6 @@ from lance_context_core import InvalidRequestError
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 AGENT = Path(__file__).with_name("agent.py")
-
-
-@pytest.fixture(autouse=True)
-def _event_loop():
-    """LlamaIndex's blocking methods run on the thread's event loop, and never close it."""
-    with contextlib.closing(asyncio.new_event_loop()) as loop:
-        asyncio.set_event_loop(loop)
-        yield
-    asyncio.set_event_loop(None)
 
 
 def words(text):
@@ -83,10 +73,11 @@ def run(work):
 # Keeping
 
 
+@pytest.mark.defect(25)
 def test_what_was_put_is_there_for_the_next_memory_of_the_session(store):
     memory = LanceContextMemory.from_defaults(store, session_id="s")
     memory.put_messages(list(MESSAGES.values()))
-    memory.put_messages([])  # Defect 25.
+    memory.put_messages([])
     assert LanceContextMemory(store, session_id="s").get() == list(MESSAGES.values())
     assert LanceContextMemory(store, session_id="t").get() == []
     assert LanceContextMemory(store).session_id != LanceContextMemory(store).session_id
@@ -123,8 +114,8 @@ def test_setting_the_conversation_keeps_what_has_left_it(store):
     assert texts(memory.get_all()) == [*texts(turns(2)), "new"]
 
 
+@pytest.mark.defect(35)
 def test_instructions_never_leave_the_conversation(store):
-    """Defect 35."""
     memory = memory_of(store)
     memory.put(say("be kind", "system"))
     for one in turns(6):
@@ -189,8 +180,8 @@ def test_what_a_block_could_not_take_is_offered_again(store):
 # At the same time
 
 
+@pytest.mark.defect(30)
 def test_two_puts_at_once_over_the_limit_lose_nothing(store):
-    """Defect 30."""
     block = Taker(delay=0.05)
     memory = memory_of(store, memory_blocks=[block])
     memory.put_messages(turns(2))
@@ -245,29 +236,25 @@ with LanceContextMemory(
 
 def test_processes_that_put_into_one_session_lose_nothing(tmp_path):
     uri = str(tmp_path / "s")
-    with memory_of(uri) as memory:
+    with (
+        memory_of(uri) as memory,
+        subprocess.Popen(
+            [sys.executable, "-c", PUTTER, uri, "theirs"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as other,
+    ):
         memory.put(say("hello"))
-        workers = [
-            subprocess.Popen(
-                [sys.executable, "-c", PUTTER, uri, name],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for name in "ab"
-        ]
-        for one in workers:
-            one.stdout.readline()
-        for one in workers:
-            one.stdin.write("go\n")
-            one.stdin.flush()
-        assert [one.wait(timeout=300) for one in workers] == [0, 0]
-        for one in workers:
-            one.stdin.close()
-            one.stdout.close()
+        assert other.stdout.readline() == "ready\n"
+        other.stdin.write("go\n")
+        other.stdin.flush()
+        for i in range(6):
+            memory.put(say(f"this is ours {i}"))
+        assert other.wait(timeout=300) == 0
         everything = texts(memory.get_all())
         assert sorted(everything) == sorted(
-            ["hello", *[f"this is {n} {i}" for n in "ab" for i in range(6)]]
+            ["hello", *[f"this is {n} {i}" for n in ("ours", "theirs") for i in range(6)]]
         )
         assert texts(memory.get()) == everything[-2:]
 
@@ -275,37 +262,35 @@ def test_processes_that_put_into_one_session_lose_nothing(tmp_path):
 # Killed, and serialised
 
 
-def test_an_agent_that_was_killed_goes_on_in_a_new_process(tmp_path):
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_agent_that_was_killed_goes_on_in_another_process(tmp_path):
     uri = str(tmp_path / "s")
-    with subprocess.Popen(
-        [sys.executable, str(AGENT), uri, "first"], stdout=subprocess.PIPE, text=True
-    ) as first:
-        assert first.stdout.readline() == "waiting\n"
-        first.send_signal(signal.SIGKILL)
-        assert first.wait(timeout=300) == -signal.SIGKILL
-    second = subprocess.run(
-        [sys.executable, str(AGENT), uri, "second"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert json.loads(second.stdout) == [
-        ["user", "my cat is called Ada"],
-        ["assistant", "I have heard: my cat is called Ada"],
-        ["user", "note: swordfish"],
-        ["assistant", None],
-        ["tool", "noted swordfish"],
-        ["assistant", "I have heard: noted swordfish"],
-        ["user", "wait: for it"],
-        ["user", "what is my cat called?"],
-        ["assistant", "I have heard: what is my cat called?"],
+    with subprocess.Popen([sys.executable, str(AGENT), uri], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"waiting\n"
+        other.send_signal(signal.SIGKILL)
+        assert other.wait(timeout=300) == -signal.SIGKILL
+
+    async def go_on():
+        async with LanceContextMemory(uri, session_id="s") as memory:
+            await agent().run(user_msg="what is my cat called?", memory=memory)
+            return [(one.role.value, one.content) for one in await memory.aget()]
+
+    assert run(go_on()) == [
+        ("user", "my cat is called Ada"),
+        ("assistant", "I have heard: my cat is called Ada"),
+        ("user", "note: swordfish"),
+        ("assistant", None),
+        ("tool", "noted swordfish"),
+        ("assistant", "I have heard: noted swordfish"),
+        ("user", "wait: for it"),
+        ("user", "what is my cat called?"),
+        ("assistant", "I have heard: what is my cat called?"),
     ]
 
 
+@pytest.mark.defect(31)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_workflow_context_brings_the_memory_back(tmp_path):
-    """Defect 31."""
     uri = str(tmp_path / "s")
 
     async def main():

@@ -1,7 +1,6 @@
 """The memory block that recalls what has left the conversation."""
 
 import asyncio
-import contextlib
 import json
 import pickle
 
@@ -14,15 +13,6 @@ from llama_index.core.memory import VectorMemoryBlock
 from llama_index_lance_context import LanceContextMemory, LanceContextMemoryBlock
 
 from lance_context_core import ContextStore, InvalidRequestError
-
-
-@pytest.fixture(autouse=True)
-def _event_loop():
-    """LlamaIndex's blocking methods run on the thread's event loop, and never close it."""
-    with contextlib.closing(asyncio.new_event_loop()) as loop:
-        asyncio.set_event_loop(loop)
-        yield
-    asyncio.set_event_loop(None)
 
 
 def words(text):
@@ -63,13 +53,13 @@ def test_nothing_is_recalled_where_nothing_is_asked(store, messages):
     assert asyncio.run(block.aget(None)) == ""
 
 
+@pytest.mark.defect(23)
 def test_a_new_store_recalls_nothing(store):
-    """Defect 23."""
     assert recalled(block_of(store), say("tea?"), session_id="s") == ""
 
 
+@pytest.mark.defect(24)
 def test_a_session_recalls_nothing_of_another(embedding_store):
-    """Defect 24."""
     block = block_of(embedding_store)
     put(block, say("the password is swordfish"), session_id="a")
     put(block, say("the password is herring"), session_id="b")

@@ -178,6 +178,7 @@ def test_whatever_is_in_a_node_comes_back_and_goes_away(in_memory, id, text, met
     assert in_memory.get_nodes() == []
 
 
+@pytest.mark.defect(13, 14, 15)
 def test_what_one_batch_has_in_its_metadata_binds_no_other(empty):
     batches = [{"a": None}, {"a": "text"}, {"a": 1}, {"a": 1.7}, {"a": [1]}, {"b": {"c": 1}}]
     for i, metadata in enumerate(batches):
@@ -186,6 +187,7 @@ def test_what_one_batch_has_in_its_metadata_binds_no_other(empty):
     assert ids(empty.get_nodes(filters=every(leaf("a", "==", 1.7)))) == ["3"]
 
 
+@pytest.mark.defect(12)
 def test_a_node_that_exists_is_replaced(empty):
     empty.add([node("old words", id="a", metadata={"n": 1})])
     empty.add([node("new words", id="a", metadata={"m": 2})])
@@ -287,6 +289,7 @@ def test_nodes_come_in_the_order_of_their_ids(filled):
     assert filled.get_nodes([]) == []
 
 
+@pytest.mark.defect(9)
 def test_a_document_is_deleted_with_all_its_nodes_in_one_commit(filled, store):
     before = commits(store)
     filled.delete("it's 1")
@@ -302,6 +305,7 @@ def test_the_nodes_of_no_document_are_not_deleted_with_one_that_is_called_none(e
     assert ids(empty.get_nodes()) == ["a"]
 
 
+@pytest.mark.defect(9)
 @pytest.mark.parametrize("id", ["x' OR '1'='1", 'a"b', "a;DROP TABLE t", "%", "\\"])
 def test_odd_ids_are_ids(empty, id):
     empty.add([node("a", id=id, source=id), node("b", id="other", source="other")])
@@ -315,6 +319,7 @@ def test_odd_ids_are_ids(empty, id):
     assert ids(empty.get_nodes()) == ["other"]
 
 
+@pytest.mark.defect(10)
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_nodes_are_deleted_by_id_by_filter_or_by_both(filled, face):
     def delete(*arguments, **keywords):
@@ -333,6 +338,7 @@ def test_nodes_are_deleted_by_id_by_filter_or_by_both(filled, face):
         delete()
 
 
+@pytest.mark.defect(11)
 def test_clearing_deletes_all_nodes_of_this_collection_alone(filled, store):
     other = LanceContextVectorStore(store, collection="other")
     other.add([node("elsewhere")])
@@ -343,6 +349,7 @@ def test_clearing_deletes_all_nodes_of_this_collection_alone(filled, store):
     assert other.get_nodes() == []
 
 
+@pytest.mark.defect(8)
 async def test_where_nothing_is_all_is_empty(empty):
     query = near(node("a"))
     for found in (empty.query(query), await empty.aquery(query)):
@@ -355,6 +362,26 @@ async def test_where_nothing_is_all_is_empty(empty):
     empty.clear()
     await empty.aclear()
     assert empty.get_nodes() == []
+
+
+@pytest.mark.defect(7)
+@pytest.mark.parametrize("mode", ["default", "text_search", "hybrid", "mmr"])
+async def test_what_nothing_matches_is_an_empty_answer(filled, mode):
+    unknown = every(leaf("i", ">", 100))
+    query = near(node("common"), query_str="common", mode=mode, filters=unknown)
+    for found in (filled.query(query), await filled.aquery(query)):
+        assert (found.nodes, found.similarities, found.ids) == ([], [], [])
+
+
+@pytest.mark.defect(20)
+def test_a_query_after_an_add_writes_nothing_and_finds_what_was_added(filled, store):
+    for i in range(3):
+        filled.add([node(f"added{i}", id=f"a{i}")])
+        before = commits(store)
+        for mode in ("default", "text_search", "hybrid"):
+            query = near(node(f"added{i}"), 1, query_str=f"added{i}", mode=mode)
+            assert filled.query(query).ids == [f"a{i}"]
+        assert commits(store) == before
 
 
 # The life of a store
@@ -370,6 +397,7 @@ def test_nodes_are_there_after_a_restart(tmp_path):
         assert second.query(near(made)).ids == ["a"]
 
 
+@pytest.mark.defect(17)
 def test_two_stores_on_one_uri_add_up(tmp_path):
     uri = str(tmp_path / "store")
     with LanceContextVectorStore(uri) as first, LanceContextVectorStore(uri) as second:
@@ -379,22 +407,35 @@ def test_two_stores_on_one_uri_add_up(tmp_path):
         assert len(first.query(near(node("a0"))).ids) == 10
 
 
+@pytest.mark.defect(18)
 def test_a_reader_sees_what_another_process_writes(tmp_path):
     program = """
 import sys
 from llama_index.core.schema import TextNode
 from llama_index_lance_context import LanceContextVectorStore
 with LanceContextVectorStore(sys.argv[1]) as store:
-    store.add([TextNode(id_=sys.argv[2], text="word", embedding=[1.0, 0.0])])
+    for line in sys.stdin:
+        store.add([TextNode(id_=line.strip(), text="word", embedding=[1.0, 0.0])])
+        print("written", flush=True)
 """
-    with LanceContextVectorStore(tmp_path / "store") as reader:
-        for n in (1, 2):
-            subprocess.run(
-                [sys.executable, "-c", program, str(tmp_path / "store"), f"n{n}"], check=True
-            )
+    with (
+        LanceContextVectorStore(tmp_path / "store") as reader,
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path / "store")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as writer,
+    ):
+        for n in range(3):
             assert len(reader.query(near(TextNode(embedding=[1.0, 0.0]))).ids) == n
             words = VectorStoreQuery(query_str="word", mode="text_search", similarity_top_k=9)
             assert len(reader.query(words).ids) == n
+            writer.stdin.write(f"n{n}\n")
+            writer.stdin.flush()
+            assert writer.stdout.readline() == "written\n"
+        writer.stdin.close()
+        assert writer.wait(timeout=300) == 0
 
 
 def test_an_open_store_stays_open_and_a_uri_is_closed(tmp_path, store):
@@ -460,6 +501,7 @@ async def test_the_asynchronous_methods_do_what_their_twins_do(empty):
     assert await empty.aget_nodes() == []
 
 
+@pytest.mark.defect(21)
 async def test_the_asynchronous_methods_do_not_block_the_event_loop(empty, monkeypatch):
     blocked = []
     run = Bridge.run
@@ -589,6 +631,7 @@ def test_a_pipeline_renews_what_changed(empty, embed_model, strategy, left):
     assert sorted(one.text for one in empty.get_nodes()) == sorted(left)
 
 
+@pytest.mark.defect(23)
 async def test_a_memory_block_begins_with_an_empty_store(empty, embed_model):
     block = VectorMemoryBlock(vector_store=empty, embed_model=embed_model)
     said = [ChatMessage(role="user", content="Is there tea?")]

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from adapters.llama_index.doubles import WordEmbedding, node
+from adapters.llama_index.doubles import Backwards, WordEmbedding, node
 from adapters.llama_index.filter_cases import every, leaf
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
@@ -58,6 +58,7 @@ def falls(scores):
 # By meaning
 
 
+@pytest.mark.defect(5)
 def test_by_default_similarities_are_cosines_and_the_nearest_come_first(filled):
     similarities = found(filled)
     assert similarities == pytest.approx({one.node_id: cosine(one) for one in NODES}, abs=1e-6)
@@ -87,6 +88,7 @@ def test_none_are_found_where_none_are_asked_for(filled):
 # By words
 
 
+@pytest.mark.defect(2)
 @pytest.mark.parametrize("mode", ["text_search", "sparse"])
 def test_words_need_no_embedding_and_find_only_what_has_them(filled, mode):
     scores = found(filled, mode, query_embedding=None)
@@ -96,6 +98,7 @@ def test_words_need_no_embedding_and_find_only_what_has_them(filled, mode):
     assert all(score > 0 for score in scores.values())
 
 
+@pytest.mark.defect(4)
 def test_the_rarer_word_and_the_shorter_text_score_higher(filled):
     scores = found(filled, "text_search", query_str="ginger")
     assert scores["n0"] > scores["n1"] > scores["n5"] > 0
@@ -122,6 +125,7 @@ def normalised(scores):
     return {id: 1.0 if high == low else (s - low) / (high - low) for id, s in scores.items()}
 
 
+@pytest.mark.defect(3, 4)
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.9, 1.0, None])
 def test_alpha_weighs_both_channels(filled, alpha):
     weight = 0.5 if alpha is None else alpha
@@ -139,6 +143,7 @@ def test_alpha_weighs_both_channels(filled, alpha):
     assert falls(scores.values())
 
 
+@pytest.mark.defect(3)
 def test_alpha_0_is_the_order_of_words_and_alpha_1_that_of_vectors(filled):
     assert list(found(filled, "hybrid", alpha=0.0)) == list(found(filled, "text_search"))
     assert list(found(filled, "hybrid", alpha=1.0)) == list(found(filled))
@@ -169,21 +174,7 @@ def test_alpha_is_a_share(filled, alpha):
         filled.query(asked("hybrid", alpha=alpha))
 
 
-class Backwards:
-    """A reranker that likes what comes last in the alphabet."""
-
-    def rerank_hybrid(self, query, vector_results, fts_results):
-        import pyarrow as pa
-
-        both = pa.concat_tables(
-            [one.select(["_rowid", "text"]) for one in (vector_results, fts_results)]
-        ).to_pylist()
-        rows = {row["_rowid"]: row["text"] for row in both}
-        order = sorted(rows, key=rows.__getitem__)
-        scores = pa.array([order.index(id) / 10 for id in rows], pa.float32())
-        return pa.table({"_rowid": pa.array(rows, pa.uint64()), "_relevance_score": scores})
-
-
+@pytest.mark.defect(1)
 def test_semantic_hybrid_is_ordered_by_the_reranker(filled):
     with LanceContextVectorStore("memory://", reranker=Backwards()) as made:
         made.add(NODES)
@@ -197,6 +188,7 @@ def test_semantic_hybrid_is_ordered_by_the_reranker(filled):
 # Diversely
 
 
+@pytest.mark.defect(1)
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.7, 1.0])
 def test_mmr_picks_what_llama_indexs_own_store_picks(filled, threshold):
     simple = SimpleVectorStore()
@@ -227,6 +219,7 @@ def test_mmr_picks_from_a_bounded_number_of_candidates(filled):
 # Restrictions
 
 
+@pytest.mark.defect(6)
 @pytest.mark.parametrize("mode", ["default", "text_search", "sparse", "hybrid", "mmr"])
 def test_every_mode_honours_ids_of_nodes_and_of_documents(filled, mode):
     everything = set(found(filled, mode))
@@ -249,6 +242,7 @@ def test_where_is_a_filter_in_the_stores_own_language(filled):
 # What cannot be asked
 
 
+@pytest.mark.defect(1)
 @pytest.mark.parametrize("mode", ["svm", "logistic_regression", "linear_regression", "magic"])
 def test_a_mode_that_it_does_not_have_is_refused(filled, mode):
     for given in (mode, *(one for one in VectorStoreQueryMode if one == mode)):
@@ -258,9 +252,11 @@ def test_a_mode_that_it_does_not_have_is_refused(filled, mode):
             asyncio.run(filled.aquery(asked(given)))
 
 
-def test_a_keyword_that_it_does_not_know_is_refused(filled):
-    with pytest.raises(InvalidRequestError, match="query_type"):
-        filled.query(asked(), query_type="hybrid")
+@pytest.mark.defect(19)
+@pytest.mark.parametrize("unknown", [{"query_type": "hybrid"}, {"refine_factor": 2}])
+def test_a_keyword_that_it_does_not_know_is_refused(filled, unknown):
+    with pytest.raises(InvalidRequestError, match=next(iter(unknown))):
+        filled.query(asked("text_search"), **unknown)
 
 
 @pytest.mark.parametrize(

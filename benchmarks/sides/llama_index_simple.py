@@ -1,0 +1,15 @@
+"""LlamaIndex's own vector store, which holds a dict and compares with every vector."""
+
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from benchmarks.sides.llama_index_nodes import VectorStoreSide, serve_vector_store
+
+
+def _make(_: str) -> BasePydanticVectorStore:
+    made: BasePydanticVectorStore = SimpleVectorStore()
+    return made
+
+
+if __name__ == "__main__":
+    serve_vector_store(VectorStoreSide(_make))

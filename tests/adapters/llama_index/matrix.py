@@ -1,0 +1,157 @@
+"""Prints what the vector store does with every filter, in every mode and through both faces.
+
+    PYTHONPATH=tests python -m adapters.llama_index.matrix > docs/llama_index_matrix.md
+
+It needs the adapter and what tests need; the tests check that the page is what this prints.
+"""
+
+import asyncio
+import json
+import sys
+from functools import cache
+
+from adapters.llama_index.doubles import Backwards
+from adapters.llama_index.filter_cases import CASES, NODES, REFUSED, every, leaf
+from adapters.llama_index.filter_oracle import matches, visible
+from llama_index.core.vector_stores.types import VectorStoreQuery
+from llama_index_lance_context import LanceContextVectorStore
+
+MODES = ("default", "text_search", "sparse", "hybrid", "semantic_hybrid", "mmr")
+UNSUPPORTED = ("svm", "linear_regression", "logistic_regression")
+GET_NODES = "get_nodes"
+WAYS = (*MODES, GET_NODES)
+FACES = ("sync", "async")
+
+_INTRODUCTION = """\
+What [`LanceContextVectorStore`](llama_index.md) does with each of these filters in each mode, through `query` and `aquery`, and in `get_nodes`
+and `aget_nodes`. `ok` means that exactly those nodes are found that plain Python finds in the ten nodes below; anything else would say what
+was found, or raised, instead. {n_ok} of {n_cells} are ok. The tests compare this page with what is found; it is printed by"""
+
+_ADDED = """\
+Filters see, beside the metadata, `doc_id`, `document_id` and `ref_doc_id`, which are the document of a node, and `_node_type`, its class."""
+
+
+def filled(place):
+    """A vector store in `place` that holds the ten nodes."""
+    made = LanceContextVectorStore(place, reranker=Backwards())
+    made.add(NODES)
+    return made
+
+
+def asked(filters, mode="default", *, limit=100, vector=None):
+    """For all nodes that match: the word is in each of them."""
+    return VectorStoreQuery(
+        query_embedding=vector or NODES[0].embedding,
+        query_str="common",
+        similarity_top_k=limit,
+        mode=mode,
+        filters=filters,
+    )
+
+
+def found(store, filters, way, face, *, vector=None):
+    """The ids that are found, in their order."""
+    if way == GET_NODES:
+        get = store.get_nodes if face == "sync" else store.aget_nodes
+        answer = get(filters=filters)
+        return [one.node_id for one in (answer if face == "sync" else asyncio.run(answer))]
+    query = asked(filters, way, vector=vector)
+    return (store.query(query) if face == "sync" else asyncio.run(store.aquery(query))).ids
+
+
+def wanted(filters):
+    """What plain Python finds."""
+    return [one.node_id for one in NODES if matches(filters, visible(one))]
+
+
+def outcome(store, filters, way, face):
+    """`ok` where exactly what matches is found; else what is wrong."""
+    try:
+        ids = found(store, filters, way, face)
+    except Exception as error:  # noqa: BLE001 - told, in the table
+        return f"{type(error).__name__}: {error}"
+    return "ok" if sorted(ids) == sorted(wanted(filters)) else f"finds {' '.join(ids) or 'none'}"
+
+
+class Outcomes:
+    """What the ten nodes answer to each case, asked once."""
+
+    def __init__(self, store):
+        self.store = store
+        self.of = cache(self._of)
+
+    def _of(self, case):
+        """By mode, or `get_nodes`, and face."""
+        return {
+            (way, face): outcome(self.store, CASES[case], way, face)
+            for way in WAYS
+            for face in FACES
+        }
+
+    def refusal(self, case):
+        """What it says to an operand that the operator cannot take: the same in every way."""
+        (said,) = {outcome(self.store, REFUSED[case], way, face) for way in WAYS for face in FACES}
+        return said
+
+    def unsupported(self, mode):
+        """What it says to a mode that it does not have."""
+        (said,) = {outcome(self.store, every(leaf("n", ">", 0)), mode, face) for face in FACES}
+        return said
+
+
+def page(outcomes):
+    """The page of the documentation."""
+    n_cells = len(CASES) * len(WAYS) * len(FACES)
+    n_ok = sum(list(outcomes.of(case).values()).count("ok") for case in CASES)
+    cases = [
+        [_code(case), " ".join(wanted(filters)) or "none", *outcomes.of(case).values()]
+        for case, filters in CASES.items()
+    ]
+    parts = [
+        "# LlamaIndex: every filter in every mode",
+        _INTRODUCTION.format(n_ok=n_ok, n_cells=n_cells),
+        "```bash\nPYTHONPATH=tests python -m adapters.llama_index.matrix\n```",
+        "## What matches",
+        "`semantic_hybrid` was given a reranker. `get_nodes` stands for filters without a query.",
+        _table(["filter", "finds", *(f"{way}, {face}" for way in WAYS for face in FACES)], cases),
+        "## What is refused",
+        "An operand that an operator cannot take, the same in every mode and through both faces:",
+        _table(
+            ["filter", "answer"],
+            [[_code(case), _said(outcomes.refusal(case))] for case in REFUSED],
+        ),
+        "Modes that there are not:",
+        _table(
+            ["mode", "answer"],
+            [[_code(mode), _said(outcomes.unsupported(mode))] for mode in UNSUPPORTED],
+        ),
+        "## The ten nodes",
+        _ADDED,
+        _table(
+            ["node", "document", "metadata"],
+            [[one.node_id, one.ref_doc_id or "", _code(_json(one.metadata))] for one in NODES],
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _code(text):
+    return f"`{text}`"
+
+
+def _said(text):
+    return text.replace("|", "\\|")
+
+
+def _json(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    with filled("memory://") as store:
+        sys.stdout.write(page(Outcomes(store)))
