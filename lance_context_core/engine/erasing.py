@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
-from lance_context_core.engine import reading, refs
+from lance_context_core.engine import indexes, reading, refs
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import is_missing_file, translated
 from lance_context_core.engine.refs import At
@@ -178,7 +178,7 @@ async def _scour(table: Table, *, sole_writer: bool) -> Removed:
         with translated(f"remove old versions of {table.label}"):
             # Of an age of zero the engine warns.
             await asyncio.sleep(2 * _AGE.total_seconds())
-            done = await handle.optimize(cleanup_older_than=_AGE, delete_unverified=sole_writer)
+            done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
             # One that a machine with a clock ahead of this one's wrote may be left.
             is_all = min(await _numbers(handle)) >= clean
     await table.sync_removals()

@@ -1,7 +1,9 @@
 """Which indexes a table has, when they pay, and when they are made anew."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from lancedb.index import Bitmap, BTree, IvfFlat
@@ -11,6 +13,12 @@ from lance_context_core.engine.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
 
 _SCALAR = {"btree": BTree, "bitmap": Bitmap}
+
+_EVERY_PARTITION = IvfFlat(distance_type="cosine")
+"""All partitions are searched, as fast as one, from the index's own cache: that is exact, and does not
+go stale as the data drifts."""
+
+_UNWRITTEN_PARTITION = re.compile(r"Not found: \S+[/\\]ivf_\d+\.lance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,23 @@ async def build(
     return list(reasons)
 
 
+async def optimize(handle: Any, *, older_than: timedelta, delete_unverified: bool = False) -> Any:
+    """Merge all fragments, fold new rows into the indexes, and remove the older versions.
+
+    Returns the engine's statistics of it.
+    """
+    options = {"cleanup_older_than": older_than, "delete_unverified": delete_unverified}
+    try:
+        return await handle.optimize(**options)
+    except Exception as error:
+        if not _UNWRITTEN_PARTITION.search(str(error)):
+            raise
+    # The engine divides a partition that has grown too large, by way of files which it does not
+    # write where none of the new rows has a vector. A new index has no rows to fold in.
+    await _build(handle, VECTOR, _EVERY_PARTITION)
+    return await handle.optimize(**options)
+
+
 async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str, str]:
     """The columns that want an index or a new one, and why.
 
@@ -120,10 +145,7 @@ def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
     if column == SEARCH_TEXT:
         return text_index.config()
     if column == VECTOR:
-        # All partitions are searched, as fast as one, from the index's own cache: that is exact, and
-        # does not go stale as the data drifts. Of one the engine makes more when it optimizes, and
-        # fails at it where the new rows have no vectors.
-        return IvfFlat(distance_type="cosine")
+        return _EVERY_PARTITION
     return _SCALAR[spec.indexed[column]]()
 
 

@@ -100,7 +100,7 @@ async def compact(table: Table) -> CompactionMetrics:
         )
     async with table.pausing(), table.separately() as handle:
         with translated(f"compact {table.label}"):
-            stats = (await handle.optimize(cleanup_older_than=_NEVER)).compaction
+            stats = (await indexes.optimize(handle, older_than=_NEVER)).compaction
     return CompactionMetrics(
         fragments_removed=stats.fragments_removed,
         fragments_added=stats.fragments_added,
@@ -134,7 +134,7 @@ async def forget_versions(table: Table, *, older_than: timedelta) -> None:
     """Remove the versions of a table that are older; not for tables whose past can be read."""
     async with table.separately() as handle:
         with translated(f"thin {table.label}"):
-            await handle.optimize(cleanup_older_than=older_than)
+            await indexes.optimize(handle, older_than=older_than)
 
 
 # Without it the engine removes versions older than a week: what is kept is for the store to decide.

@@ -147,7 +147,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
                 with translated(f"thin {table.label}"):
                     # A clock that is ahead leads to less than no time; of none the engine warns.
                     age = max(older_than, timedelta(milliseconds=1))
-                    done = await handle.optimize(cleanup_older_than=age)
+                    done = await indexes.optimize(handle, older_than=age)
                 break
             except ConflictError:
                 # It merges fragments first, and others may be at these.

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, Document, IndexPolicy, InvalidRequestError
+from lance_context_core import (
+    ContextStore,
+    Document,
+    IndexPolicy,
+    InvalidRequestError,
+    StorageError,
+)
 
 DIMENSION = 8
 EAGER = IndexPolicy(scalar_rows=1, vector_rows=1)
@@ -130,6 +136,33 @@ def test_rows_without_vectors_join_a_table_with_a_large_vector_index(tmp_path):
         store.maintain()
         found = [hit.record.id for hit in docs.search(rows[7].tolist(), limit=10)]
         assert found == [f"d{i}" for i in nearest(rows, rows[7], 10)]
+
+
+def test_a_vector_index_that_the_engine_cannot_fold_rows_into_is_made_anew(tmp_path, monkeypatch):
+    # What it says of a large partition that it divides where the new rows have no vectors, which
+    # depends on how the vectors happened to be divided before.
+    failures = [RuntimeError("lance error: Not found: /tmp/.tmpS0j0jv/ivf_4.lance")]
+    optimize = lancedb.table.AsyncTable.optimize
+
+    async def failing(self, **options):
+        if failures and "vectors.docs" in self.name:
+            raise failures.pop()
+        return await optimize(self, **options)
+
+    with ContextStore.open(tmp_path / "store", maintenance=None) as store:
+        docs, rows = store.vectors("docs"), vectors(400)
+        fill(docs, rows)
+        store.maintain(policy=EAGER)
+        docs.add([Document(id="without", text="no vector")])
+        monkeypatch.setattr(lancedb.table.AsyncTable, "optimize", failing)
+        store.maintain(policy=EAGER)
+        assert not failures
+        assert indexes_of(store, "vectors.docs")["vector"].num_unindexed_rows == 0
+        found = [hit.record.id for hit in docs.search(rows[7].tolist(), limit=10)]
+        assert found == [f"d{i}" for i in nearest(rows, rows[7], 10)]
+        failures.append(RuntimeError("lance error: Not found: /data/records.lance/data/1.lance"))
+        with pytest.raises(StorageError):
+            store.maintain(policy=EAGER)
 
 
 def test_an_index_in_too_many_pieces_is_made_anew(tmp_path):
