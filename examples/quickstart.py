@@ -5,10 +5,13 @@
 The first process reads the conversation, remembers it and ends. The second opens the same directory,
 answers questions from it, shows what is new since a tag, looks at the memory as it was then, tries
 something on a branch, merges it, and in the end erases a person from every file. Where
-langchain-lance-context is installed, a third one reads the same memory as LangChain does.
+langchain-lance-context is installed, a third one reads and writes the same memory as LangChain does;
+where llama-index-lance-context is, LlamaIndex finds what they wrote; and where
+agentscope-lance-context is, with agentscope-runtime before 1.0, AgentScope adds a note.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
@@ -19,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -41,7 +45,18 @@ N_HITS = 3
 BRANCH = "what-if"
 VISITOR = "Visitor"
 PHONE = "555-0199"
-ADAPTER = "langchain_lance_context"
+ADAPTERS = {
+    "langchain": "langchain_lance_context",
+    "llama_index": "llama_index_lance_context",
+    "agentscope": "agentscope_lance_context",
+}
+"""What must be installed for the steps of these names."""
+ENVIRONMENT = {
+    "PYTHONUTF8": "1",  # ✓ and … in a pipe on any system
+    "RUNTIME_SANDBOX_REGISTRY": "docker.io",  # without it AgentScope prints where it looks for one
+}
+NOTES = "notes of LangChain"
+NOTE = "The flood in the cellar was only the old boiler; a plumber comes on Friday at nine."
 
 console = Console(highlight=False)
 console.width = min(console.width, 100)  # longer lines are no pleasure to read
@@ -60,12 +75,12 @@ def main() -> int:
         return _take(arguments.step, conversation, arguments.store)
     with tempfile.TemporaryDirectory(prefix="memory-") as scratch:
         directory = arguments.store or Path(scratch) / "memory"
-        has_langchain = find_spec(ADAPTER) is not None
-        for step in ("remember", "recall", *(["langchain"] if has_langchain else [])):
+        missing = [step for step in ADAPTERS if not _is_installed(step)]
+        for step in (step for step in STEPS if step not in missing):
             command = [sys.executable, __file__, str(arguments.conversation)]
             child = subprocess.run(  # noqa: S603 - ourselves
                 [*command, "--store", str(directory), "--step", step],
-                env={**os.environ, "PYTHONUTF8": "1"},  # ✓ and … in a pipe on any system
+                env={**os.environ, **ENVIRONMENT},
                 check=False,
             )
             if child.returncode:
@@ -73,8 +88,9 @@ def main() -> int:
     kept = (
         f"The memory is in {arguments.store}." if arguments.store else "Keep it with --store DIR."
     )
-    if not has_langchain:
-        kept += " With langchain-lance-context installed, LangChain reads it too."
+    if missing:
+        distributions = [ADAPTERS[step].replace("_", "-") for step in missing]
+        kept += f" Other frameworks read it, too: install {' or '.join(distributions)}."
     console.print()
     for line in _lines(kept, indent=0):
         console.print(line, style="dim")
@@ -205,7 +221,8 @@ def in_langchain(conversation: "Conversation", directory: Path) -> None:
     from lance_context_core import ContextStore
 
     # It need not be installed, so that its types are not known here.
-    adapter = import_module(ADAPTER)
+    adapter = import_module(ADAPTERS["langchain"])
+    message_class = import_module("langchain_core.messages").HumanMessage
     _heading("7  The same memory in LangChain")
     question = (conversation.featured() or conversation.questions)[:1]
     session_id = conversation.turns[-1].session_id
@@ -222,6 +239,73 @@ def in_langchain(conversation: "Conversation", directory: Path) -> None:
         history = adapter.LanceContextChatMessageHistory(store, session_id, limit=2)
         for message in history.messages:
             _quote(str(message.text), type(message).__name__)
+        _say("Another history begins with")
+        notes = adapter.LanceContextChatMessageHistory(store, NOTES)
+        # Its id makes a second run of this write nothing.
+        notes.add_messages([message_class(NOTE, id="boiler")])
+        _quote(NOTE, message_class.__name__)
+
+
+def in_llama_index(conversation: "Conversation", directory: Path) -> None:
+    """Find what was remembered above, by whomever, with LlamaIndex's retriever."""
+    from lance_context_core import ContextStore
+
+    adapter = import_module(ADAPTERS["llama_index"])
+    _heading("8  And in LlamaIndex")
+    asked = [question.text for question in conversation.featured()[:1]]
+    with ContextStore.open(directory, embedder="local") as store:
+        if store.history.count("", session_id=NOTES):
+            asked.append("When does somebody repair the boiler?")
+        retriever = adapter.LanceContextRetriever(store, similarity_top_k=1)
+        for question in asked:
+            _say(f"The retriever is asked {question!r}, and finds the node")
+            (found,) = retriever.retrieve(question)
+            facts = found.metadata["lance_context"]
+            _quote(found.text, facts.get("name") or f"in the {facts['session_id']}")
+
+
+def in_agentscope(conversation: "Conversation", directory: Path) -> None:
+    """Say something to AgentScope's ContextManager, and find it as everything else is found."""
+    asyncio.run(_in_agentscope(conversation.turns[0].speaker, directory))
+
+
+async def _in_agentscope(user: str, directory: Path) -> None:
+    from lance_context_core import AsyncContextStore
+
+    adapter = import_module(ADAPTERS["agentscope"])
+    schemas = import_module("agentscope_runtime.engine.schemas.agent_schemas")
+    managers = import_module("agentscope_runtime.engine.services.context_manager")
+    _heading("9  And in AgentScope")
+    text = "Note for tomorrow: the oven man comes at seven."
+    content = [schemas.TextContent(text=text)]
+    # Its id makes a second run of this write nothing.
+    note = schemas.Message(id="the-oven", role="user", content=content)
+    async with (
+        await AsyncContextStore.open(directory, embedder="local") as store,
+        managers.create_context_manager(
+            session_history_service=adapter.LanceContextSessionHistoryService(
+                store, deduplicate=True
+            ),
+            memory_service=adapter.LanceContextMemoryService(store, deduplicate=True),
+        ) as manager,
+    ):
+        session = await manager.compose_session(user_id=user, session_id="a-note")
+        await manager.compose_context(session, request_input=[note])
+        question = "When does the oven man come?"
+        _say(
+            f"{user} leaves a note with the ContextManager. The store is asked {question!r}, and finds"
+        )
+        (hit,) = await store.search(question, limit=1)
+        _quote(hit.record.text or "", f"{hit.record.user_id}, {hit.record.session_id}")
+
+
+def _is_installed(step: str) -> bool:
+    if find_spec(ADAPTERS[step]) is None:
+        return False
+    try:
+        return step != "agentscope" or version("agentscope-runtime").startswith("0.")
+    except PackageNotFoundError:
+        return False
 
 
 def _quote(text: str, label: str) -> None:
@@ -389,12 +473,21 @@ def _date(time: datetime, *, month: str = "%b") -> str:
     return f"{time.day} {time:{month} %Y}"
 
 
+STEPS = {
+    "remember": remember,
+    "recall": recall,
+    "langchain": in_langchain,
+    "llama_index": in_llama_index,
+    "agentscope": in_agentscope,
+}
+"""Each runs in a process of its own."""
+
+
 def _take(step: str, conversation: Conversation, directory: Path) -> int:
     from lance_context_core import ContextStoreError
 
     try:
-        steps = {"remember": remember, "recall": recall, "langchain": in_langchain}
-        steps[step](conversation, directory)
+        STEPS[step](conversation, directory)
     except ContextStoreError as error:
         return _refuse(str(error))
     return 0
@@ -411,9 +504,7 @@ def _arguments() -> argparse.Namespace:
         "conversation", nargs="?", type=Path, default=SAMPLE, metavar="CONVERSATION.json"
     )
     parser.add_argument("--store", type=Path, metavar="DIR", help="keep the memory in DIR")
-    parser.add_argument(
-        "--step", choices=["remember", "recall", "langchain"], help=argparse.SUPPRESS
-    )
+    parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

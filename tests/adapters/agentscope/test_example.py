@@ -1,5 +1,6 @@
-"""The example, run as a user runs it where AgentScope's runtime is installed."""
+"""The examples, run as a user runs them where AgentScope's runtime is installed."""
 
+import json
 import os
 import re
 import subprocess
@@ -14,20 +15,14 @@ from lance_context_core import ContextStore
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = [Path(one.__file__).parents[1] for one in (lance_context_core, agentscope_lance_context)]
+OTHERS = [ROOT / "adapters" / one for one in ("langchain", "llama_index")]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("guide") / "memory"
-
-
-@pytest.fixture(scope="module")
-def guide(home):
-    """What it prints, with its lines joined and single spaces."""
-    path = os.pathsep.join(filter(None, [*map(str, PACKAGES), os.environ.get("PYTHONPATH")]))
-    example = ROOT / "examples" / "agentscope_context_manager.py"
+def printed(name, home, *, packages=PACKAGES):
+    """What an example prints that goes well, with its lines joined and single spaces."""
+    path = os.pathsep.join(filter(None, [*map(str, packages), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
-        [sys.executable, str(example), "--store", str(home)],
+        [sys.executable, str(ROOT / "examples" / name), "--store", str(home)],
         cwd=home.parent,
         env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
         capture_output=True,
@@ -37,6 +32,16 @@ def guide(home):
     )
     assert (done.returncode, done.stderr) == (0, "")
     return " ".join(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("guide") / "memory"
+
+
+@pytest.fixture(scope="module")
+def guide(home):
+    return printed("agentscope_context_manager.py", home)
 
 
 def test_the_guide_is_killed_before_it_answers_and_answers_in_another_process(guide):
@@ -64,3 +69,20 @@ def test_what_it_leaves_is_what_it_says(guide, home):
         assert remembered.count("Where do I see the whole city?") == 1
         assert f"{len(remembered)} messages remembered" in guide
         assert store.scope(user_id="ben").history.count("", session_id="wednesday") == 2
+
+
+def test_the_quickstart_shows_the_same_memory_in_every_framework(tmp_path):
+    output = printed("quickstart.py", tmp_path / "kept", packages=[*PACKAGES, *OTHERS])
+    _, _, rest = output.partition("7 The same memory in LangChain")
+    _, _, rest = rest.partition("8 And in LlamaIndex")
+    llama_index, _, agentscope = rest.partition("9 And in AgentScope")
+    sample = json.loads((ROOT / "examples" / "data" / "conversation.json").read_text("utf-8"))
+    asked = next(one for one in sample["questions"] if one.get("featured"))
+    [evidence] = [turn for turn in sample["turns"] if turn["id"] in asked["evidence"]]
+    assert f"asked {asked['question']!r}, and finds the node" in llama_index
+    assert f"{evidence['speaker']}: {evidence['text'][:40]}" in llama_index
+    assert (
+        "in the notes of LangChain: The flood in the cellar was only the old boiler" in llama_index
+    )
+    assert "Tilda, a-note: Note for tomorrow: the oven man comes at seven." in agentscope
+    assert "Other frameworks" not in agentscope
