@@ -6,12 +6,12 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test lint types unit adapters wheel bench clean
+.PHONY: demo test lint types unit adapters matrix wheel bench clean
 
 demo: $(VENV)/ready
 	$(RUN) examples/quickstart.py
 
-test: lint types unit adapters wheel
+test: lint types unit adapters matrix wheel
 
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
@@ -25,6 +25,9 @@ unit: $(VENV)/ready
 
 adapters: $(VENV)/ready
 	$(RUN) tests/environments.py
+
+matrix: $(VENV)/ready
+	PYTHONPATH=tests $(RUN) -m matrix $(ARGS)
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py

@@ -26,6 +26,10 @@ class Environment:
     adapter: str
     """The directory under `adapters` and under `tests/adapters`."""
     requirements: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    """The directories of other adapters that stand there, too."""
+    tests: tuple[str, ...] = ()
+    """What is run beside the tests of the adapter."""
     plugins_off: tuple[str, ...] = ()
     """Plugins of pytest that a framework's suite brings, and that are in the way."""
     typed: tuple[str, ...] = ()
@@ -72,8 +76,11 @@ ENVIRONMENTS = {
         adapter="agentscope",
         requirements=(
             *("agentscope-runtime==0.2.0", "a2a-sdk==0.3.26", "psutil"),
-            *("langchain-core==1.7.2", "llama-index-core==0.14.25", "mypy>=1.18"),
+            *("langchain-core==1.7.2", "langgraph==1.2.22", "langgraph-checkpoint==4.3.2"),
+            *("langchain==1.4.7", "llama-index-core==0.14.25", "mypy>=1.18"),
         ),
+        beside=("langchain", "llama_index"),
+        tests=("tests/one_memory",),
         plugins_off=("asyncio",),
         typed=(
             "adapters/agentscope/agentscope_lance_context",
@@ -160,13 +167,18 @@ def _check_all(name: str, said: list[str]) -> None:
     environment = ENVIRONMENTS[name]
     python = _made(name, said)
     off = [word for plugin in environment.plugins_off for word in ("-p", f"no:{plugin}")]
-    tests = f"tests/adapters/{environment.adapter}"
-    said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, tests))
+    tests = (f"tests/adapters/{environment.adapter}", *environment.tests)
+    said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, *tests))
     if environment.typed:
         home = str(ROOT / "adapters" / environment.adapter)
         cache = str(ROOT / ".venvs" / name / "mypy")
         mypy = ("-m", "mypy", "--cache-dir", cache, *environment.typed)
         said.append(_run(python, *mypy, MYPYPATH=home))
+
+
+def interpreter(name: str) -> str:
+    """The interpreter of an environment, which is made if it is missing or pinned otherwise."""
+    return _made(name, [])
 
 
 def _made(name: str, said: list[str]) -> str:
@@ -176,8 +188,8 @@ def _made(name: str, said: list[str]) -> str:
     python = str(binaries / "python")
     stamp = home / "made-of.txt"
     pins = PINS / f"{name}.txt"
-    adapter = ROOT / "adapters" / ENVIRONMENTS[name].adapter
-    sources = [pins, ROOT / "pyproject.toml", adapter / "pyproject.toml"]
+    homes = [ROOT, *_adapters(name)]
+    sources = [pins, *(home / "pyproject.toml" for home in homes)]
     wanted = "\n".join((sys.version, *(one.read_text(encoding="utf-8") for one in sources)))
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
@@ -185,7 +197,8 @@ def _made(name: str, said: list[str]) -> str:
     venv.create(home, with_pip=True, symlinks=os.name != "nt")
     pip = ("-m", "pip", "-qq", "--disable-pip-version-check", "install")
     _run(python, *pip, "--upgrade", "pip>=25.1")
-    _run(python, *pip, "--no-deps", "-e", str(ROOT), "-e", str(adapter), "-r", str(pins))
+    editable = [word for one in homes for word in ("-e", str(one))]
+    _run(python, *pip, "--no-deps", *editable, "-r", str(pins))
     said.append(_run(python, "-m", "pip", "--disable-pip-version-check", "check"))
     stamp.write_text(wanted, encoding="utf-8")
     return python
@@ -194,18 +207,23 @@ def _made(name: str, said: list[str]) -> str:
 def _pin(name: str) -> None:
     """Write down every version that the requirements of an environment resolve to today."""
     environment = ENVIRONMENTS[name]
-    adapter = ROOT / "adapters" / environment.adapter / "pyproject.toml"
+    projects = [str(home / "pyproject.toml") for home in (ROOT, *_adapters(name))]
     PINS.mkdir(exist_ok=True)
     _run(
         *("uv", "pip", "compile", "--quiet", "--universal", "--no-header", "--no-annotate"),
         *("--no-emit-index-url", "--python-version", "3.11", "--no-emit-package"),
         *("lance-context-core", "--constraint", "constraints.txt", "--no-sources"),
-        *("--output-file", str(PINS / f"{name}.txt"), str(ROOT / "pyproject.toml"), str(adapter)),
+        *("--output-file", str(PINS / f"{name}.txt"), *projects),
         "-",
         text="\n".join(
             (*environment.requirements, *TOOLS, f"lance-context-core @ {ROOT.as_uri()}")
         ),
     )
+
+
+def _adapters(name: str) -> list[Path]:
+    environment = ENVIRONMENTS[name]
+    return [ROOT / "adapters" / one for one in (environment.adapter, *environment.beside)]
 
 
 class CommandError(Exception):

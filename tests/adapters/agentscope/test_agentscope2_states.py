@@ -176,6 +176,61 @@ async def test_an_agent_goes_on_with_a_conversation_of_another_framework(tmp_pat
         assert found[-1] == "Yes."
 
 
+async def test_what_others_wrote_stays_theirs_when_an_agent_goes_on(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        history = store.scope(user_id="ada").history
+        native = {"framework": "another", "data": {"odd": [1, None]}}
+        picture = ImagePart(data=PNG, media_type="image/png", caption="a cup")
+        talk = [Message.user(["What is it?", picture], native=native), Message.assistant("Tea.")]
+        await history.append_many("", talk, session_id="s")
+        theirs = await history.get_messages("", session_id="s")
+        states = LanceContextAgentStateStore(store)
+        for said in ("Which?", "Really?"):
+            state = await states.load("s", user_id="ada")
+            state.context.append(UserMsg("Ada", said))
+            await states.save(state, user_id="ada")
+        found = await history.get_messages("", session_id="s")
+        assert found[:2] == theirs
+        assert [one.text for one in found[2:]] == ["Which?", "Really?"]
+        # What the agent changes is its own from then on.
+        state.context[1].content.append(TextBlock(text="Green."))
+        await states.save(state, user_id="ada")
+        texts_now = [one.text for one in await history.get_messages("", session_id="s")]
+        assert texts_now == ["What is it?", "Tea.\nGreen.", "Which?", "Really?"]
+
+
+async def test_what_others_add_is_in_the_state(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        history = store.scope(user_id="ada").history
+        states = LanceContextAgentStateStore(store)
+        state = AgentState(session_id="s", context=[UserMsg("Ada", "one"), UserMsg("Ada", "two")])
+        await states.save(state, user_id="ada")
+        del state.context[0]
+        await states.save(state, user_id="ada")
+        for said in ("three", "four"):
+            await history.append("", Message.user(said), session_id="s")
+            state = await states.load("s", user_id="ada")
+            await states.save(state, user_id="ada")
+        assert texts(state.context) == ["two", "three", "four"]
+        said = [one.text for one in await history.get_messages("", session_id="s")]
+        assert said == ["one", "two", "three", "four"]
+
+
+async def test_what_is_forgotten_elsewhere_is_in_no_state(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        ada = store.scope(user_id="ada")
+        states = LanceContextAgentStateStore(store)
+        said = [UserMsg("Ada", f"it is {word}", id=word) for word in ("a-secret", "tea", "late")]
+        await states.save(AgentState(session_id="s", context=said), user_id="ada")
+        await ada.erase(ids=["a-secret"], sole_writer=True)
+        assert texts((await states.load("s", user_id="ada")).context) == ["it is tea", "it is late"]
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert files
+        assert [path for path in files if b"it is a-secret" in path.read_bytes()] == []
+        await ada.history.clear("", session_id="s")
+        assert await states.load("s", user_id="ada") is None
+
+
 async def test_users_agents_and_sessions_have_states_of_their_own(tmp_path):
     async with LanceContextAgentStateStore(tmp_path) as states:
         whose = [

@@ -41,12 +41,17 @@ def said(msg: Msg) -> Message | None:
     return message if has_media or message.text.strip() else None
 
 
+def is_own(message: Message) -> bool:
+    """Whether this release wrote it."""
+    native = message.native
+    return native is not None and (native["framework"], native.get("form")) == (_FRAMEWORK, _FORM)
+
+
 def from_canonical(message: Message) -> Msg:
     """The message that stands for a canonical one, with its id where it has one."""
-    native = message.native
-    if native and (native["framework"], native.get("form")) == (_FRAMEWORK, _FORM):
+    if message.native is not None and is_own(message):
         try:
-            return Msg.model_validate(native["data"])
+            return Msg.model_validate(message.native["data"])
         except ValueError:
             pass  # A later release may have written what this one does not know.
     role = _ROLES.get(message.role, "user")

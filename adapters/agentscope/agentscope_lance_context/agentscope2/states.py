@@ -1,8 +1,9 @@
-"""States of agents of agentscope 2.x in the store, and the conversations in them for everybody."""
+"""States of agents of agentscope 2.x in the store; their conversations are the store's history."""
 
 import asyncio
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,24 @@ from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context.agentscope2._framework import AgentState
-from agentscope_lance_context.agentscope2._messages import from_canonical, to_canonical
+from agentscope_lance_context.agentscope2._messages import (
+    from_canonical,
+    is_own,
+    to_canonical,
+)
 from lance_context_core import AsyncContextStore, Field, InvalidRequestError, Item, ItemKey, Message
 from lance_context_core.adapting import StoreLike
+
+_BEYOND = 64
+"""How many messages more than it refers to are read at first with a state."""
 
 
 class LanceContextAgentStateStore(StoreOwner):
     """The state of each agent in each session of a user.
 
-    The conversation of a session is beside it in the history of the store, where other frameworks
-    read it; what is summarised away in the state stays there.
+    The conversation of a session is in the history of the store, where other frameworks read it and
+    go on with it; what is summarised away in the state stays there. A state has no copy of it: what
+    is forgotten or erased there is in no state any more.
     """
 
     _handle: UserHandle
@@ -46,20 +55,26 @@ class LanceContextAgentStateStore(StoreOwner):
     async def save(self, state: AgentState, *, user_id: str = "", agent_id: str = "") -> None:
         """Keep the state of an agent in its session, in the place of what is there.
 
-        The conversation is written first: cut short in between, the call may be repeated. Raises
+        The conversation is written first: cut short in between, the call may be repeated. What
+        another framework wrote of it stays as that wrote it, unless the agent has changed it. Raises
         InvalidRequestError, before anything is written, for a state that is not JSON.
         """
-        data = _encoded(state)
+        encoded = _encoded(state)
         key = _key(state.session_id, agent_id)
-        talk = await asyncio.to_thread(_conversation, data)
+        talk, data = await asyncio.to_thread(_taken_apart, encoded)
         store = self._handle.of(user_id)
         (known,) = await store.kv(self._name).get([key], include_data=False)
-        written = (known.value or {}).get("messages", {}) if known is not None else {}
+        before = (known.value or {}) if known is not None else {}
+        written = before.get("messages", {})
         await self._write(store, talk, written, session_id=state.session_id, agent_id=agent_id)
+        value = {
+            "messages": {one.id: one.digest for one in talk},
+            "last": talk[-1].id if talk else before.get("last"),
+        }
         item = Item(
             namespace=key[0],
             key=key[1],
-            value={"messages": {one.id: one.digest for one in talk}},
+            value=value,
             data=data,
             data_type="application/json",
             expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
@@ -69,20 +84,25 @@ class LanceContextAgentStateStore(StoreOwner):
     async def load(
         self, session_id: str, *, user_id: str = "", agent_id: str = ""
     ) -> AgentState | None:
-        """The state that was saved; else one with the conversation that others had in the session.
+        """The state that was saved, with what others have added to its conversation since.
 
-        None if there is neither.
+        Without one a state with the conversation that others had in the session. None if there is
+        neither, and where the conversation of a state was forgotten.
         """
         key = _key(session_id, agent_id)
         store = self._handle.of(user_id)
         (item,) = await store.kv(self._name).get([key])
         if item is None or item.data is None:
-            found = await store.history.get_messages(agent_id, session_id=session_id)
-            context = await asyncio.to_thread(lambda: [from_canonical(one) for one in found])
+            talk = await store.history.get_messages(agent_id, session_id=session_id)
+            context = await asyncio.to_thread(lambda: [from_canonical(one) for one in talk])
             return AgentState(session_id=session_id, context=context) if context else None
         if self._ttl is not None:
             await store.kv(self._name).touch([key], expires_at=self._handle.now() + self._ttl)
-        return await asyncio.to_thread(AgentState.model_validate_json, item.data)
+        known = item.value or {}
+        talk = await _talk(store, known, session_id=session_id, agent_id=agent_id)
+        if known.get("messages") and not talk:
+            return None
+        return await asyncio.to_thread(_put_together, item.data, talk, known)
 
     async def delete(self, session_id: str, *, user_id: str = "", agent_id: str = "") -> bool:
         """Forget the state and the conversation; returns whether there was anything to forget."""
@@ -102,21 +122,29 @@ class LanceContextAgentStateStore(StoreOwner):
     async def _write(
         store: AsyncContextStore,
         talk: "list[_Said]",
-        written: dict[str, str],
+        written: Mapping[str, str],
         *,
         session_id: str,
         agent_id: str,
     ) -> None:
         """Bring the conversation up to date: what has grown is written anew, with what follows."""
-        changed = [n for n, one in enumerate(talk) if written.get(one.id) != one.digest]
-        if changed:
-            rest = talk[changed[0] :]
-            await store.history.replace(
-                agent_id,
-                [one.message for one in rest],
-                session_id=session_id,
-                filter=Field("id").is_in([one.id for one in rest]),
-            )
+        first = _first_changed(talk, written)
+        if first is None:
+            return
+        of_rest = Field("id").is_in([one.id for one in talk[first:]])
+        found = await store.history.get_messages(agent_id, session_id=session_id, filter=of_rest)
+        foreign = {one.id: one for one in found if one.id and not is_own(one)}
+        kept = {one.id: one.digest for one in talk if _is_kept(one, foreign.get(one.id))}
+        first = _first_changed(talk, {**written, **kept})
+        if first is None:
+            return
+        rest = talk[first:]
+        await store.history.replace(
+            agent_id,
+            [foreign[one.id] if one.id in kept else one.message for one in rest],
+            session_id=session_id,
+            filter=Field("id").is_in([one.id for one in rest]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +157,30 @@ class _Said:
     message: Message
 
 
-def _conversation(data: bytes) -> list[_Said]:
-    """The messages in a state, without those that nobody said."""
+async def _talk(
+    store: AsyncContextStore, known: Mapping[str, Any], *, session_id: str, agent_id: str
+) -> list[Message]:
+    """The end of a conversation, with all that a state refers to, as far as it is there."""
+    wanted = {*known.get("messages", {}), *filter(None, [known.get("last")])}
+    n = len(wanted) + _BEYOND
+    while True:
+        talk = await store.history.get_messages(agent_id, session_id=session_id, last=n)
+        if len(talk) < n or wanted <= {one.id for one in talk}:
+            return talk
+        n *= 4
+
+
+def _taken_apart(encoded: bytes) -> tuple[list[_Said], bytes]:
+    """The conversation in a state, and the state with references in its place.
+
+    What nobody said is not part of the conversation, and stays in the state.
+    """
+    state = json.loads(encoded)
     found: dict[str, _Said] = {}
-    for one in json.loads(data)["context"]:
+    context: list[Any] = []
+    for one in state["context"]:
         if one["content"] and all(block["type"] == "hint" for block in one["content"]):
+            context.append(one)
             continue
         id = one["id"]
         # A reply that a hint cuts in two has the same id twice.
@@ -143,7 +190,44 @@ def _conversation(data: bytes) -> list[_Said]:
             id = f"{one['id']}:{number}"
         digest = hashlib.sha256(json.dumps(one).encode()).hexdigest()[:16]
         found[id] = _Said(id=id, digest=digest, message=to_canonical(one, id=id))
-    return [*found.values()]
+        context.append(id)
+    return [*found.values()], json.dumps({**state, "context": context}).encode()
+
+
+def _put_together(data: bytes, talk: Sequence[Message], known: Mapping[str, Any]) -> AgentState:
+    """The state with its conversation, without what was forgotten, with what others have added."""
+    state = json.loads(data)
+    by_id = {one.id: one for one in talk}
+    old = [n for n, one in enumerate(talk) if one.id in {*known["messages"], known["last"]}]
+    added = talk[old[-1] + 1 :] if old else talk
+    said = [
+        _dumped(by_id[one]) if isinstance(one, str) else one
+        for one in state["context"]
+        if not isinstance(one, str) or one in by_id
+    ]
+    context = [*said, *map(_dumped, added)]
+    return AgentState.model_validate_json(json.dumps({**state, "context": context}).encode())
+
+
+def _dumped(message: Message) -> Any:
+    return from_canonical(message).model_dump(mode="json")
+
+
+def _first_changed(talk: Sequence[_Said], written: Mapping[str, str]) -> int | None:
+    """Where the conversation is another than what was written; None if nowhere."""
+    return next((n for n, one in enumerate(talk) if written.get(one.id) != one.digest), None)
+
+
+def _is_kept(one: _Said, foreign: Message | None) -> bool:
+    """Whether a message says what it was made of, which another framework wrote."""
+    if foreign is None:
+        return False
+    made = to_canonical(_dumped(foreign), id=one.id)
+    return (made.role, made.name, made.parts) == (
+        one.message.role,
+        one.message.name,
+        one.message.parts,
+    )
 
 
 def _key(session_id: str, agent_id: str) -> ItemKey:
