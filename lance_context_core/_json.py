@@ -181,6 +181,8 @@ def _plain_list(value: list[object] | tuple[object, ...], depth: int) -> list[An
 
 
 def _has_lone_surrogate(text: str) -> bool:
+    if text.isascii():
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:
