@@ -21,7 +21,7 @@ types: $(VENV)/ready
 	$(RUN) -m mypy
 
 unit: $(VENV)/ready
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses auto --dist worksteal
 
 adapters: $(VENV)/ready
 	$(RUN) tests/environments.py
