@@ -105,7 +105,7 @@ def _langchain_agent(store: "ContextStore") -> Any:
     from langchain_core.outputs import ChatGeneration, ChatResult
     from langchain_lance_context import LanceContextMemoryMiddleware
 
-    class Script(BaseChatModel):  # type: ignore[misc]  # known where it is installed alone
+    class Script(BaseChatModel):
         @property
         def _llm_type(self) -> str:
             return "script"
@@ -139,7 +139,7 @@ def llama_index(store: "ContextStore") -> None:
 
     local = LocalEmbedder()
 
-    class Meaning(BaseEmbedding):  # type: ignore[misc]  # as above
+    class Meaning(BaseEmbedding):
         def _get_text_embedding(self, text: str) -> list[float]:
             return [float(x) for x in local.embed_documents([text])[0]]
 

@@ -1,7 +1,7 @@
 """Tiered compaction: small fragments are merged with small ones, never the whole table.
 
-A row moves when an update touches it and changes nothing: it keeps its id, its revision and its
-place in the indexes, and what moves together becomes one fragment.
+A row moves when an update touches it and changes nothing: it keeps its id and its revision, and what
+moves together becomes one fragment. If one row of that is outside an index, all of it is.
 """
 
 from collections.abc import Iterable, Sequence

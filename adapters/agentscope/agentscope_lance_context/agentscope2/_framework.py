@@ -3,8 +3,6 @@
 What is typed of it stands in `_framework.pyi`.
 """
 
-from typing import Any
-
 from agentscope_lance_context._releases import Releases
 
 _RELEASES = Releases(
@@ -34,8 +32,4 @@ _RELEASES = Releases(
     },
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _RELEASES.find(name)
+__getattr__ = _RELEASES.find
