@@ -99,7 +99,10 @@ async def test_rows_that_cannot_be_written_fail_for_their_caller_alone(store, mo
     monkeypatch.setattr(table, "to_table", picky)
     words = [f"{n}" for n in range(20)] + ["poison"]
     told = await asyncio.gather(
-        *(store.context().add("user", word) for word in words), return_exceptions=True
+        # Rows of different columns: some have a tag.
+        *(store.context().add("user", word, tags=["odd"] * (int(word) % 2)) for word in words[:-1]),
+        store.context().add("user", words[-1]),
+        return_exceptions=True,
     )
     assert [isinstance(one, Exception) for one in told] == [word == "poison" for word in words]
     assert await store.context().entries() == 21
