@@ -16,6 +16,9 @@ from lance_context_core.errors import InvalidRequestError
 MAX_DEPTH = 100
 """How many dicts and lists may stand in each other. Bounds every recursion over stored JSON."""
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+"""The engine's JSON keeps 64 bits, signed or not, and rounds what is larger to a float."""
+
 
 def check_text(value: object, where: str) -> str:
     """`value` as a plain `str`. Refuses lone surrogates, which UTF-8 cannot hold; may be empty."""
@@ -73,6 +76,8 @@ def check_json(value: object, where: str) -> Any:
     same: NaN and infinities, integers outside 64 bits (-2**63 to 2**64 - 1), lone surrogates, keys
     that are no strings, more than `MAX_DEPTH` levels, and every other type.
     """
+    if (copy := _copied(value)) is not None:
+        return copy
     try:
         return _plain(value, MAX_DEPTH)
     except _RefusedError as refused:
@@ -91,7 +96,7 @@ def check_json_object(value: object, where: str) -> dict[str, Any]:
 
 def dumps(value: Any) -> str:
     """The canonical JSON text of a checked value: compact, keys in their order, not escaped."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def loads(text: str, where: str) -> Any:
@@ -102,9 +107,25 @@ def loads(text: str, where: str) -> Any:
     if not isinstance(text, str):
         raise InvalidRequestError(f"{where} must be JSON text, not {shown(text)}")
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRequestError(f"{where} is no JSON: {error}; got {shown(text)}") from error
+
+
+def _copied(value: object) -> Any:
+    """`value` by way of its JSON text, if what comes back is the same; else None.
+
+    The text is written and read in C, at a third of the cost of walking through the value. Whatever
+    it leaves in doubt is for `_plain` to take or to refuse.
+    """
+    try:
+        text = _ENCODER.encode(value)
+        copy = _STRICT_DECODER.decode(text)
+        # A key that is no string and a tuple come back as something else.
+        is_same = copy == value and text.count("{") + text.count("[") <= MAX_DEPTH
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return copy if is_same and not _has_lone_surrogate(text) else None
 
 
 _SURROGATE = "with a lone surrogate: replace it with text.encode(errors='replace').decode()"
@@ -149,8 +170,7 @@ def _plain_text(value: str) -> str:
 
 
 def _plain_int(value: int) -> int:
-    # The engine's JSON keeps 64 bits, signed or not, and rounds what is larger to a float.
-    if not -(2**63) <= value < 2**64:
+    if not _LEAST <= value <= _MOST:
         raise _RefusedError(f"an integer of {value.bit_length()} bits, over 64: use a string")
     return int(value)
 
@@ -199,3 +219,14 @@ def shown(value: object) -> str:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _of_64_bits(digits: str) -> int:
+    if not _LEAST <= (number := int(digits)) <= _MOST:
+        raise ValueError(f"{digits} has more than 64 bits")
+    return number
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_STRICT_DECODER = json.JSONDecoder(parse_int=_of_64_bits)

@@ -82,6 +82,8 @@ def index_words(text: str) -> str:
     Korean glues particles to its words, so that whole words seldom meet again; pairs of syllables,
     and the first one for words of one syllable, do. Everything else keeps its words.
     """
+    if text.isascii():
+        return text
     folded = _MARKS.sub("", unicodedata.normalize("NFKD", text)).translate(_SAME)
     # The tokenizer splits at combining marks, so a mark that is left must be joined to its letter.
     return _HANGUL.sub(_pairs, unicodedata.normalize("NFKC", folded))

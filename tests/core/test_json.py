@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum, IntEnum
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -78,7 +79,9 @@ def values(leaves):
 
 @given(values(good_leaves))
 def test_a_json_value_is_accepted_and_its_text_reads_back_as_it_was(value):
-    text = dumps(check_json(value, "metadata"))
+    checked = check_json(value, "metadata")
+    assert repr(checked) == repr(value)
+    text = dumps(checked)
     text.encode("utf-8")
     assert json.loads(text) == value
     assert loads(text, "metadata") == value
@@ -101,6 +104,14 @@ def test_plain_types_come_out_of_enums_tuples_and_foreign_mappings():
     assert plain == {"red": [3, True, None], "c": "red"}
     leaves = [*plain, *plain["red"], plain["c"]]
     assert [type(leaf) for leaf in leaves] == [str, str, int, bool, type(None), str]
+
+
+@pytest.mark.parametrize(
+    "wrap", [dict, MappingProxyType], ids=["as JSON knows it", "as it does not"]
+)
+def test_plain_types_come_out_whichever_way_a_value_is_copied(wrap):
+    plain = check_json(wrap({Colour.RED: Level.HIGH, "a": np.float64(1), "b": True, "c": 1.0}), "v")
+    assert repr(plain) == "{'red': 3, 'a': 1.0, 'b': True, 'c': 1.0}"
 
 
 def test_a_checked_value_shares_nothing_with_the_original():
