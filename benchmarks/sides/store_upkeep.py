@@ -21,14 +21,19 @@ def idle_reads(*, ids: list[str]) -> list[float]:
     return RUNNER.run(run())
 
 
-def reads_in_maintenance(*, ids: list[str], appends: int) -> list[float]:
-    """Append one by one, then look up while `maintain()` runs: the seconds of each look-up."""
+def reads_in_maintenance(
+    *, ids: list[str], appends: int, batch: int, only_due: bool
+) -> list[float]:
+    """Append one by one, and a batch, then look up while `maintain()` runs: the seconds of each."""
 
     async def run() -> list[float]:
         store = STORES["records"]
+        context = store.context(_CONTEXT)
         for number in range(appends):
-            await store.context(_CONTEXT).add("user", f"fragment {number}")
-        work = asyncio.ensure_future(store.maintain())
+            await context.add("user", f"fragment {number}")
+        if batch:
+            await context.add_many([{"role": "user", "content": f"row {n}"} for n in range(batch)])
+        work = asyncio.ensure_future(store.maintain(only_due=only_due))
         seconds: list[float] = []
         while not work.done():
             seconds.append(await _get(ids[len(seconds) % len(ids)]))
