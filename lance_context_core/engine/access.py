@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -84,15 +83,6 @@ class TableAccess:
     def text_index(self) -> TextIndex:
         """How the table's texts are cut into words."""
         return self._database.text_index
-
-    @property
-    def directory(self) -> Path | None:
-        """Where the line's versions are; None on an object store, and in memory."""
-        root = Path(self._database.uri)
-        if not root.is_absolute():
-            return None
-        table = root / f"{self.name}.lance"
-        return table if self.line is None else table / "tree" / self.line
 
     # Reading
 

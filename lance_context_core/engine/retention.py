@@ -1,15 +1,14 @@
 """Which versions of a table are kept, for how long, and how the others are removed."""
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Literal, Self
 
-from lance_context_core.engine import indexes, manifests, refs
+from lance_context_core.engine import indexes, refs
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.table import Table
@@ -18,12 +17,6 @@ from lance_context_core.errors import ConflictError, InvalidRequestError, NotFou
 from lance_context_core.records import Version
 
 _MAX_ATTEMPTS = 10
-
-_BYTES = 18_000
-"""What a version of one row in a small table leaves on the disk."""
-
-_GRACE = timedelta(minutes=5)
-"""Who reads a version is left the time for it."""
 
 Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
 """Why a version is kept; of several reasons the first in this order is told."""
@@ -42,18 +35,10 @@ class VersionRetention:
     """The last version of each hour of UTC stays for so long."""
     daily_for: timedelta = timedelta(days=30)
     """The last version of each day of UTC stays for so long."""
-    max_bytes: int | None = 2 * 2**30
-    """The versions that `all_for` keeps of one table may take up so much on the disk, roughly. Beyond
-    that the oldest of them go by the hour and by the day, but none that is younger than five
-    minutes. None is without bound."""
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for what is no duration."""
-        if self.max_bytes is not None and (type(self.max_bytes) is not int or self.max_bytes < 0):
-            raise InvalidRequestError(
-                f"max_bytes={self.max_bytes!r}: give a whole number, 0 or more, or None"
-            )
-        for name in ("all_for", "hourly_for", "daily_for"):
+        for name in (field.name for field in fields(self)):
             value = getattr(self, name)
             if not isinstance(value, timedelta) or value < timedelta(0):
                 raise InvalidRequestError(f"{name}={value!r}: give a timedelta, 0 or more")
@@ -61,15 +46,7 @@ class VersionRetention:
     @classmethod
     def everything(cls) -> Self:
         """Keep all versions for ever."""
-        return cls(all_for=timedelta.max, max_bytes=None)
-
-    def bounded(self, versions: Sequence[Version], *, each: int, now: datetime) -> Self:
-        """This with an `all_for` that `max_bytes` has room for, if a version takes `each` bytes."""
-        if self.max_bytes is None or len(versions) <= (n_most := self.max_bytes // each):
-            return self
-        times = sorted((version.created_at for version in versions), reverse=True)
-        room = max(now - times[max(n_most, 1) - 1], _GRACE)
-        return replace(self, all_for=min(self.all_for, room))
+        return cls(all_for=timedelta.max)
 
 
 def choose(
@@ -136,20 +113,6 @@ async def will_be_rewritten(table: Table) -> bool:
         with translated(f"inspect {table.label}"):
             n_fragments, n_deleted = counted(await handle.stats())
             return n_fragments > 1 or n_deleted > 0 or any((await indexes.tails(handle)).values())
-
-
-async def version_bytes(table: Table) -> int:
-    """What one more version of the table leaves on the disk, roughly.
-
-    Its manifest tells of each row that came in a commit of its own. On an object store, where space
-    is no bound, it is taken for small.
-    """
-    handle = await table.reader()
-    if handle is not None and table.directory is not None:
-        manifest = manifests.path(table.directory, await handle.version())
-        with suppress(FileNotFoundError):
-            return _BYTES + (await asyncio.to_thread(manifest.stat)).st_size
-    return _BYTES
 
 
 async def live_bytes(table: Table) -> int:

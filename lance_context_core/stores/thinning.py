@@ -16,7 +16,6 @@ from lance_context_core.engine.retention import (
     holders,
     live_bytes,
     remove,
-    version_bytes,
     will_be_rewritten,
 )
 from lance_context_core.engine.table import Table
@@ -29,8 +28,9 @@ from lance_context_core.stores.whole import Whole
 MIN_DUE = 256
 """So many versions must be about to go before a table is thinned by itself."""
 
-_MANY_VERSIONS = 1_024
-"""After so many new versions there may be too many for their size, however young they are."""
+_BYTES_PER_VERSION = 18_000
+"""What a version of one row leaves on the disk. Thinning writes the table anew, and what is kept
+may hold the table as it was: it is done when that frees more than it writes."""
 
 _SLACK = timedelta(minutes=1)
 """The engine is told an age and not a moment: what is on the edge stays for the next time."""
@@ -94,8 +94,7 @@ async def thin_if_due(table: Table, *, resources: Resources, retention: VersionR
     same time, whether these need be kept or not.
     """
     n_before = await thinnable(table, resources=resources, retention=retention)
-    # Thinning writes the table anew, and what is kept may hold the table as it was.
-    if n_before < max(MIN_DUE, await live_bytes(table) // await version_bytes(table)):
+    if n_before < max(MIN_DUE, await live_bytes(table) // _BYTES_PER_VERSION):
         return 0
     now = resources.clock.now()
     moments = await _moments_for(table, resources)
@@ -113,8 +112,7 @@ async def thin_if_due(table: Table, *, resources: Resources, retention: VersionR
 async def thinnable(table: Table, *, resources: Resources, retention: VersionRetention) -> int:
     """How many versions of a table need not be kept; 0 if it is absent.
 
-    All versions are listed, which takes 0.2 ms each, at most once in `retention.all_for` or after
-    many new ones.
+    All versions are listed at most once in `retention.all_for`, which takes 0.2 ms a version.
     """
     now = resources.clock.now()
     if await table.reader() is None:
@@ -126,7 +124,6 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
         moments = [(version.created_at, "recent") for version in listed]
     found = await _seen(table, now, retention)
     held = await holders(table)
-    retention = retention.bounded(found, each=await version_bytes(table), now=now)
     kept = choose(found, now=now, retention=retention, held=held, moments=moments)
     return len(found) - len(kept)
 
@@ -144,8 +141,6 @@ class _Plan:
     """Those of the kept that would go by their age, were they not held."""
     moments: list[tuple[datetime, Reason]]
     """The times of the kept ones."""
-    all_for: timedelta
-    """The age at which versions begin to go."""
 
 
 async def _thin_branch(
@@ -200,7 +195,6 @@ async def _plan(
     """What is to be done; with `is_rewriting` the table is compacted before, if it can be."""
     known = await versions.versions(table)
     held = await holders(table)
-    retention = retention.bounded(known, each=await version_bytes(table), now=now)
     kept = choose(known, now=now, retention=retention, held=held, moments=moments)
     holds = tuple(
         one
@@ -222,7 +216,6 @@ async def _plan(
         kept=dict(sorted(kept.items())),
         holds=holds,
         moments=[(one.created_at, kept[one.number]) for one in known if one.number in kept],
-        all_for=retention.all_for,
     )
 
 
@@ -235,7 +228,7 @@ async def _drop(
 ) -> int:
     plan = await _plan(table, now, retention, moments=moments)
     # By the engine's clock, which is the machine's; the store's may be ahead of it.
-    age = datetime.now(UTC) - now + plan.all_for + _SLACK
+    age = datetime.now(UTC) - now + retention.all_for + _SLACK
     _listed.pop(table, None)
     return await remove(table, older_than=age, but=plan.holds)
 
@@ -278,11 +271,7 @@ async def _seen(table: Table, now: datetime, retention: VersionRetention) -> Seq
     newest = await table.version()
     known = _listed.get(table)
     if known is None or (
-        newest != known.newest
-        and not (
-            timedelta(0) <= now - known.at <= retention.all_for
-            and newest - known.newest < _MANY_VERSIONS
-        )
+        known.newest != newest and not timedelta(0) <= now - known.at <= retention.all_for
     ):
         found = await versions.versions(table)
         known = _listed[table] = _Listed(versions=found, newest=newest, at=now)

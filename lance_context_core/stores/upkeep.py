@@ -43,16 +43,15 @@ class Maintenance:
     """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
     thin_interval: timedelta = timedelta(minutes=10)
     """How long a table's older versions are left alone after they were thinned."""
-    thin_commits: int = 2_048
-    """After so many more commits they are looked at earlier."""
     tiers: TierPolicy = field(default_factory=TierPolicy)
     indexes: IndexPolicy = field(default_factory=IndexPolicy)
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for settings of no sense."""
-        for name in ("every_n_commits", "thin_commits"):
-            if type(value := getattr(self, name)) is not int or value < 1:
-                raise InvalidRequestError(f"{name}={value!r}: give a whole number, 1 or more")
+        if type(self.every_n_commits) is not int or self.every_n_commits < 1:
+            raise InvalidRequestError(
+                f"every_n_commits={self.every_n_commits!r}: give a whole number, 1 or more"
+            )
         check_hours(self.quiet_hours)
 
 
@@ -134,7 +133,7 @@ class Upkeep:
         self._leases = Leases(database, clock)
         self._commits: dict[str, int] = {}
         self._tiers: dict[str, Tiers] = {}
-        self._thinned: dict[str, tuple[datetime, int]] = {}
+        self._thinned: dict[str, datetime] = {}
         self._waiting: dict[str, Table] = {}
         self._lock = threading.Lock()
         self._worker: Future[None] | None = None
@@ -280,18 +279,10 @@ class Upkeep:
     async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
         found = await maintenance.due(table, self._tiers_of(table, settings), policy)
         due = {one.what for one in found}
-        if self.thin and await self._may_be_thinned(table, settings):
+        last = self._thinned.get(_key(table))
+        if self.thin and (last is None or self._clock.now() - last >= settings.thin_interval):
             due.add(_THIN)
         return due
-
-    async def _may_be_thinned(self, table: Table, settings: Maintenance) -> bool:
-        if (last := self._thinned.get(_key(table))) is None:
-            return True
-        moment, version = last
-        return (
-            self._clock.now() - moment >= settings.thin_interval
-            or await table.version() - version >= settings.thin_commits
-        )
 
     async def _do(
         self, table: Table, due: set[str], settings: Maintenance, policy: IndexPolicy
@@ -313,7 +304,7 @@ class Upkeep:
             built = await maintenance.build_indexes(table, policy)
         if _THIN in due and self.thin is not None:
             n_versions = await self.thin(table)
-            self._thinned[_key(table)] = self._clock.now(), await table.version()
+            self._thinned[_key(table)] = self._clock.now()
         return TableUpkeep(
             table=table.name,
             fragments_removed=removed,

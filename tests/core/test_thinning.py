@@ -14,7 +14,7 @@ from core.versioning import dump, write, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine import maintenance, manifests, refs, retention, versions
+from lance_context_core.engine import maintenance, manifests, refs, versions
 from lance_context_core.engine.retention import VersionRetention, choose
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.messages import Message
@@ -104,29 +104,6 @@ def test_thinning_earlier_makes_no_difference_to_thinning_later(times, kept, pau
     assert choose(left, now=later, retention=kept) == choose(known, now=later, retention=kept)
 
 
-@given(
-    moments.map(lambda times: [NOW - (NOW - time) / 50 for time in times]),
-    st.integers(0, 50),
-    st.integers(1, 9),
-)
-def test_of_what_takes_too_much_room_the_newest_stay_and_those_of_five_minutes(times, room, each):
-    known = listed(times)
-    kept = VersionRetention(hourly_for=timedelta(0), daily_for=timedelta(0), max_bytes=room)
-    bounded = kept.bounded(known, each=each, now=NOW)
-    chosen = choose(known, now=NOW, retention=bounded)
-    expected = [
-        one.number
-        for one in known
-        if NOW - one.created_at <= timedelta(minutes=5)
-        or (
-            NOW - one.created_at <= kept.all_for
-            and (1 + sum(other.created_at > one.created_at for other in known)) * each
-            <= max(room, each)
-        )
-    ]
-    assert [number for number, reason in chosen.items() if reason == "recent"] == expected
-
-
 @given(moments, moments)
 def test_what_was_newest_at_a_moment_is_kept(times, wanted):
     known = listed(times)
@@ -164,12 +141,6 @@ def test_a_version_of_the_future_is_recent():
 def test_what_is_no_duration_is_refused(name, value):
     with pytest.raises(InvalidRequestError, match=name):
         VersionRetention(**{name: value})
-
-
-@pytest.mark.parametrize("value", [-1, 2.5, "2 GB", True])
-def test_what_is_no_number_of_bytes_is_refused(value):
-    with pytest.raises(InvalidRequestError, match="max_bytes"):
-        VersionRetention(max_bytes=value)
 
 
 # What becomes of a store
@@ -278,39 +249,6 @@ def stretched(timed, clock):
         return versions.versions
 
     return stretch
-
-
-# A version of a table as small as these takes some 20,000 bytes.
-ROOM = VersionRetention(hourly_for=timedelta(0), daily_for=timedelta(0), max_bytes=150_000)
-
-
-async def test_of_versions_that_take_too_much_room_the_newest_are_to_stay(store, stretched):
-    await written(store, 12)
-    times = await stretched(days=50 / 24 / 60)(store._resources.records)
-    assert (await thin(store, dry_run=True)).n_dropped == 0
-    (records, *_) = (await thin(store, kept=ROOM, dry_run=True)).tables
-    numbers = [one.number for one in times]
-    n_recent = sum(reason == "recent" for reason in records.kept.values())
-    assert 4 <= n_recent <= 8
-    assert [n for n, reason in records.kept.items() if reason == "recent"] == numbers[-n_recent:]
-    # What is on the edge is counted, but stays for the next time.
-    assert await thinnable(store, kept=ROOM) - len(records.dropped) in (0, 1)
-
-
-async def test_versions_that_take_too_much_room_go_within_the_hour(store, clock, monkeypatch):
-    await written(store, 12)
-    now = await dump(store)
-    known = [one.number for one in await versions.versions(store._resources.records)]
-    clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
-    assert (await thin(store, kept=ROOM)).n_dropped == 0
-    monkeypatch.setattr(retention, "_GRACE", timedelta(0))
-    monkeypatch.setattr(thinning, "_SLACK", timedelta(0))
-    (records, *_) = (await thin(store, kept=ROOM)).tables
-    assert await dump(store) == now
-    left = {version.number for version in await store.versions()}
-    assert known[-1] in left
-    assert left.isdisjoint(known[:-8])
-    assert set(records.dropped) == set(known) - left
 
 
 @pytest.mark.parametrize("days", [1, 4, 50])
