@@ -76,22 +76,19 @@ def check_json(value: object, where: str) -> Any:
     same: NaN and infinities, integers outside 64 bits (-2**63 to 2**64 - 1), lone surrogates, keys
     that are no strings, more than `MAX_DEPTH` levels, and every other type.
     """
-    if (copy := _copied(value)) is not None:
-        return copy
-    try:
-        return _plain(value, MAX_DEPTH)
-    except _RefusedError as refused:
-        steps = [f"[{shown(step)}]" for step in reversed(refused.path)]
-        path = "".join(steps[:5]) + ("[…]" if steps[5:] else "")
-        raise InvalidRequestError(f"{where}{path} is {refused.reason}") from None
+    return _written(value, where)[0]
 
 
 def check_json_object(value: object, where: str) -> dict[str, Any]:
     """As `check_json`, for a value that must be a mapping."""
+    return written_json_object(value, where)[0]
+
+
+def written_json_object(value: object, where: str) -> tuple[dict[str, Any], str]:
+    """As `check_json_object`, with its canonical text, as `dumps` writes it."""
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{where} must be a mapping, not {shown(value)}")
-    plain: dict[str, Any] = check_json(value, where)
-    return plain
+    return _written(value, where)
 
 
 def dumps(value: Any) -> str:
@@ -112,11 +109,11 @@ def loads(text: str, where: str) -> Any:
         raise InvalidRequestError(f"{where} is no JSON: {error}; got {shown(text)}") from error
 
 
-def _copied(value: object) -> Any:
-    """`value` by way of its JSON text, if what comes back is the same; else None.
+def _written(value: object, where: str) -> tuple[Any, str]:
+    """A copy of `value` and its text.
 
-    The text is written and read in C, at a third of the cost of walking through the value. Whatever
-    it leaves in doubt is for `_plain` to take or to refuse.
+    The text is written and read in C, at a third of the cost of walking through the value: if what
+    comes back is the same, that is the copy. Whatever is in doubt `_plain` takes or refuses.
     """
     try:
         text = _ENCODER.encode(value)
@@ -124,8 +121,16 @@ def _copied(value: object) -> Any:
         # A key that is no string and a tuple come back as something else.
         is_same = copy == value and text.count("{") + text.count("[") <= MAX_DEPTH
     except (TypeError, ValueError, RecursionError):
-        return None
-    return copy if is_same and not _has_lone_surrogate(text) else None
+        is_same = False
+    if is_same and not _has_lone_surrogate(text):
+        return copy, text
+    try:
+        copy = _plain(value, MAX_DEPTH)
+    except _RefusedError as refused:
+        steps = [f"[{shown(step)}]" for step in reversed(refused.path)]
+        path = "".join(steps[:5]) + ("[…]" if steps[5:] else "")
+        raise InvalidRequestError(f"{where}{path} is {refused.reason}") from None
+    return copy, dumps(copy)
 
 
 _SURROGATE = "with a lone surrogate: replace it with text.encode(errors='replace').decode()"

@@ -5,6 +5,7 @@ the revision that it replaces. So two changes of one row, made on two branches o
 the row was restored, differ; and a write that was made on top of another can prove it.
 """
 
+import os
 import secrets
 
 _HALF = 31
@@ -16,7 +17,7 @@ SUCCEEDS = f"target.revision / {_BASE} = source.revision % {_BASE}"
 
 def new_revision() -> int:
     """The revision of a row that replaces none."""
-    return secrets.randbits(2 * _HALF)
+    return int.from_bytes(os.urandom(8)) >> 64 - 2 * _HALF
 
 
 def next_revision(revision: int) -> int:

@@ -1,6 +1,8 @@
 """Vectors for what is about to be written: given by the caller, or made from the texts."""
 
+from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,7 @@ async def embedded(
 def as_vector(value: Any, where: str) -> np.ndarray:
     """`value` as a vector of finite 32-bit floats; raises InvalidRequestError for anything else."""
     try:
-        given = np.asarray(value)
+        given = np.asarray(_floats(value))
         is_numeric = given.dtype.kind in "fiuO"  # texts and booleans would become numbers, too
         with np.errstate(over="ignore"):  # what becomes infinite is refused below
             vector = given.astype(np.float32, copy=False) if is_numeric else given
@@ -79,3 +81,11 @@ def as_vector(value: Any, where: str) -> np.ndarray:
     if not np.isfinite(vector).all():
         raise InvalidRequestError(f"{where} holds a number that is NaN or infinite")
     return vector
+
+
+def _floats(value: Any) -> Any:
+    """A list of Python's floats in a third of the time that numpy takes; anything else as it is."""
+    if type(value) is list and value and type(value[0]) is float:
+        with suppress(TypeError):
+            return array("d", value)
+    return value

@@ -3,16 +3,15 @@
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lance_context_core._json import (
-    check_json_object,
     check_name,
     check_names,
     check_text,
-    dumps,
     listed,
     loads,
+    written_json_object,
 )
 from lance_context_core.composition import index_words
 from lance_context_core.engine import sql
@@ -59,14 +58,14 @@ class AsyncVectors:
         raised before anything is written.
         """
         self._resources.writable()
-        documents = self._prepared(documents)
+        prepared = self._prepared(documents)
         for _ in range(_MAX_ATTEMPTS):
-            existing = await self._existing(documents)
-            self._refuse_other_content(documents, existing)
-            new = [document for document in documents if document.id not in existing]
+            existing = await self._existing(prepared)
+            self._refuse_other_content(prepared, existing)
+            new = [document for document in prepared if document.id not in existing]
             rows = await self._rows(new, {})
             if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
-                return [document.id or "" for document in documents]
+                return [document.id for document in prepared]
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
         raise ConflictError("the same documents kept being written by others: try again")
 
@@ -77,11 +76,11 @@ class AsyncVectors:
         on top of the other's.
         """
         self._resources.writable()
-        documents = self._prepared(documents)
+        prepared = self._prepared(documents)
         for _ in range(_MAX_ATTEMPTS):
-            rows = await self._rows(documents, await self._existing(documents))
+            rows = await self._rows(prepared, await self._existing(prepared))
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
-                return [document.id or "" for document in documents]
+                return [document.id for document in prepared]
         raise ConflictError("the same documents kept being changed by others: try again")
 
     async def search(
@@ -220,7 +219,7 @@ class AsyncVectors:
             ]
         )
 
-    def _prepared(self, documents: Sequence[Document]) -> builtins.list[Document]:
+    def _prepared(self, documents: Sequence[Document]) -> builtins.list["_Prepared"]:
         prepared = []
         for index, document in enumerate(listed(documents, "documents")):
             where = f"documents[{index}]"
@@ -230,24 +229,26 @@ class AsyncVectors:
                 )
             if document.text is None and document.embedding is None:
                 raise InvalidRequestError(f"{where} has neither a text nor an embedding")
+            metadata, written = written_json_object(document.metadata, f"{where}.metadata")
             prepared.append(
-                Document(
+                _Prepared(
                     id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),
                     text=None
                     if document.text is None
                     else check_text(document.text, f"{where}.text"),
                     embedding=document.embedding,
-                    metadata=check_json_object(document.metadata, f"{where}.metadata"),
+                    metadata=metadata,
+                    written=written,
                 )
             )
-        refuse_duplicates([document.id or "" for document in prepared], "id")
+        refuse_duplicates([document.id for document in prepared], "id")
         return prepared
 
     def _refuse_other_content(
-        self, documents: Sequence[Document], existing: Mapping[str, Mapping[str, Any]]
+        self, documents: Sequence["_Prepared"], existing: Mapping[str, Mapping[str, Any]]
     ) -> None:
         for document in documents:
-            old = existing.get(document.id or "")
+            old = existing.get(document.id)
             if old is not None and (old["text"], loads(old["metadata"] or "{}", "metadata")) != (
                 document.text,
                 document.metadata,
@@ -257,15 +258,14 @@ class AsyncVectors:
                     "document: use upsert to replace it"
                 )
 
-    async def _existing(self, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
-        ids = [document.id or "" for document in documents]
-        where = self._where(sql.in_list("id", ids))
+    async def _existing(self, documents: Sequence["_Prepared"]) -> dict[str, dict[str, Any]]:
+        where = self._where(sql.in_list("id", [document.id for document in documents]))
         columns = [KEY, "id", "text", "metadata", "created_at", "revision"]
         rows = (await self._table.select(where, columns=columns)).to_pylist()
         return {row["id"]: row for row in rows}
 
     async def _rows(
-        self, documents: Sequence[Document], existing: dict[str, dict[str, Any]]
+        self, documents: Sequence["_Prepared"], existing: dict[str, dict[str, Any]]
     ) -> builtins.list[dict[str, Any]]:
         vectors = await embedded(
             self._table,
@@ -278,23 +278,33 @@ class AsyncVectors:
         now = self._resources.clock.now()
         rows = []
         for document, vector in zip(documents, vectors, strict=True):
-            id = document.id or ""
-            old = existing.get(id)
+            old = existing.get(document.id)
             rows.append(
                 {
-                    KEY: old[KEY] if old else key_of(self._scope, "document", id),
-                    "id": id,
+                    KEY: old[KEY] if old else key_of(self._scope, "document", document.id),
+                    "id": document.id,
                     "created_at": old["created_at"] if old else now,
                     "updated_at": now,
                     "revision": next_revision(old["revision"]) if old else new_revision(),
                     "text": document.text,
                     "search_text": index_words(document.text or "") or None,
-                    "metadata": dumps(document.metadata),
+                    "metadata": document.written,
                     VECTOR: vector,
                     **self._scope.parts(),
                 }
             )
         return rows
+
+
+class _Prepared(NamedTuple):
+    """A document in plain types, to be written."""
+
+    id: str
+    text: str | None
+    embedding: Any
+    metadata: dict[str, Any]
+    written: str
+    """The metadata's text."""
 
 
 def _document(row: Any) -> Document:
