@@ -20,6 +20,12 @@ assert agentscope_lance_context.__version__ == version(NAME) == version("lance-c
 hard = [one for one in requires(NAME) if "extra ==" not in one]
 named = {re.match(r"[\w-]+", one)[0] for one in hard}
 assert named == {"lance-context-core"}, hard
+with_extras = {re.match(r"[\w-]+", one)[0] for one in requires(NAME)}
+# The frameworks of its lines, and what these need and do not name.
+assert with_extras - named == {
+    *("agentscope", "agentscope-runtime"),
+    *("a2a-sdk", "mcp", "psutil", "sqlalchemy", "tqdm"),
+}, with_extras
 
 installed = {one.name.lower().replace("_", "-") for one in distributions()}
 strangers = {"agentscope", "agentscope-runtime", "fastapi", "hypothesis", "openai", "pytest"}

@@ -36,7 +36,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
     Fields that contradict each other raise pydantic's ValidationError, a ValueError.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: StoreLike
     """An open store, which stays open, or a URI, which `close` closes again."""

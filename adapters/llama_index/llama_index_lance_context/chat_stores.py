@@ -29,7 +29,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
     its URI a store can be pickled and serialised.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
@@ -123,7 +123,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
     What is said there holds here. The asynchronous methods await the store, and block no event loop.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""

@@ -52,7 +52,7 @@ class LanceContextMemory(HandleOwner, Memory):
     A memory block must not write to the memory that it is a block of.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""

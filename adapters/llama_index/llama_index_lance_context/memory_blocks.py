@@ -36,7 +36,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
     as asked for and no more than a word beyond. It never changes the messages that it is given.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     name: str = "recalled"
     priority: int = 1

@@ -48,7 +48,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     URI a store can be pickled, and survives `to_dict` and `from_dict`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     stores_text: bool = True
     flat_metadata: bool = False

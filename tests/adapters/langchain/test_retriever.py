@@ -193,3 +193,8 @@ async def test_asking_asynchronously_blocks_no_loop(store, embedding, monkeypatc
     documents = LanceContextRetriever(store=store, collection="c", embedding=embedding)
     assert await documents.ainvoke("tea") == []
     await records.aclose()
+
+
+def test_a_field_that_is_not_there_is_refused():
+    with pytest.raises(ValidationError, match="user"):
+        LanceContextRetriever(store="memory://", user="ada")

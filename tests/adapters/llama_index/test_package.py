@@ -100,3 +100,18 @@ def test_the_versions_are_in_lockstep():
 
 def test_types_are_shipped():
     assert (Path(llama_index_lance_context.__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "slip"),
+    [
+        ("LanceContextVectorStore", {"table_name": "recipes"}),
+        ("LanceContextMemory", {"user_id": "ada"}),
+        ("LanceContextMemoryBlock", {"user": "ada"}),
+        ("LanceContextChatStore", {"user_id": "ada"}),
+        ("LanceContextAsyncChatStore", {"user_id": "ada"}),
+    ],
+)
+def test_a_field_that_is_not_there_is_refused(name, slip):
+    with pytest.raises(ValueError, match=next(iter(slip))):
+        getattr(llama_index_lance_context, name)("memory://", **slip)
