@@ -56,7 +56,8 @@ class Handle:
             store = AsyncContextStore.opened(store, embedder=embedder)
         if not isinstance(store, AsyncContextStore):
             raise InvalidRequestError(
-                f"store={store!r:.80}: give a ContextStore, an AsyncContextStore, or where one is"
+                f"store={store!r:.80}: give a ContextStore, an AsyncContextStore that was awaited, or "
+                "where one is"
             )
         self.sync, self.aio = ContextStore(store), store
 

@@ -153,7 +153,8 @@ async def ask(
         raise InvalidRequestError(f"mode={mode!r} needs a text: pass one, or use mode='vector'")
     if (mode != "text" or needs_vector) and not can_embed:
         raise InvalidRequestError(
-            f"mode={mode!r} needs a vector: open the store with an embedder, or pass vector="
+            f"mode={mode!r} needs a vector: open the store with an embedder, pass a vector, or "
+            "search with mode='text'"
         )
     made, model = None, None
     if mode != "text" or needs_vector:
