@@ -5,10 +5,11 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test lint types unit adapters matrix wheel bench clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py
 
 test: lint types unit adapters matrix wheel
@@ -35,11 +36,18 @@ wheel: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/demo: $(VENV)/made
+	$(INSTALL) -e ".[local,images]" --group demo
+	touch $@
+
+$(VENV)/ready: $(VENV)/made
+	$(INSTALL) -e ".[local,images]" --group test --group lint
+	touch $@
+
+$(VENV)/made: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[local,images]" --group test --group lint
 	touch $@
 
 clean:
