@@ -6,7 +6,7 @@ It is AgentScope's ContextManager over session history, memory and retrieval in 
 answers is a script of a few lines that knows what the manager composes and nothing else, so that it
 runs anywhere; put a model in its place.
 
-    pip install "agentscope-lance-context[context]" "lance-context-core[local]"
+    pip install ".[local]" "./adapters/agentscope[context]"
 """
 
 import argparse

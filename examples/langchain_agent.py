@@ -6,7 +6,7 @@ It is an agent of LangChain's `create_agent` with a checkpointer, a long-term st
 of them in one directory. Its model is a script of a few lines, so that it runs anywhere; put a real
 one in its place.
 
-    pip install "langchain-lance-context[agents]" "lance-context-core[local]"
+    pip install ".[local]" "./adapters/langchain[agents]"
 """
 
 import argparse

@@ -5,7 +5,7 @@
 It is LlamaIndex's `FunctionAgent` with an index, a memory and a log, all of them in one directory.
 Its model is a script of a few lines, so that it runs anywhere; put a real one in its place.
 
-    pip install llama-index-lance-context "lance-context-core[local]"
+    pip install ".[local]" ./adapters/llama_index
 """
 
 import argparse

@@ -9,8 +9,8 @@ what; something is tried out on a branch, and merged; and somebody is erased.
 
 The model is a script of a few lines, so that it runs anywhere; put a real one in its place.
 
-    pip install "langchain-lance-context[agents]" llama-index-lance-context
-    pip install "agentscope-lance-context[context]" "lance-context-core[local]"
+    pip install ".[local]" "./adapters/langchain[agents]"
+    pip install ./adapters/llama_index "./adapters/agentscope[context]"
 """
 
 import argparse

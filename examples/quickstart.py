@@ -89,8 +89,7 @@ def main() -> int:
         f"The memory is in {arguments.store}." if arguments.store else "Keep it with --store DIR."
     )
     if missing:
-        distributions = [ADAPTERS[step].replace("_", "-") for step in missing]
-        kept += f" Other frameworks read it, too: install {' or '.join(distributions)}."
+        kept += " Other frameworks read it, too: docs/quickstart.md says how."
     console.print()
     for line in _lines(kept, indent=0):
         console.print(line, style="dim")
