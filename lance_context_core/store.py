@@ -40,7 +40,7 @@ from lance_context_core.stores.fields import one_agent
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
-from lance_context_core.stores.pending import embed_documents, embed_records
+from lance_context_core.stores.pending import change_model, embed_documents, embed_records
 from lance_context_core.stores.records import Records
 from lance_context_core.stores.resources import Resources, SystemClock, Tails
 from lance_context_core.stores.searching import SearchOptions
@@ -266,17 +266,36 @@ class AsyncContextStore:
             query, vector=vector, mode=mode, where=where, limit=limit, options=options
         )
 
-    async def embed_pending(self, *, limit: int | None = None) -> int:
+    async def embed_pending(
+        self, *, filter: FilterLike | None = None, limit: int | None = None
+    ) -> int:
         """Embed what was stored without a vector, oldest first; returns how many that were.
 
         The records of all contexts come first, hidden ones too, then the documents of all
         collections. A collection whose vectors are of another length or model is passed by. May be
-        repeated, and stopped in between. Raises InvalidRequestError without an embedder.
+        repeated, stopped in between, and done by several processes at once, each with a `filter` of
+        its own. Raises InvalidRequestError without an embedder.
         """
         records = self._records()
-        done = await embed_records(self._resources, records.everything(), limit=limit)
+        done = await embed_records(
+            self._resources, records.everything(), filter=filter, limit=limit
+        )
         rest = None if limit is None else limit - done
-        return done + await embed_documents(self._resources, records.inside(), limit=rest)
+        return done + await embed_documents(
+            self._resources, records.inside(), filter=filter, limit=rest
+        )
+
+    async def change_model(self) -> None:
+        """Take the vectors that another model made from the records, so that this one's can come.
+
+        The embedder is the store's; where the vectors are its model's already, nothing is done, so
+        this may be repeated. The collections that the records' model made lose theirs, too. Until
+        `embed_pending` has made the new ones, what they belong to is found by words alone; older
+        versions keep the old ones. Who still writes or searches with the other model is refused
+        with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
+        embedder, and where a vector belongs to something that has no text.
+        """
+        await change_model(self._whole())
 
     # Versions
 

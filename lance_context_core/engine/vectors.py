@@ -73,6 +73,21 @@ class VectorAccess(TableAccess):
         self.check_vectors(schema, dimension, model)
         self._vectors = schema.field(VECTOR)
 
+    async def empty_vectors(self, dimension: int, model: str) -> None:
+        """Put an empty vector column for that model in the place of the one that there is.
+
+        Two commits; after a crash between them there is none, as before the first vector.
+        """
+
+        async def drop(handle: Any) -> None:
+            if VECTOR in (await handle.schema()).names:
+                await handle.drop_columns([VECTOR])
+
+        handle = await self.writer()
+        self._vectors = None
+        await self.commit(f"empty the vectors of {self.label}", handle, drop)
+        await self.ensure_vectors(dimension, model)
+
     def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
         """Raise unless vectors of that length and model belong into a table of this schema."""
         if VECTOR not in schema.names:

@@ -1,42 +1,64 @@
-"""Embedding later: vectors for what was stored without one."""
+"""Embedding later: vectors for what was stored without one, or was embedded by another model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, VECTORS
+from lance_context_core.engine.schema import (
+    SEARCH_TEXT,
+    VECTOR,
+    VECTORS,
+    vector_model,
+)
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     EmbeddingModelMismatchError,
     InvalidRequestError,
 )
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import from_row
+from lance_context_core.stores.whole import Whole
 
 _BATCH = 1000
 
 
-async def embed_records(resources: Resources, where: str, *, limit: int | None = None) -> int:
+async def embed_records(
+    resources: Resources,
+    where: str,
+    *,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+) -> int:
     """Embed the matching records that have no vector, oldest first; returns how many there were."""
 
     def text_of(row: Mapping[str, Any]) -> str | None:
         return resources.composer.embed_text(from_row(row))
 
     _check(resources, limit)
+    where = _matching(where, filter, RECORD_FIELDS)
     return await _embed(resources.records, resources, where, text_of=text_of, limit=limit)
 
 
-async def embed_documents(resources: Resources, where: str, *, limit: int | None = None) -> int:
+async def embed_documents(
+    resources: Resources,
+    where: str,
+    *,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+) -> int:
     """The same for the matching documents of all collections, one collection after the other.
 
     A collection whose vectors are of another length or model is passed by: they are its owner's.
     """
     _check(resources, limit)
+    where = _matching(where, filter, DOCUMENT_FIELDS)
     database, done = resources.database, 0
     for name in await database.table_names():
         if collection_of(name) is not None:
@@ -47,6 +69,39 @@ async def embed_documents(resources: Resources, where: str, *, limit: int | None
             except (DimensionMismatchError, EmbeddingModelMismatchError):
                 continue
     return done
+
+
+async def change_model(whole: Whole) -> None:
+    """Empty the vectors of the records that another model than the embedder's made.
+
+    The same for each collection that the records' model made; these come first, so that after a
+    crash the records still tell which it was.
+    """
+    whole.require("change the model of")
+    embeddings = _check(whole.resources, None)
+    records = whole.resources.records
+    old = await _model(records)
+    if old == embeddings.model:
+        return
+    tables = [records]
+    for table in await whole.tables():
+        if collection_of(table.name) is not None and old and await _model(table) == old:
+            tables.insert(0, table)
+    for table in tables:
+        without = f"{VECTOR} IS NOT NULL AND text IS NULL AND {SEARCH_TEXT} IS NULL"
+        if VECTOR in (await table.schema()).names and (n := await table.count(without)):
+            raise InvalidRequestError(
+                f"{n} vectors in {table.label} belong to nothing that has a text: no model could "
+                "make them anew. Delete these, or use another store"
+            )
+    dimension = embeddings.dimension or len(await embeddings.embed_query("how many numbers?"))
+    for table in tables:
+        await table.empty_vectors(dimension, embeddings.model)
+
+
+async def _model(table: Table) -> str | None:
+    schema = await table.schema()
+    return vector_model(schema.field(VECTOR)) if VECTOR in schema.names else None
 
 
 async def _embed(
@@ -86,11 +141,17 @@ async def _embed(
     return done
 
 
-def _check(resources: Resources, limit: int | None) -> None:
+def _check(resources: Resources, limit: int | None) -> EmbeddingService:
     check_span(offset=0, limit=limit, last=None)
     resources.writable()
     if resources.embeddings is None:
         raise InvalidRequestError("there is no embedder: open the store with embedder=")
+    return resources.embeddings
+
+
+def _matching(where: str, filter: FilterLike | None, columns: Columns) -> str:
+    parsed = parse(filter, columns=columns)
+    return sql.all_of([where, *([sql.compile(parsed, columns=columns)] if parsed else [])])
 
 
 def _document_text(row: Mapping[str, Any]) -> str | None:

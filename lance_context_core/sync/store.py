@@ -164,9 +164,13 @@ class ContextStore:
             )
         )
 
-    def embed_pending(self, *, limit: int | None = None) -> int:
+    def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
-        return bridge.run(self._twin.embed_pending(limit=limit))
+        return bridge.run(self._twin.embed_pending(filter=filter, limit=limit))
+
+    def change_model(self) -> None:
+        """Take the vectors of another model away. See `AsyncContextStore.change_model`."""
+        bridge.run(self._twin.change_model())
 
     # Versions
 
