@@ -23,8 +23,8 @@ TOOLS = ("hypothesis>=6.100", "pytest>=9", "wordllama>=0.4.0.post1,<0.5")
 class Environment:
     """What stands in one environment beside the store, and what is run there."""
 
-    adapter: str
-    """The directory under `adapters` and under `tests/adapters`."""
+    adapter: str | None = None
+    """The directory under `adapters` and under `tests/adapters`; absent if it is about the core."""
     requirements: tuple[str, ...]
     beside: tuple[str, ...] = ()
     """The directories of other adapters that stand there, too."""
@@ -127,6 +127,10 @@ ENVIRONMENTS = {
     ),
     "agentscope2": Environment(adapter="agentscope", requirements=("agentscope==2.0.10",)),
     "agentscope2-oldest": Environment(adapter="agentscope", requirements=("agentscope==2.0.3",)),
+    "ray": Environment(
+        requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
+        tests=("tests/ray",),
+    ),
 }
 
 
@@ -167,10 +171,10 @@ def _check_all(name: str, said: list[str]) -> None:
     environment = ENVIRONMENTS[name]
     python = _made(name, said)
     off = [word for plugin in environment.plugins_off for word in ("-p", f"no:{plugin}")]
-    tests = (f"tests/adapters/{environment.adapter}", *environment.tests)
+    tests = [*(f"tests/adapters/{one}" for one in [environment.adapter] if one), *environment.tests]
     said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, *tests))
     if environment.typed:
-        home = str(ROOT / "adapters" / environment.adapter)
+        home = os.pathsep.join(map(str, _adapters(name)[:1]))
         cache = str(ROOT / ".venvs" / name / "mypy")
         mypy = ("-m", "mypy", "--cache-dir", cache, *environment.typed)
         said.append(_run(python, *mypy, MYPYPATH=home))
@@ -221,7 +225,8 @@ def _pin(name: str) -> None:
 
 def _adapters(name: str) -> list[Path]:
     environment = ENVIRONMENTS[name]
-    return [ROOT / "adapters" / one for one in (environment.adapter, *environment.beside)]
+    names = (environment.adapter, *environment.beside)
+    return [ROOT / "adapters" / one for one in names if one]
 
 
 class CommandError(Exception):
