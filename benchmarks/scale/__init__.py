@@ -1,0 +1,1 @@
+"""How the store grows: `python -m benchmarks.scale`."""
