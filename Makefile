@@ -35,6 +35,8 @@ wheel: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
+	$(RUN) -m benchmarks.field --output docs/field.md
+	$(RUN) -m benchmarks.scale
 
 $(VENV)/demo: $(VENV)/made
 	$(INSTALL) -e ".[local,images]" --group demo

@@ -8,6 +8,11 @@ from pathlib import Path
 PINS = {
     "lancedb": ("lancedb==0.40.0",),
     "lance-context": ("lance-context==0.6.7",),
+    "chromadb": ("chromadb==1.5.9", "pyarrow==26.0.1"),
+    "langchain-lancedb": (
+        *("langchain-lancedb==0.1.0", "langchain-core==1.7.2", "lancedb==0.40.0"),
+        "pyarrow==26.0.1",
+    ),
     "langchain-lance-context": (
         *("langchain-core==1.7.2", "langgraph-checkpoint==4.3.2", "lancedb==0.40.0"),
         *("pyarrow==26.0.1", "numpy==2.4.6"),
@@ -17,6 +22,10 @@ PINS = {
         *("langchain-community==0.4.2", "langchain-core==1.7.2", "lancedb==0.40.0"),
         *("pandas==3.1.1", "pyarrow==26.0.1"),
     ),
+    "langchain-community, SQL": (
+        *("langchain-community==0.4.2", "langchain-core==1.7.2", "sqlalchemy==2.1.9"),
+        *("greenlet==3.5.6", "pyarrow==26.0.1"),
+    ),
     "langchain-chroma": (
         *("langchain-chroma==1.1.0", "chromadb==1.5.9", "langchain-core==1.7.2"),
         "pyarrow==26.0.1",
@@ -25,6 +34,10 @@ PINS = {
         *("langchain==1.4.7", "langchain-core==1.7.2", "langgraph==1.2.22"),
         *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2"),
         *("aiosqlite==0.22.1", "lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),
+    ),
+    "langgraph-checkpoint-sqlite": (
+        *("langgraph-checkpoint-sqlite==3.1.2", "langgraph==1.2.22", "langchain-core==1.7.2"),
+        *("pysqlite3-binary==0.5.4.post2; sys_platform == 'linux'", "pyarrow==26.0.1"),
     ),
     "llama-index-lance-context": (
         *("llama-index-core==0.14.25", "lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),

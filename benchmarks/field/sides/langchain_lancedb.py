@@ -1,0 +1,22 @@
+"""The LanceDB store of langchain-lancedb."""
+
+from langchain_lancedb import (  # type: ignore[import-not-found]  # only in its environment
+    LanceDB,
+)
+
+from benchmarks.field.sides.langchain_vectors import Known, LangChainVectors
+from benchmarks.field.sides.peer import Wanted, serve_peer
+
+
+class Partner(LangChainVectors):
+    """Opened with its defaults."""
+
+    def _open(self, folder: str) -> None:
+        self.api = LanceDB(embedding_function=Known(self._rows), uri=folder)
+
+    def _filter(self, wanted: Wanted) -> list[str]:
+        return self._found(wanted, filter={"topic": wanted.topic})
+
+
+if __name__ == "__main__":
+    serve_peer(Partner, "langchain-lancedb", "langchain-core", "lancedb")

@@ -1,0 +1,22 @@
+"""LangChain's chat history in SQL, on SQLite."""
+
+from langchain_community.chat_message_histories import SQLChatMessageHistory
+from sqlalchemy import create_engine  # type: ignore[import-not-found]  # only in its environment
+
+from benchmarks.field.sides.langchain_messages import LangChainHistory
+from benchmarks.field.sides.peer import serve_peer
+
+
+class SqlHistory(LangChainHistory):
+    """One engine for all sessions, with its defaults."""
+
+    def _open(self, folder: str) -> None:
+        self._engine = create_engine(f"sqlite:///{folder}/history.db")
+        self.api = self._history("any")
+
+    def _history(self, session: str) -> SQLChatMessageHistory:
+        return SQLChatMessageHistory(session, connection=self._engine)
+
+
+if __name__ == "__main__":
+    serve_peer(SqlHistory, "langchain-community", "langchain-core", "sqlalchemy")

@@ -1,0 +1,22 @@
+"""This project's vector store for LlamaIndex."""
+
+from llama_index_lance_context import LanceContextVectorStore
+
+from benchmarks.field.sides.llama_index_vectors import LlamaIndexVectors
+from benchmarks.field.sides.peer import serve_peer
+from lance_context_core import ContextStore
+
+
+class Ours(LlamaIndexVectors):
+    """Over a store that is opened with its defaults."""
+
+    def _open(self, folder: str) -> None:
+        self._store = ContextStore.open(folder)
+        self.api = LanceContextVectorStore(self._store)
+
+    def _settle(self) -> None:
+        self._store.maintain()
+
+
+if __name__ == "__main__":
+    serve_peer(Ours, "llama-index-lance-context", "lance-context-core", "llama-index-core")
