@@ -59,6 +59,8 @@ class AsyncVectors:
         """
         self._resources.writable()
         prepared = self._prepared(documents)
+        if all(document.is_new for document in prepared):
+            return await self._append(prepared)
         for _ in range(_MAX_ATTEMPTS):
             existing = await self._existing(prepared)
             self._refuse_other_content(prepared, existing)
@@ -77,6 +79,8 @@ class AsyncVectors:
         """
         self._resources.writable()
         prepared = self._prepared(documents)
+        if all(document.is_new for document in prepared):
+            return await self._append(prepared)
         for _ in range(_MAX_ATTEMPTS):
             rows = await self._rows(prepared, await self._existing(prepared))
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
@@ -239,10 +243,17 @@ class AsyncVectors:
                     embedding=document.embedding,
                     metadata=metadata,
                     written=written,
+                    is_new=document.id is None,
                 )
             )
         refuse_duplicates([document.id for document in prepared], "id")
         return prepared
+
+    async def _append(self, documents: Sequence["_Prepared"]) -> builtins.list[str]:
+        """Add documents that nobody else can have added: at a third of the cost."""
+        if rows := await self._rows(documents, {}):
+            await self._table.append(rows)
+        return [document.id for document in documents]
 
     def _refuse_other_content(
         self, documents: Sequence["_Prepared"], existing: Mapping[str, Mapping[str, Any]]
@@ -305,6 +316,8 @@ class _Prepared(NamedTuple):
     metadata: dict[str, Any]
     written: str
     """The metadata's text."""
+    is_new: bool
+    """Whether its id was made here."""
 
 
 def _document(row: Any) -> Document:
