@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -89,17 +89,18 @@ class TableAccess:
     async def reader(self) -> Any | None:
         """The engine's handle, as fresh as the database's read consistency asks; None if absent."""
         self._database.require_open()
-        if self._handle is None:
-            self._handle = await self._open()
+        handle = self._handle
+        if handle is None:
+            handle = await self._opened_after(None)
         elif self._pin is None and self._is_due():
             try:
                 with translated(f"read {self.label}"):
-                    await self._handle.checkout_latest()
+                    await handle.checkout_latest()
             except StorageError:
                 # Another process may have dropped the table; if it did not, this raises again.
-                self._handle = await self._open()
+                handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
-        return self._handle
+        return handle
 
     async def schema(self) -> pa.Schema:
         """The columns of the table as they are; those of its specification if it is absent."""
@@ -267,7 +268,8 @@ class TableAccess:
                 with translated(action):
                     return await work(handle)
             except ConflictError:
-                await handle.checkout_latest()
+                with translated(action):
+                    await handle.checkout_latest()
             except StorageError as error:
                 if not await _has_moved(handle, error):
                     raise
@@ -280,6 +282,17 @@ class TableAccess:
             interval is not None
             and time.monotonic() - self._refreshed_at >= interval.total_seconds()
         )
+
+    async def _opened_after(self, former: Any | None) -> Any | None:
+        """A handle that is opened now, in the place of `former`.
+
+        If that was replaced meanwhile, its successor stays: there may be writes in it that this
+        one, although it comes later, does not show.
+        """
+        handle = await self._open()
+        if self._handle is former:
+            self._handle = handle
+        return handle
 
     async def _open(self) -> Any | None:
         if not await self._database.has_place():
@@ -372,9 +385,12 @@ def check_format(schema: pa.Schema, name: str) -> None:
 
 async def _has_moved(handle: Any, error: StorageError) -> bool:
     """Whether a file was missing because others went on and removed the handle's version."""
+    if not is_missing_file(error):
+        return False
     version = await handle.version()
-    await handle.checkout_latest()
-    return is_missing_file(error) and await handle.version() != version
+    with suppress(Exception):  # Then `error` says what is wrong.
+        await handle.checkout_latest()
+    return bool(await handle.version() != version)
 
 
 async def _uncancelled(write: Awaitable[T]) -> T:

@@ -28,7 +28,10 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "the engine does not understand the condition that the store made",
     ),
     (
-        re.compile(r"No space left on device|Disk quota exceeded|(os error|code:) (28|122)\b"),
+        re.compile(
+            r"No space left on device|Disk quota exceeded|(os error|code:) (28|122)\b"
+            r"|XMinioStorageFull|status(?: code)?: 507\b"
+        ),
         StorageError,
         "the disk is full: free some space, nothing was half written",
     ),
@@ -43,9 +46,20 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "a file is where a directory should be: name another directory, or move the file",
     ),
     (
+        re.compile(r"RequestTimeTooSkewed|RequestExpired|Request date header too old"),
+        StorageError,
+        "the object store takes the clock of this machine for wrong: set it right",
+    ),
+    (
+        re.compile(r"SlowDown|ServerBusy|TooManyRequests|status(?: code)?: (429|503)\b"),
+        StorageError,
+        "the object store asks for fewer requests: wait a while, and try again",
+    ),
+    (
         re.compile(
             r"Permission denied|Read-only file system|(os error|code:) (1|13|30)\b|AccessDenied"
-            r"|InvalidAccessKeyId|SignatureDoesNotMatch|status: 40[13]\b|credential"
+            r"|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status(?: code)?: 40[13]\b"
+            r"|credential"
         ),
         StorageError,
         "permission denied: check who may read and write there, or the keys in storage_options",
@@ -109,6 +123,7 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
     (
         re.compile(
             r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
+            r"|does not have sufficient data|failed to decode Protobuf"
             r"|fill whole buffer|Not found: |was not found|corrupt"
         ),
         StorageError,
