@@ -7,12 +7,13 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit adapters matrix wheel bench clean
+.PHONY: demo test lint types unit adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py
 
 test: lint types unit adapters matrix wheel
+	$(MAKE) soak ARGS="--seconds 45 --store all"
 
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
@@ -32,6 +33,9 @@ matrix: $(VENV)/ready
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
+
+soak: $(VENV)/ready
+	PYTHONPATH=tests $(RUN) -m soak $(ARGS)
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
