@@ -129,7 +129,7 @@ ENVIRONMENTS = {
     "agentscope2-oldest": Environment(adapter="agentscope", requirements=("agentscope==2.0.3",)),
     "ray": Environment(
         requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
-        tests=("tests/ray",),
+        tests=("tests/reembed",),
     ),
 }
 

@@ -288,6 +288,9 @@ class AsSimple(RuleBasedStateMachine):
         known = self.simple.docs
         # A node that changes its document stays with both in the simple one.
         ids = [id for id in ids if id not in known or known[id].ref_doc_id == source]
+        if not allow:
+            # What stands before a node that it refuses, the simple one counts to its document.
+            ids.sort(key=lambda one: one not in known)
         self.n += 1
         nodes = [of(source, f"{id} {self.n}", id=id) for id in ids]
         self.both(lambda one: one.add_documents(nodes, allow_update=allow))
