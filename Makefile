@@ -39,8 +39,8 @@ soak: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
-	$(RUN) -m benchmarks.field --output docs/field.md
-	$(RUN) -m benchmarks.scale
+	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/field.md)
+	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
 
 $(VENV)/demo: $(VENV)/made
 	$(INSTALL) -e ".[local,images]" --group demo

@@ -250,7 +250,7 @@ class AsyncVectors:
         return prepared
 
     async def _append(self, documents: Sequence["_Prepared"]) -> builtins.list[str]:
-        """Add documents that nobody else can have added: at a third of the cost."""
+        """Add documents that nobody else can have added, without the price of a merge."""
         if rows := await self._rows(documents, {}):
             await self._table.append(rows)
         return [document.id for document in documents]
