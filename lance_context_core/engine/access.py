@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 from lance_context_core.engine import creation, indexes, refs
-from lance_context_core.engine.errors import is_missing_file, translated
+from lance_context_core.engine.errors import is_damage, is_missing_file, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, VECTOR, TableSpec
@@ -225,9 +225,10 @@ class TableAccess:
         handle = handle or await self.writer()
         try:
             forked = await refs.fork(handle, self.name, line, at)
-        except AlreadyExistsError:
-            # There are files of such a line, but perhaps no line.
-            if not await self._database.remove_remains(self.name, line):
+        except (AlreadyExistsError, StorageError) as error:
+            # There are files of such a line, of this version or another, but perhaps no line.
+            is_there = isinstance(error, AlreadyExistsError) or is_damage(error)
+            if not (is_there and await self._database.remove_remains(self.name, line)):
                 raise
             forked = await refs.fork(handle, self.name, line, at)
         await self.sync(forked)
@@ -238,6 +239,19 @@ class TableAccess:
         """Remove a line that exists and from which no other was forked."""
         await refs.drop(await self.reader(), self.name, line)
         await self.sync_lines()
+
+    async def clear(self, suspects: Iterable[str]) -> None:
+        """Remove the files of lines that are none: their process was killed as it made or dropped them.
+
+        Only `suspects` are looked for on an object store, whose directories the engine does not list.
+        """
+        if (handle := await self.reader()) is None:
+            return
+        await refs.clear_all(handle, self.name)
+        lines = await refs.lines(handle, self.name, with_gone=True)
+        for line in await self._database.remains(self.name) or suspects:
+            if line not in lines and await self._database.remove_remains(self.name, line):
+                await self.sync_lines()
 
     async def sync(self, handle: Any) -> None:
         """Return when what `handle` is at is as durable as the database promises."""

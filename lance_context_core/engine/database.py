@@ -3,10 +3,10 @@
 import asyncio
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -158,24 +158,33 @@ class Database:
                 f"branch {refs.branch_of(line)!r} does not exist: see branches(), or create it"
             )
 
-    async def remove_remains(self, table: str, line: str) -> bool:
-        """Remove what a killed process left of a line that it was making or deleting.
+    async def remains(self, table: str) -> list[str]:
+        """The names of directories of lines; none on an object store."""
+        tree = Path(self.uri) / f"{table}.lance" / "tree"
+        if not tree.is_absolute():
+            return []
+        places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
+        return [str(place.relative_to(tree)) for place in places]
 
-        Returns whether there was anything; on an object store it stays, and keeps the name taken.
+    async def remove_remains(self, table: str, line: str) -> bool:
+        """Remove what a killed process left of a line that it was making or dropping.
+
+        Returns whether there may have been something: not if there is such a line, or no directory
+        of its name. Waits until nobody can be about to make it, which takes seconds at most.
         """
-        place = Path(self.uri) / f"{table}.lance" / "tree" / line
-        if not place.is_absolute() or not await asyncio.to_thread(place.is_dir):
-            return False
-        # Somebody may be making the line at this moment, which takes milliseconds.
-        while (  # noqa: ASYNC110 - another process may be at it
-            age := time.time() - await asyncio.to_thread(_newest, place)
-        ) < _REMAINS_SECONDS:
-            await asyncio.sleep(_REMAINS_SECONDS - age)
         handle = await (await self.connection()).open_table(table)
         if line in await refs.lines(handle, table, with_gone=True):
             return False
-        with translated(f"remove {str(place)!r}"):
-            await asyncio.to_thread(shutil.rmtree, place)
+        place = Path(self.uri) / f"{table}.lance" / "tree" / line
+        if not place.is_absolute():
+            await asyncio.sleep(_REMAINS_SECONDS)
+        elif await asyncio.to_thread(place.is_dir):
+            await _settled(place)
+        else:
+            return False
+        if line in await refs.lines(handle, table, with_gone=True):
+            return False
+        await refs.clear(handle, table, line)
         return True
 
     def forget(self, branch: str) -> None:
@@ -293,6 +302,15 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
+
+
+async def _settled(place: Path) -> None:
+    """Return when nothing has changed in a directory for a while, or there is none any more."""
+    with suppress(FileNotFoundError):
+        while (  # noqa: ASYNC110 - another process may be at it
+            age := time.time() - await asyncio.to_thread(_newest, place)
+        ) < _REMAINS_SECONDS:
+            await asyncio.sleep(_REMAINS_SECONDS - age)
 
 
 def _newest(place: Path) -> float:

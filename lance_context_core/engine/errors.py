@@ -18,6 +18,12 @@ from lance_context_core.errors import (
 _MAX_SHOWN = 300
 """Letters of the engine's text that a message shows."""
 
+_DAMAGE = re.compile(
+    r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
+    r"|does not have sufficient data|failed to decode Protobuf"
+    r"|fill whole buffer|Not found: |was not found|corrupt"
+)
+
 # Read from top to bottom: the first that is found in the whole text wins. tests/core/
 # test_engine_errors.py has the engine say them. The first stands there because such a text quotes
 # what callers look for, which may be anything.
@@ -121,11 +127,7 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "it was written by a newer engine: upgrade lancedb",
     ),
     (
-        re.compile(
-            r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
-            r"|does not have sufficient data|failed to decode Protobuf"
-            r"|fill whole buffer|Not found: |was not found|corrupt"
-        ),
+        _DAMAGE,
         StorageError,
         "a file of the store is missing or damaged: restore it from a copy, or an earlier version",
     ),
@@ -187,6 +189,11 @@ def meaning(error: BaseException, action: str) -> ContextStoreError:
 def is_missing_file(error: ContextStoreError) -> bool:
     """Whether it tells of a file that is not there: damaged, or removed with an old version."""
     return "Not found: " in str(error.__cause__)
+
+
+def is_damage(error: ContextStoreError) -> bool:
+    """Whether it tells of a file that is not there, or not whole."""
+    return isinstance(error, StorageError) and bool(_DAMAGE.search(str(error.__cause__)))
 
 
 def _shown(text: str) -> str:

@@ -6,13 +6,14 @@ shows, and what it shows can be erased.
 """
 
 import re
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._json import check_name, shown
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import is_damage, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import InvalidRequestError, StorageError
 
@@ -163,7 +164,7 @@ async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str
 
     Those of branches whose deletion has begun are left out, unless `with_gone`.
     """
-    found = await _lines(handle, table)
+    found = {line: at for line, at in (await _lines(handle, table)).items() if not _is_below(line)}
     if with_gone:
         return found
     hidden = {line for branch in gone_among(found) for line in lines_of(branch, found)}
@@ -172,8 +173,14 @@ async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str
 
 async def fork(handle: Any, table: str, line: str, at: At) -> Any:
     """A handle of a new line that begins with what `at` shows; the line must not exist."""
-    with translated(f"make a branch of {shown_name(table)}"):
-        return await handle.branches.create(line, at.line, at.version)
+    for _ in range(_MAX_ATTEMPTS):
+        with translated(f"make a branch of {shown_name(table)}"):
+            forked = await handle.branches.create(line, at.line, at.version)
+        if await _is_whole(handle, table, line):
+            break
+        # With the last line of a directory, somebody dropped the files of ours, not yet known.
+        await drop(handle, table, line)
+    return forked
 
 
 async def drop(handle: Any, table: str, line: str) -> None:
@@ -182,10 +189,42 @@ async def drop(handle: Any, table: str, line: str) -> None:
         await handle.branches.delete(line)
 
 
+async def clear(handle: Any, table: str, line: str) -> None:
+    """Remove the files of a line that is none: a process was killed while it made or dropped it.
+
+    The engine drops a directory with the last line that is below it, and so one is made there.
+    """
+    below = f"{line}/{uuid.uuid4().hex}"
+    with translated(f"remove what is left of a branch of {shown_name(table)}"):
+        await handle.branches.create(below, None, await handle.version())
+        await handle.branches.delete(below)
+
+
+async def clear_all(handle: Any, table: str) -> None:
+    """Finish what was killed while it cleared something."""
+    for line in filter(_is_below, await _lines(handle, table)):
+        await drop(handle, table, line)
+
+
 async def opened(handle: Any, table: str, line: str | None, version: int | None = None) -> Any:
     """A handle of a line that exists; with `version`, for reading that one."""
     with translated(f"open a branch of {shown_name(table)}"):
         return await handle.branches.checkout(line or MAIN, version)
+
+
+def _is_below(line: str) -> bool:
+    """Whether `clear` has made it."""
+    return line.count("/") > 1
+
+
+async def _is_whole(handle: Any, table: str, line: str) -> bool:
+    try:
+        (await opened(handle, table, line)).close()
+    except StorageError as error:
+        if not is_damage(error):
+            raise
+        return False
+    return True
 
 
 async def _lines(handle: Any, table: str) -> dict[str, At]:

@@ -60,8 +60,12 @@ async def delete(whole: Whole, name: str) -> bool:
 async def finish_deletions(whole: Whole) -> None:
     """Remove what is left of branches whose deletion was interrupted."""
     main = whole.main()
-    for name in refs.gone_among(await _lines(main.resources.records, with_gone=True)):
-        for table in await main.tables():
+    gone = refs.gone_among(await _lines(main.resources.records, with_gone=True))
+    tables = await main.tables()
+    for table in tables:
+        await table.clear([str(refs.head(name)) for name in gone])
+    for name in gone:
+        for table in tables:
             await _remove(table, name)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 from core.conformance.hostile import NAMES, NO_NAMES
 from core.versioning import AXES, dump, write, written
+from pyarrow.fs import FileSelector, S3FileSystem
 
-from lance_context_core.engine import refs
+from lance_context_core.engine import database, refs
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -506,24 +508,132 @@ async def interrupted(*_):
     raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("moves_on", [False, True], ids=["same-version", "later-version"])
 @pytest.mark.parametrize("make", ["create_branch", "tag"])
-async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(local_backend, make):
-    async with local_backend.open() as store:
+@pytest.mark.parametrize("backend", ["local", "s3"])
+async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(
+    request, monkeypatch, backend, make, moves_on
+):
+    monkeypatch.setattr(database, "_REMAINS_SECONDS", 0.2)
+    place = request.getfixturevalue(f"{backend}_backend")
+    async with place.open() as store:
         await write(store, 0)
         line = {"create_branch": "heads/b", "tag": "tags/b"}[make]
         await getattr(store, make)("b")
-    unmake(local_backend.uri, line)
-    async with local_backend.open() as store:
+    unmake(place, line)
+    async with place.open() as store:
         assert (await store.branches(), await store.tags()) == ([], {})
+        if moves_on:
+            await write(store, 1)
         await getattr(store, make)("b")
         assert await dump(await store.checkout("b")) == await dump(store)
 
 
-def unmake(uri, line):
+@pytest.mark.parametrize("backend", ["local", "s3"])
+async def test_a_deletion_that_was_killed_before_it_showed_may_be_repeated_later(
+    request, backend, monkeypatch
+):
+    place = request.getfixturevalue(f"{backend}_backend")
+    async with place.open() as store:
+        await write(store, 0)
+        await store.create_branch("b")
+        with monkeypatch.context() as patch:
+            patch.setattr(refs, "drop", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                await store.delete_branch("b")
+    unmake(place, "gone/b")
+    async with place.open() as store:
+        assert [branch.name for branch in await store.branches()] == ["b"]
+        await write(store, 1)
+        assert await store.delete_branch("b")
+        assert await store.branches() == []
+        handle = await store._resources.records.reader()
+        assert await refs.lines(handle, "records", with_gone=True) == {}
+
+
+def unmake(place, line):
     """Leave what is there before the engine notes, as the last thing, that there is such a line."""
     name = f"{line.replace('/', '%2F')}.json"
-    for reference in Path(uri).glob(f"*/_refs/branches/{name}"):
-        reference.unlink()
+    if place.storage_options is None:
+        references = list(Path(place.uri).glob(f"*/_refs/branches/{name}"))
+        for reference in references:
+            reference.unlink()
+    else:
+        files = objects(place)
+        root = place.uri.removeprefix("s3://")
+        found = files.get_file_info(FileSelector(root, recursive=True))
+        references = [one.path for one in found if one.base_name == name]
+        for reference in references:
+            files.delete_file(reference)
+    assert references
+
+
+def objects(place):
+    """The object store of a backend."""
+    options = place.storage_options
+    return S3FileSystem(
+        access_key=options["aws_access_key_id"],
+        secret_key=options["aws_secret_access_key"],
+        region=options["aws_region"],
+        endpoint_override=options["aws_endpoint"],
+    )
+
+
+async def test_what_a_killed_deletion_left_of_a_branch_goes_with_the_next_erasure(local_backend):
+    async with local_backend.open() as store:
+        await write(store, 0)
+        branch = await store.create_branch("b")
+        await branch.context().add("user", "the word is swordfish", id="on-branch")
+        await store.context().add("user", "hello", id="elsewhere")
+    unmake(local_backend, "heads/b")
+    unmake(local_backend, "bases/b.0")
+    tree = Path(local_backend.uri) / "records.lance" / "tree"
+    assert b"swordfish" in contents(tree)
+    async with local_backend.open() as store:
+        await store.erase(ids=["elsewhere"])
+    assert b"swordfish" not in contents(tree)
+    assert not list(tree.glob("*/*"))
+
+
+async def test_what_was_killed_while_it_cleared_goes_with_the_next_erasure(store, monkeypatch):
+    await write(store, 0)
+    await store.context().add("user", "the word is swordfish", id="m")
+    handle = await store._resources.records.writer()
+    branches = type(handle.branches)
+    with monkeypatch.context() as patch:
+        patch.setattr(branches, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await refs.clear(handle, "records", "heads/b")
+    assert (await store.branches(), await store.tags()) == ([], {})
+    erased = await store.erase(ids=["m"])
+    assert (erased.records, await handle.branches.list()) == (1, {})
+    assert b"swordfish" not in contents(Path(store.uri))
+
+
+async def test_a_tag_whose_files_went_with_the_last_one_is_made_again(store, monkeypatch):
+    await write(store, 0)
+    handle = await store._resources.records.writer()
+    branches, tree = type(handle.branches), Path(store.uri) / "records.lance" / "tree"
+    create, n_lost = branches.create, 0
+
+    async def losing(self, name, *args):
+        nonlocal n_lost
+        made = await create(self, name, *args)
+        if (tree / name).is_dir() and n_lost < 2:
+            # What the engine does when it drops the last tag that it knows.
+            shutil.rmtree(tree / "tags")
+            n_lost += 1
+        return made
+
+    monkeypatch.setattr(branches, "create", losing)
+    await store.tag("b")
+    assert n_lost == 2
+    assert await dump(await store.checkout("b")) == await dump(store)
+
+
+def contents(place):
+    """All bytes of all files of a directory."""
+    return b"".join(path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file())
 
 
 async def test_a_moment_without_records_cannot_be_branched_off_later(store):
