@@ -116,6 +116,8 @@ def _written(value: object, where: str) -> tuple[Any, str]:
     half to four fifths of the time of walking through the value and writing it then. Whatever is in
     doubt `_plain` takes or refuses.
     """
+    if type(value) is dict and not value:
+        return {}, "{}"
     try:
         text = _ENCODER.encode(value)
         copy = _STRICT_DECODER.decode(text)

@@ -79,11 +79,6 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if column in names]
 
 
-def with_column(rows: pa.Table, name: str, value: float | None = None) -> pa.Table:
-    """`rows` with one more column of 32-bit floats, all alike."""
-    return rows.append_column(name, pa.array([value] * rows.num_rows, pa.float32()))
-
-
 def _alive(where: str | None) -> str:
     """`where`, said in a way that makes the engine look which rows are there.
 
@@ -99,6 +94,11 @@ async def _with_undirected(
     """`hits` and, up to `expected`, rows whose vectors have no direction, at distance 1."""
     rows = await scan(handle, eligible, [c for c in selected if c != "_distance"])
     rows = rows.filter(pc.invert(pc.is_in(rows["_rowid"], hits["_rowid"])))
-    rows = with_column(rows.slice(0, expected - hits.num_rows), "_distance", 1.0)
+    rows = _with_column(rows.slice(0, expected - hits.num_rows), "_distance", 1.0)
     both = pa.concat_tables([hits, rows.select(hits.column_names).cast(hits.schema)])
     return both.sort_by("_distance")
+
+
+def _with_column(rows: pa.Table, name: str, value: float) -> pa.Table:
+    """`rows` with one more column of 32-bit floats, all alike."""
+    return rows.append_column(name, pa.array([value] * rows.num_rows, pa.float32()))

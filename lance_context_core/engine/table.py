@@ -125,7 +125,7 @@ class Table(VectorAccess):
 
         Raises as `ensure_vectors` if the table was built for vectors of others.
         """
-        nothing = reading.with_column(self.nothing(columns), "_distance")
+        nothing = self.nothing(columns, "_distance")
 
         async def search(handle: Any) -> pa.Table:
             schema = (await self._look_at(handle)).schema
@@ -144,7 +144,7 @@ class Table(VectorAccess):
 
         A text without words, such as "" or "?!", matches nothing.
         """
-        nothing = reading.with_column(self.nothing(columns), "_score")
+        nothing = self.nothing(columns, "_score")
 
         async def search(handle: Any) -> pa.Table:
             if limit == 0 or not await self._has_text_index(handle):
@@ -153,13 +153,14 @@ class Table(VectorAccess):
 
         return await self.look("search {} by words", search, nothing)
 
-    def nothing(self, columns: Sequence[str]) -> pa.Table:
-        """No rows, with these columns and a `_rowid`."""
-        names = frozenset(columns)
+    def nothing(self, columns: Sequence[str], score: str | None = None) -> pa.Table:
+        """No rows, with these columns, a `_rowid`, and the `score` of a search channel."""
+        names = frozenset([*columns, *([score] if score else [])])
         if names not in self._nothings:
             fields = [field for field in self.spec.schema if field.name in names]
-            schema = pa.schema([*fields, pa.field("_rowid", pa.uint64())])
-            self._nothings[names] = schema.empty_table()
+            fields.append(pa.field("_rowid", pa.uint64()))
+            fields += [pa.field(score, pa.float32())] if score else []
+            self._nothings[names] = pa.schema(fields).empty_table()
         return self._nothings[names]
 
     # Writing

@@ -2,19 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any
 
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_json_object, check_name, listed
+from lance_context_core._json import check_json_object, check_name, listed, loads
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
-from lance_context_core.messages import Message
+from lance_context_core.messages import Message, TextPart, parts_from_json, stored_message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.stores import steps
-from lance_context_core.stores.records import Draft, Records, message_scope
+from lance_context_core.stores.records import (
+    SESSION,
+    Draft,
+    Records,
+    check_span,
+    message_scope,
+)
 from lance_context_core.stores.rows import new_id
 from lance_context_core.stores.searching import SearchOptions
 
@@ -22,7 +29,6 @@ CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""
 
 _COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
-_REST = ("kind", "content_type", "updated_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +124,13 @@ class AsyncHistory:
         messages.
         """
         where = self._where(agent_id, session_id, filter=filter)
-        found = await self._records.read(
-            where, offset=offset, limit=limit, last=last, columns=[*_COLUMNS, *_REST]
+        check_span(offset=offset, limit=limit, last=last)
+        rows = await self._records.table.slice(
+            where, columns=[*_COLUMNS, *SESSION], offset=offset, limit=limit, last=last
         )
-        return await steps.each(ContextRecord.to_message, found)
+        if filter is None and limit is None and offset == 0:
+            self._records.remember_end(rows)
+        return await steps.each_row(_message, rows.select(_COLUMNS))
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
@@ -234,3 +243,17 @@ class AsyncHistory:
             metadata=message.metadata,
         )
         return Draft(record=record, identity=("id", message.id) if message.id else None)
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    """The message of a row, as `ContextRecord.to_message` makes it of the record."""
+    parts = parts_from_json(row["parts"]) if row["parts"] else ()
+    return stored_message(
+        role=row["role"] or "user",
+        parts=parts or (() if row["text"] is None else (TextPart(text=row["text"]),)),
+        id=row["id"],
+        name=row["name"],
+        created_at=row["created_at"].replace(tzinfo=UTC),
+        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+        native=loads(row["native"], "native") if row["native"] else None,
+    )

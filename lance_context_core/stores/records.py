@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
@@ -37,6 +39,9 @@ _MAX_ATTEMPTS = 20
 
 Session = tuple[str | None, ...]
 """Context, tenant, user, agent and session: what tells one conversation from another."""
+
+SESSION = (KEY, *SCOPE_PARTS, "session_id")
+"""What is read of a row to know it as one of its session."""
 
 _SUCCEEDED = [KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key"]
 """What is read of a row that another one is about to replace."""
@@ -280,6 +285,12 @@ class Records:
         check_span(offset=offset, limit=limit, last=last)
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return await steps.each_row(from_row, rows)
+
+    def remember_end(self, rows: pa.Table) -> None:
+        """Note the last row of a session that was read to its end; with the columns `SESSION`."""
+        for row in rows.slice(max(rows.num_rows - 1, 0)).select(SESSION).to_pylist():
+            if self.resources.tails.get(self._session_of(row)) is None:
+                self._remember([row])
 
     async def visible(self, condition: str) -> ContextRecord | None:
         """The first record in the view that matches and is visible, with all that it has.
@@ -534,9 +545,8 @@ class Records:
         unknown = {str(session[-1]) for session in sessions if session not in tails}
         if unknown:
             inside = sql.all_of([*self._walls(), sql.in_list("session_id", sorted(unknown))])
-            columns = [KEY, *SCOPE_PARTS, "session_id"]
-            for row in (await self.table.select(inside, columns=columns)).to_pylist():
-                one = (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
+            for row in (await self.table.select(inside, columns=SESSION)).to_pylist():
+                one = self._session_of(row)
                 if one in sessions and self.resources.tails.get(one) is None:
                     tails[one] = row[KEY]
         return tails
@@ -544,8 +554,10 @@ class Records:
     def _remember(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:
             if row["session_id"] is not None:
-                session = (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
-                self.resources.tails.put(session, row[KEY])
+                self.resources.tails.put(self._session_of(row), row[KEY])
+
+    def _session_of(self, row: Mapping[str, Any]) -> Session:
+        return (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
 
 
 def _succession(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ NO_CONTEXT = ""
 VISIBLE_STATUSES = ("active", "contradicted")
 """The life-cycle words of what reads show by default; every other word hides a record."""
 
-_FIELDS = frozenset(field.name for field in fields(ContextRecord))
+_FIELDS = dict.fromkeys(field.name for field in fields(ContextRecord))
 _LARGE = ("text", "parts", "native", "blob")
 
 COLUMNS = ("fields", *_LARGE)
@@ -94,7 +94,7 @@ def checked(record: ContextRecord, where: str) -> ContextRecord:
 
 def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[str, Any]:
     """The row of a checked record."""
-    row = {field.name: getattr(record, field.name) for field in fields(record)}
+    row = {name: getattr(record, name) for name in _FIELDS}
     relationships = [
         {"target_id": edge.target_id, "relation": edge.relation, "weight": edge.weight}
         for edge in record.relationships
@@ -122,7 +122,7 @@ def from_row(row: Mapping[str, Any]) -> ContextRecord:
         values = _unpacked(row["fields"])
         values |= {name: row[name] for name in _LARGE if name in row}
     else:
-        values = {one.name: row[one.name] for one in fields(ContextRecord) if one.name in row}
+        values = {name: row[name] for name in _FIELDS if name in row}
         values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
         for name in ("metadata", "state_metadata"):
             values[name] = loads(row[name], name) if row.get(name) else None

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lance_context_core._json import check_text
 from lance_context_core.embedders import EmbeddingService
-from lance_context_core.engine.reading import with_column
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
@@ -192,9 +191,9 @@ async def search(
     )
     if question.mode == "hybrid" or is_reordered:
         return await _of_candidates(table, question, where, columns, limit, options)
-    vector, text = await _channels(table, question, where, limit, columns)
-    rows = _by_place(vector) | _by_place(text)
-    return [_found(rows[hit.key], hit) for hit in _ranked(question, vector, text, rows, options)]
+    vector, text = map(_by_place, await _channels(table, question, where, limit, columns))
+    rows = vector | text
+    return [_found(rows[hit.key], hit) for hit in _ranked(question, vector, text, options)]
 
 
 async def _of_candidates(
@@ -209,13 +208,13 @@ async def _of_candidates(
     read = [KEY, "previous_key"]
     read += [VECTOR] if options.mmr_lambda is not None else []
     read += reranking.COLUMNS if options.reranker is not None else []
-    vector, text = await _channels(table, question, where, max(limit, options.n_candidates), read)
-    candidates = _by_place(vector) | _by_place(text)
-    hits = _ranked(question, vector, text, candidates, options)
+    found = await _channels(table, question, where, max(limit, options.n_candidates), read)
+    vector, text = map(_by_place, found)
+    hits = _ranked(question, vector, text, options)
     if options.reranker is not None:
-        hits = await _reranked(options.reranker, question, vector, text, hits)
+        hits = await _reranked(options.reranker, question, *found, hits)
     if options.mmr_lambda is not None:
-        hits = _diverse(hits, question, candidates, limit, options.mmr_lambda)
+        hits = _diverse(hits, question, vector | text, limit, options.mmr_lambda)
     best = hits[:limit]
     rows = _by_place(await table.take([int(hit.key) for hit in best], columns=columns))
     # What was deleted meanwhile is gone.
@@ -230,16 +229,19 @@ async def _channels(
 
     async def nearest() -> pa.Table:
         if not question.uses_vector or question.vector is None:
-            return with_column(table.nothing(columns), "_distance")
+            return table.nothing(columns, "_distance")
         return await table.nearest(
             question.vector, model=question.model, where=where, limit=limit, columns=columns
         )
 
     async def matching() -> pa.Table:
         if not question.uses_text or question.words is None:
-            return with_column(table.nothing(columns), "_score")
+            return table.nothing(columns, "_score")
         return await table.match(question.words, where=where, limit=limit, columns=columns)
 
+    if question.mode != "hybrid":
+        return await nearest(), await matching()
+    # At the same time, which has its price.
     return tuple(await asyncio.gather(nearest(), matching()))
 
 
@@ -263,14 +265,14 @@ async def _vector(
 
 def _ranked(
     question: Question,
-    vector: pa.Table,
-    text: pa.Table,
-    rows: Mapping[str, Mapping[str, Any]],
+    vector: Mapping[str, Mapping[str, Any]],
+    text: Mapping[str, Mapping[str, Any]],
     options: SearchOptions,
 ) -> list[FusedHit]:
-    """The candidates on the scale of the mode, best first."""
-    cosines = {place: 1.0 - distance for place, distance in _said(vector, "_distance").items()}
-    bm25 = _said(text, "_score")
+    """What the channels found, by place: the candidates on the scale of the mode, best first."""
+    cosines = {place: 1.0 - row["_distance"] for place, row in vector.items()}
+    bm25 = {place: row["_score"] for place, row in text.items()}
+    rows = {**vector, **text}
     places = {row[KEY]: place for place, row in rows.items() if KEY in row}
     links = {place: places.get(row.get("previous_key")) for place, row in rows.items()}
     previous = {place: earlier for place, earlier in links.items() if earlier is not None}
@@ -323,18 +325,9 @@ def _found(row: Mapping[str, Any], hit: FusedHit) -> Found:
     return Found(row, hit.score, channels, hit.neighbour_bonus)
 
 
-def _said(rows: pa.Table, name: str) -> dict[str, float]:
-    """What a channel said of its candidates, by place."""
-    return dict(zip(_places(rows), rows[name].to_pylist(), strict=True))
-
-
 def _by_place(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
-    return dict(zip(_places(rows), rows.to_pylist(), strict=True))
-
-
-def _places(rows: pa.Table) -> list[str]:
-    """The ids of the rows as texts of one length: they sort in the order of writing."""
-    return [f"{row_id:020}" for row_id in rows["_rowid"].to_pylist()]
+    """The rows by their ids as texts of one length: these sort in the order of writing."""
+    return {f"{row['_rowid']:020}": row for row in rows.to_pylist()}
 
 
 def _is_number(value: object) -> bool:

@@ -20,6 +20,8 @@ SOURCE_ID = "ref_doc_id"
 _CONTENT = "node"
 """Below `NATIVE`: the JSON text of the node without its text and vector."""
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 _RESOURCES = ("text_resource", "image_resource", "audio_resource", "video_resource")
 
 _CLASSES: dict[str, type[BaseNode]] = {
@@ -53,7 +55,7 @@ def to_document(node: BaseNode) -> Document:
         CLASS_NAME: node.class_name(),
         SOURCE_ID: node.ref_doc_id,
         # A text keeps the order of the keys, which is that of the prompt; the store's JSON does not.
-        _CONTENT: json.dumps(content, ensure_ascii=False),
+        _CONTENT: _ENCODER.encode(content),
     }
     return Document(
         id=node.node_id,
