@@ -20,7 +20,7 @@ from benchmarks.registry import Row, Target, figure
 _NODES = 2_000
 _MANY_NODES = 20_000
 _K = 10
-_ADDS = 6
+_ADDS = 21
 _LATE_ADDS = 21
 _STALL_ROUNDS = 5
 _STALL_MS = 20

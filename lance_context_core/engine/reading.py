@@ -17,7 +17,7 @@ _ALL = 100_000
 async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Table:
     """The matching rows in the order of their commits, with their `_rowid`."""
     query = handle.query().select(await present(handle, columns)).with_row_id()
-    rows = await (query.where(where) if where else query).to_arrow()
+    rows = await _rows(query.where(where) if where else query)
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
 
 
@@ -27,7 +27,7 @@ async def take(
     """The rows with these ids, in their order; those that are gone are left out."""
     wanted = [int(row_id) for row_id in row_ids]
     query = handle.take_row_ids(wanted).select(await present(handle, columns)).with_row_id()
-    rows = await query.to_arrow()
+    rows = await _rows(query)
     place = {row_id: index for index, row_id in enumerate(wanted)}
     order = np.argsort([place[row_id] for row_id in rows["_rowid"].to_pylist()], kind="stable")
     return rows.take(pa.array(order, pa.int64()))
@@ -50,13 +50,13 @@ async def nearest(
         search = search.select(selected).with_row_id()
         return search.where(where) if where else search
 
-    hits = await query(where).to_arrow()
+    hits = await _rows(query(where))
     if hits.num_rows == limit:
         return hits
     eligible = all_of([*([where] if where else []), f"{VECTOR} IS NOT NULL"])
     expected = min(await handle.count_rows(eligible), limit)
     if hits.num_rows < expected:
-        hits = await query(_alive(where)).to_arrow()
+        hits = await _rows(query(_alive(where)))
     if hits.num_rows < expected:
         hits = await _with_undirected(handle, hits, eligible, expected, selected)
     return hits
@@ -68,7 +68,7 @@ async def match(
     """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
     query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
     query = query.select([*await present(handle, columns), "_score"]).with_row_id()
-    return await query.where(_alive(where)).to_arrow()
+    return await _rows(query.where(_alive(where)))
 
 
 async def present(handle: Any, columns: Sequence[str]) -> list[str]:
@@ -77,6 +77,16 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
         return []
     names = set((await handle.schema()).names)
     return [column for column in columns if column in names]
+
+
+async def _rows(query: Any) -> pa.Table:
+    """What a query finds.
+
+    One that does not know its table leaves out what lancedb does first: it reads the schema in
+    search of blob columns, which no table of ours has, and that is a twentieth of a short query.
+    """
+    query._table = None  # noqa: SLF001
+    return await query.to_arrow()
 
 
 def _alive(where: str | None) -> str:

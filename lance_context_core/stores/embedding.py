@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,7 @@ async def embedded(
     Everything is checked before anything is written; then the table is given room for vectors, if
     it has none yet.
     """
-    vectors = [
-        None
-        if vector is None
-        else as_vector(vector, "embedding" if len(given) == 1 else f"embedding of record {index}")
-        for index, vector in enumerate(given)
-    ]
+    vectors = _as_vectors(given)
     lengths = {len(vector) for vector in vectors if vector is not None}
     if len(lengths) > 1:
         raise DimensionMismatchError(
@@ -82,11 +78,44 @@ def as_vector(value: Any, where: str) -> np.ndarray:
     return vector
 
 
+def _as_vectors(given: Sequence[Any]) -> list[np.ndarray | None]:
+    """Each as a vector, and None as None."""
+    if (rows := _together(given)) is not None:
+        return list(rows)
+    return [
+        None
+        if vector is None
+        else as_vector(vector, "embedding" if len(given) == 1 else f"embedding of record {index}")
+        for index, vector in enumerate(given)
+    ]
+
+
+def _together(given: Sequence[Any]) -> np.ndarray | None:
+    """Lists of Python's floats as the rows of a matrix: that takes half the time of one by one.
+
+    None if one is something else or of another length, or holds what `as_vector` refuses.
+    """
+    length = len(given[0]) if given and _is_floats(given[0]) else 0
+    if not all(_is_floats(one) and len(one) == length for one in given) or not length:
+        return None
+    numbers = array("f")
+    try:
+        for one in given:
+            numbers.fromlist(one)
+    except (TypeError, OverflowError):
+        return None
+    rows = np.frombuffer(numbers, np.float32).reshape(-1, length)
+    return rows if np.isfinite(rows).all() else None
+
+
 def _floats(value: Any) -> Any:
     """A list of Python's floats in a third of the time that numpy takes; anything else as it is."""
-    if type(value) is list and value and type(value[0]) is float:
-        try:
+    if _is_floats(value):
+        with suppress(TypeError):
             return array("f", value)
-        except TypeError:
-            return value
     return value
+
+
+def _is_floats(value: Any) -> bool:
+    """Whether it looks like a list of Python's floats."""
+    return type(value) is list and bool(value) and type(value[0]) is float
