@@ -8,6 +8,7 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
@@ -56,6 +57,8 @@ def main() -> None:
         sources = [str(ROOT / one) for one in SOURCES]
         pip = (*_empty(directory / "build"), *PIP)
         _run(directory, *pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
+        for wheel in wheels.iterdir():
+            _require_license(wheel)
         homes = [directory / str(number) for number in range(len(ENVIRONMENTS))]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(_use, ENVIRONMENTS, homes, [wheels] * len(homes)))
@@ -70,6 +73,13 @@ def _use(environment: Environment, directory: Path, wheels: Path) -> None:
         _run(directory, *pip, "check")
         _run(directory, *python, str(USES / program))
         print(f"{requirements[-1]} works alone")  # noqa: T201 - a program, not a test
+
+
+def _require_license(wheel: Path) -> None:
+    with ZipFile(wheel) as content:
+        held = [name for name in content.namelist() if name.endswith("/licenses/LICENSE")]
+        if [content.read(name) for name in held] != [(ROOT / "LICENSE").read_bytes()]:
+            sys.exit(f"{wheel.name} does not hold the license: {held}")
 
 
 def _empty(directory: Path) -> tuple[str, ...]:
