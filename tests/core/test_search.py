@@ -170,6 +170,39 @@ async def test_an_answer_rises_with_its_question_in_every_mode_of_a_conversation
         assert {hit.neighbour_bonus for hit in plain} == {0}
 
 
+@pytest.mark.parametrize(
+    "span",
+    [
+        None,
+        {},
+        {"last": 1},
+        {"limit": 1},
+        {"last": 1, "offset": 1},
+        {"filter": {"text": "bread milk eggs"}},
+    ],
+)
+async def test_a_turn_is_the_neighbour_of_the_last_one_whatever_was_read_before(open_store, span):
+    turns = ["which museum was best", "bread milk eggs", "the museum with trains"]
+    answer = Message.assistant("the one with wooden floors")
+    await open_store(embedder=WordVectors()).history.append_many(
+        "", [Message.user(text) for text in turns], session_id="a"
+    )
+    later = open_store(embedder=WordVectors())
+    if span is not None:
+        await later.history.get_messages("", session_id="a", **span)
+    await later.history.append("", answer, session_id="a")
+    await later.history.append("", Message.user("museum of bread"), session_id="b")
+    rows = (
+        await later._resources.records.select(None, columns=["key", "previous_key", "text"])
+    ).to_pylist()
+    texts = {row["key"]: row["text"] for row in rows}
+    said = {row["text"]: texts.get(row["previous_key"]) for row in rows}
+    assert said == {
+        **dict(zip([*turns, answer.text], [None, *turns], strict=True)),
+        "museum of bread": None,
+    }
+
+
 @each_mode
 async def test_options_for_something_else_leave_neighbours_to_the_room(museum, mode):
     texts = ["which museum was best", "the museum with trains", "a museum of bread"]
