@@ -22,7 +22,7 @@ from lance_context_core import (
 )
 
 IDS = ["1", "a'b", 'say "x" %_']
-MARKS = ["hint", "a.b", "it's"]
+MARKS = ["hint", "a.b", "ab", "it's"]
 
 
 def message(id):
@@ -122,6 +122,12 @@ def test_messages_marks_and_the_summary_are_intact_after_a_restart(tmp_path):
     assert (summary.role, summary.content) == ("user", "They talk of tea.")
     assert plain(messages) == plain(CONVERSATION)
     assert plain(marked) == plain(CONVERSATION[:2])
+
+
+async def test_a_message_that_stands_twice_in_one_call_is_added_once(tmp_path):
+    async with LanceContextMemory(tmp_path) as memory:
+        await memory.add([message("1"), message("2"), message("1")])
+        assert [one.id for one in await memory.get_memory()] == ["1", "2"]
 
 
 def test_others_read_an_agents_conversation(tmp_path):

@@ -11,7 +11,13 @@ from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope_lance_context import LanceContextMemoryMiddleware
 
-from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
+from lance_context_core import (
+    AsyncContextStore,
+    ContextStore,
+    InvalidRequestError,
+    Message,
+    TextPart,
+)
 
 
 async def reply(store, model, said, *, session="monday", state=None, tools=(), **options):
@@ -85,6 +91,15 @@ async def test_an_agent_remembers_and_searches_by_its_tools(tmp_path, mode):
     assert [text for *_, text in said] == (
         ["I have one", "Noted.", "Which pet?", "A cat."] if mode == "both" else []
     )
+
+
+async def test_of_a_reply_is_remembered_what_was_said_not_how_it_came_about(tmp_path):
+    model = ScriptedModel([call("search_memory", keywords=["cat"])], "A cat.")
+    await reply(tmp_path, model, "Which pet?", mode="both")
+    with ContextStore.open(tmp_path) as store:
+        found = store.scope(user_id="ada").memory.list(page_size=100).items
+    assert [one.text for one in found] == ["Which pet?", "A cat."]
+    assert {type(part) for one in found for part in one.parts} == {TextPart}
 
 
 async def test_with_static_control_there_are_no_tools_and_no_word_of_them(tmp_path):
