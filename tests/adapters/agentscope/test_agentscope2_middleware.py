@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from adapters.agentscope.agentscope2_doubles import ScriptedModel, agent, call, texts
 from agentscope.event import UserConfirmResultEvent
-from agentscope.message import AssistantMsg, DataBlock, TextBlock, URLSource, UserMsg
+from agentscope.message import AssistantMsg, DataBlock, TextBlock, ThinkingBlock, URLSource, UserMsg
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope_lance_context import LanceContextMemoryMiddleware
@@ -94,7 +94,8 @@ async def test_an_agent_remembers_and_searches_by_its_tools(tmp_path, mode):
 
 
 async def test_of_a_reply_is_remembered_what_was_said_not_how_it_came_about(tmp_path):
-    model = ScriptedModel([call("search_memory", keywords=["cat"])], "A cat.")
+    answer = [ThinkingBlock(thinking="She has one"), TextBlock(text="A cat.")]
+    model = ScriptedModel([call("search_memory", keywords=["cat"])], answer)
     await reply(tmp_path, model, "Which pet?", mode="both")
     with ContextStore.open(tmp_path) as store:
         found = store.scope(user_id="ada").memory.list(page_size=100).items
