@@ -41,6 +41,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--often", nargs="+", default=[], choices=list(VERBS), help="steps to do more often"
+    )
     parser.add_argument("--output", type=Path, help="where to write the summary as Markdown")
     options = parser.parse_args(arguments)
     tally = Tally()
@@ -48,20 +51,22 @@ def main(arguments: Sequence[str]) -> int:
     for first in range(0, options.rounds, _ROUNDS_A_STORE):
         n_rounds = min(_ROUNDS_A_STORE, options.rounds - first)
         folder = tempfile.mkdtemp(prefix="crash-")
-        broken = _store(f"{folder}/store", options.seed + first, n_rounds, tally)
+        broken = _store(f"{folder}/store", options.seed + first, n_rounds, options.often, tally)
         if broken is not None:
             print(f"round {tally.n_rounds}, store kept at {folder}:\n{broken}")
             return 1
         shutil.rmtree(folder)
         print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
-    text = summary(tally, seed=options.seed, seconds=time.monotonic() - began)
+    asked = f"--rounds {tally.n_rounds} --seed {options.seed}"
+    asked += f" --often {' '.join(options.often)}" if options.often else ""
+    text = summary(tally, asked=asked, seconds=time.monotonic() - began)
     print(text)
     if options.output is not None:
         options.output.write_text(text, encoding="utf-8")
     return 0
 
 
-def summary(tally: Tally, *, seed: int, seconds: float) -> str:
+def summary(tally: Tally, *, asked: str, seconds: float) -> str:
     """The rounds in numbers, as Markdown."""
     rows = [
         f"| {verb} | {tally.killed_in[verb]} | {tally.done_though_killed[verb]} |" for verb in VERBS
@@ -71,7 +76,7 @@ def summary(tally: Tally, *, seed: int, seconds: float) -> str:
             "# Crash test",
             "",
             (
-                f"`python -m benchmarks.crash --rounds {tally.n_rounds} --seed {seed}`: "
+                f"`python -m benchmarks.crash {asked}`: "
                 f"{tally.n_rounds} processes killed with SIGKILL in {seconds / 60:.0f} minutes, {tally.n_acknowledged} acknowledged steps."
             ),
             "",
@@ -88,12 +93,12 @@ def summary(tally: Tally, *, seed: int, seconds: float) -> str:
     )
 
 
-def _store(uri: str, seed: int, n_rounds: int, tally: Tally) -> str | None:
+def _store(uri: str, seed: int, n_rounds: int, often: Sequence[str], tally: Tally) -> str | None:
     """Let `n_rounds` processes die in one store; returns what promise was broken, or None."""
     random = Random(seed)
     model = Model()
     for number in range(n_rounds):
-        model, step = _live_and_die(uri, seed + number, model, random, tally)
+        model, step = _live_and_die(uri, seed + number, model, often, random, tally)
         began = time.monotonic()
         with ContextStore.open(uri) as store:
             seen = found(store)
@@ -117,13 +122,13 @@ def _store(uri: str, seed: int, n_rounds: int, tally: Tally) -> str | None:
 
 
 def _live_and_die(
-    uri: str, seed: int, model: Model, random: Random, tally: Tally
+    uri: str, seed: int, model: Model, often: Sequence[str], random: Random, tally: Tally
 ) -> tuple[Model, Step | None]:
     """The model of what a process was told, and the step in which it died."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.crash.worker"])
     heard, said = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(uri, seed, model, said), daemon=True)
+    process = context.Process(target=work, args=(uri, seed, model, often, said), daemon=True)
     process.start()
     said.close()
     step: Step | None = None

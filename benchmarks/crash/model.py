@@ -1,6 +1,6 @@
 """What a store must hold, kept in plain dicts; it knows nothing of the store."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
@@ -26,6 +26,7 @@ VERBS = {
 MAIN = "main"
 _MAX_BRANCHES = 2
 _MAX_TAGS = 2
+_OFTEN = 20
 
 
 class Turn(NamedTuple):
@@ -71,10 +72,11 @@ class Model:
         model.n_steps += 1
         return model
 
-    def next_step(self, random: Random) -> Step:
-        """Something that can be done now."""
+    def next_step(self, random: Random, *, often: Collection[str] = ()) -> Step:
+        """Something that can be done now; the verbs of `often` come so many times as often."""
+        weights = [weight * (_OFTEN if verb in often else 1) for verb, weight in VERBS.items()]
         while True:
-            (verb,) = random.choices(list(VERBS), weights=list(VERBS.values()))
+            (verb,) = random.choices(list(VERBS), weights=weights)
             if (step := self._possible(verb, random)) is not None:
                 return step
 

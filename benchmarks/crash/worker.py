@@ -1,6 +1,7 @@
 """The process that is killed: does one step after another, and says before and after which."""
 
 import warnings
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from random import Random
 
@@ -15,15 +16,15 @@ SMALL = IndexPolicy(scalar_rows=20, vector_rows=40)
 warnings.filterwarnings("ignore", message="lancedb fork support is experimental")
 
 
-def work(uri: str, seed: int, model: Model, said: Connection) -> None:
-    """Do steps until the process is killed.
+def work(uri: str, seed: int, model: Model, often: Sequence[str], said: Connection) -> None:
+    """Do steps until the process is killed, those of `often` more often.
 
     Sends ("begin", step) before each and ("done", step) once the store has acknowledged it.
     """
     random = Random(seed)
     with ContextStore.open(uri) as store:
         while True:
-            step = model.next_step(random)
+            step = model.next_step(random, often=often)
             said.send(("begin", step))
             do(store, step)
             said.send(("done", step))
