@@ -164,7 +164,7 @@ class Database:
         if not tree.is_absolute():
             return []
         places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
-        return [str(place.relative_to(tree)) for place in places]
+        return [place.relative_to(tree).as_posix() for place in places]
 
     async def remove_remains(self, table: str, line: str) -> bool:
         """Remove what a killed process left of a line that it was making or dropping.

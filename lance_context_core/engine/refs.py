@@ -15,7 +15,7 @@ from typing import Any
 from lance_context_core._json import check_name, shown
 from lance_context_core.engine.errors import is_damage, translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import InvalidRequestError, StorageError
+from lance_context_core.errors import ConflictError, InvalidRequestError, StorageError
 
 MAIN = "main"
 """The branch that every store begins with, and that cannot be deleted."""
@@ -177,10 +177,12 @@ async def fork(handle: Any, table: str, line: str, at: At) -> Any:
         with translated(f"make a branch of {shown_name(table)}"):
             forked = await handle.branches.create(line, at.line, at.version)
         if await _is_whole(handle, table, line):
-            break
+            return forked
         # With the last line of a directory, somebody dropped the files of ours, not yet known.
         await drop(handle, table, line)
-    return forked
+    raise ConflictError(
+        f"cannot make a branch of {shown_name(table)}: others kept removing its files: try again"
+    )
 
 
 async def drop(handle: Any, table: str, line: str) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lance_context_core import Item, Message
-from lance_context_core.stores import context, itemrows, records
+from lance_context_core.stores import context, history, itemrows, records
 
 N = 700
 
@@ -60,7 +60,7 @@ async def _take(store):
         (_write, records, "to_row"),
         (_read, records, "from_row"),
         (_say, records, "key_of"),
-        (_recall, records, "from_row"),
+        (_recall, history, "_message"),
         (_annotate, records, "from_row"),
         (_annotate, records, "to_row"),
         (_put, itemrows, "checked"),
