@@ -246,10 +246,10 @@ class AsyncHistory:
 
 
 def _message(row: Mapping[str, Any]) -> Message:
-    """The message of a row, as `ContextRecord.to_message` makes it of the record."""
+    """The message of a row; what was written as a record without parts has a text."""
     parts = parts_from_json(row["parts"]) if row["parts"] else ()
     return stored_message(
-        role=row["role"] or "user",
+        role=row["role"],
         parts=parts or (() if row["text"] is None else (TextPart(text=row["text"]),)),
         id=row["id"],
         name=row["name"],

@@ -595,6 +595,30 @@ async def test_what_a_killed_deletion_left_of_a_branch_goes_with_the_next_erasur
     assert not list(tree.glob("*/*"))
 
 
+async def test_on_an_object_store_goes_what_an_announced_deletion_left(s3_backend, monkeypatch):
+    monkeypatch.setattr(database, "_REMAINS_SECONDS", 0.2)
+    async with s3_backend.open() as store:
+        await write(store, 0)
+        branch = await store.create_branch("b")
+        await branch.context().add("user", "the word is swordfish", id="on-branch")
+        await store.context().add("user", "hello", id="elsewhere")
+        with monkeypatch.context() as patch:
+            patch.setattr(refs, "drop", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                await store.delete_branch("b")
+    unmake(s3_backend, "heads/b")
+    assert any("/records.lance/tree/heads/b/data/" in path for path in paths(s3_backend))
+    async with s3_backend.open() as store:
+        await store.erase(ids=["elsewhere"])
+    assert not any("/tree/heads/" in path for path in paths(s3_backend))
+
+
+def paths(place):
+    """Those of all objects of a backend."""
+    selector = FileSelector(place.uri.removeprefix("s3://"), recursive=True)
+    return [one.path for one in objects(place).get_file_info(selector) if one.size]
+
+
 async def test_what_was_killed_while_it_cleared_goes_with_the_next_erasure(store, monkeypatch):
     await write(store, 0)
     await store.context().add("user", "the word is swordfish", id="m")
