@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import venv
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,6 +185,36 @@ def _check_all(name: str, said: list[str]) -> None:
 def interpreter(name: str) -> str:
     """The interpreter of an environment, which is made if it is missing or pinned otherwise."""
     return _made(name, [])
+
+
+def add_options(parser: ArgumentParser, frameworks: Sequence[str]) -> None:
+    """Let a command be told which frameworks take part, and by which interpreters."""
+    parser.add_argument(
+        "--only",
+        type=lambda given: given.split(","),
+        default=list(frameworks),
+        metavar="NAME,NAME",
+    )
+    parser.add_argument(
+        "--python",
+        type=lambda given: tuple(given.split("=", 1)),
+        action="append",
+        default=[],
+        metavar="NAME=INTERPRETER",
+        help="an interpreter in place of the environment's",
+    )
+
+
+def interpreters(options: Namespace, homes: Mapping[str, str | None]) -> dict[str, str]:
+    """By framework: the given one, else that of its environment; this one where it has none."""
+    given = dict(options.python)
+
+    def chosen(framework: str) -> str:
+        home = homes.get(framework)
+        return given.get(framework) or (interpreter(home) if home else sys.executable)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(options.only, pool.map(chosen, options.only), strict=True))
 
 
 def _made(name: str, said: list[str]) -> str:

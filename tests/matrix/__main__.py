@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -41,12 +40,10 @@ def main():
     arguments = _arguments()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="matrix-") as scratch, ExitStack() as stack:
-        given = dict(arguments.python)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            pythons = pool.map(lambda name: given.get(name) or _interpreter(name), arguments.only)
+        pythons = environments.interpreters(arguments, ENVIRONMENTS)
         workers = {
             name: stack.enter_context(Worker(name, python, Path(scratch)))
-            for name, python in zip(arguments.only, pythons, strict=True)
+            for name, python in pythons.items()
         }
         outcomes = judged(workers)
     _say(f"{printed(outcomes)} They took {time.monotonic() - started:.0f} s.")
@@ -109,13 +106,6 @@ def _say(text):
     sys.stdout.write(f"{text}\n")
 
 
-def _interpreter(name):
-    """That of the framework's environment; of the core this one."""
-    if name not in ENVIRONMENTS:
-        return sys.executable
-    return environments.interpreter(ENVIRONMENTS[name])
-
-
 def _path():
     """Where `matrix` is, before whatever else is on the path."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -127,17 +117,7 @@ def _path():
 def _arguments():
     parser = argparse.ArgumentParser(prog="matrix", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the page")
-    parser.add_argument(
-        "--only", type=lambda given: given.split(","), default=list(ALL), metavar="NAME,NAME"
-    )
-    parser.add_argument(
-        "--python",
-        type=lambda given: tuple(given.split("=", 1)),
-        action="append",
-        default=[],
-        metavar="NAME=INTERPRETER",
-        help="an interpreter in place of the environment's",
-    )
+    environments.add_options(parser, ALL)
     return parser.parse_args()
 
 

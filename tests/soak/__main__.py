@@ -12,7 +12,6 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import environments
@@ -43,7 +42,7 @@ def main():
     names = list(PLACES) if arguments.store == "all" else [arguments.store]
     seconds = arguments.seconds / len(names)
     try:
-        pythons = _interpreters(arguments.only, dict(arguments.python))
+        pythons = environments.interpreters(arguments, ENVIRONMENTS)
         problems = [
             problem
             for name in names
@@ -127,18 +126,6 @@ def _say(text):
     sys.stdout.flush()
 
 
-def _interpreters(frameworks, given):
-    """Those that are given, and else those of the frameworks' environments; of the core this one."""
-
-    def interpreter(framework):
-        name = ENVIRONMENTS[framework]
-        default = partial(environments.interpreter, name) if name else lambda: sys.executable
-        return given.get(framework) or default()
-
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(frameworks, pool.map(interpreter, frameworks), strict=True))
-
-
 def _arguments():
     parser = argparse.ArgumentParser(prog="soak", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
@@ -147,20 +134,7 @@ def _arguments():
     parser.add_argument("--store", choices=[*PLACES, "all"], default="local")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--journals", type=Path, metavar="DIR", help="keep what was noted")
-    parser.add_argument(
-        "--only",
-        type=lambda given: given.split(","),
-        default=list(ENVIRONMENTS),
-        metavar="NAME,NAME",
-    )
-    parser.add_argument(
-        "--python",
-        type=lambda given: tuple(given.split("=", 1)),
-        action="append",
-        default=[],
-        metavar="NAME=INTERPRETER",
-        help="an interpreter in place of the environment's",
-    )
+    environments.add_options(parser, list(ENVIRONMENTS))
     return parser.parse_args()
 
 
