@@ -2,11 +2,13 @@
 
 `Handle` and `HandleOwner` take a store, or open one and close it again. `Blocking` and `at_once` give
 a class its synchronous face without a second implementation. `JsonCodec` makes JSON of values that
-JSON cannot hold. `content_of` and `facts_of` say what a record is. `listed` and `check_name` refuse
-what the store would refuse, before anything is done. Nothing here knows a framework.
+JSON cannot hold. `content_of` and `facts_of` say what a record is, and `countable_text` what of a
+message a limit of tokens counts. `listed` and `check_name` refuse what the store would refuse, before
+anything is done. Nothing here knows a framework.
 """
 
 from lance_context_core.adapting.checks import check_name, check_names, listed
+from lance_context_core.adapting.counting import countable_text
 from lance_context_core.adapting.faces import (
     Blocking,
     Convert,
@@ -33,6 +35,7 @@ __all__ = [
     "check_name",
     "check_names",
     "content_of",
+    "countable_text",
     "facts_of",
     "in_place",
     "listed",
