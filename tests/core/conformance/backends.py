@@ -33,29 +33,26 @@ def memory() -> Backend:
     return Backend(uri="memory://")
 
 
+PROGRAM = Path(__file__).with_name("s3_server.py")
+
+
 class S3Server:
     """moto's S3 server in a process of its own, at a free port of this machine, with one bucket."""
 
     BUCKET = "conformance"
 
-    _PROGRAM = """
-import sys
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()
-"""
+    def __init__(self, *, pause_seconds=0.0):
+        """So long it takes from looking for a key to putting it."""
+        self._pause_seconds = pause_seconds
 
     def __enter__(self):
         self._process = subprocess.Popen(
-            [sys.executable, "-c", self._PROGRAM],
+            [sys.executable, str(PROGRAM), str(self._pause_seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        # It says its port when it answers, and ends when its input does: even if we are killed.
         self.endpoint = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
         self._prefixes = itertools.count()
         url = f"{self.endpoint}/{self.BUCKET}"
