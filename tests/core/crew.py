@@ -20,6 +20,8 @@ from lance_context_core.store import AsyncContextStore
 SHARED = "shared"
 SIZE = 3
 """Messages in a batch."""
+PATIENCE_SECONDS = 300
+"""How long a member may be silent, on however busy a machine."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Member:
     def wait(self) -> None:
         """Take in all that it says until it ends."""
         self.process.stdin.close()
-        while self.hear(50):
+        while self.hear(PATIENCE_SECONDS):
             pass
         with self.process:
             pass
@@ -88,7 +90,7 @@ def join(role, name, backend, *, n_batches=0) -> Member:
         bufsize=0,
     )
     member = Member(role, name, process)
-    assert member.hear(50), f"{role} {name} did not begin"
+    assert member.hear(PATIENCE_SECONDS), f"{role} {name} did not begin"
     return member
 
 

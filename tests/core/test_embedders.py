@@ -360,7 +360,7 @@ def test_the_event_loop_runs_while_a_blocking_embedder_works():
     answers = []
 
     def embed(texts):
-        answers.append(ticked.wait(timeout=20))
+        answers.append(ticked.wait(timeout=300))
         return vectors_of(texts)
 
     async def heartbeat():
@@ -385,7 +385,7 @@ def test_a_cancelled_call_leaves_right_vectors_and_no_broken_ones():
     def embed(texts):
         calls.append(texts)
         started.set()
-        assert go.wait(timeout=20)
+        assert go.wait(timeout=300)
         return vectors_of(texts)
 
     async def main():
@@ -430,7 +430,7 @@ def test_one_service_serves_several_threads_and_loops_at_once(kind):
     together = threading.Barrier(6)
 
     async def many(seed):
-        together.wait(timeout=20)
+        together.wait(timeout=300)
         rng = np.random.default_rng(seed)
         for _ in range(15):
             drawn = [[HOSTILE[i] for i in rng.integers(0, len(HOSTILE), 8)] for _ in range(3)]
@@ -452,7 +452,7 @@ def test_no_more_worker_threads_than_allowed_are_in_the_embedder(limit):
         with lock:
             inside[0] += 1
             most[0] = max(most[0], inside[0])
-        full.wait(timeout=20)  # passes only if `limit` calls do run at the same time
+        full.wait(timeout=300)  # passes only if `limit` calls do run at the same time
         with lock:
             inside[0] -= 1
         return vectors_of(texts)
@@ -475,7 +475,7 @@ def test_worker_threads_end_with_the_service():
     (thread,) = set(ours()) - before
     del service
     gc.collect()
-    thread.join(timeout=20)
+    thread.join(timeout=300)
     assert not thread.is_alive()
 
 

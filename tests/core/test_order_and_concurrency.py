@@ -159,7 +159,7 @@ def in_processes(uri, *, with_ids):
         process.stdin.write("go\n")
         process.stdin.flush()
     with ThreadPoolExecutor(3) as pool:
-        outputs = list(pool.map(lambda process: process.communicate(timeout=50)[0], processes))
+        outputs = list(pool.map(lambda process: process.communicate(timeout=300)[0], processes))
     assert [process.returncode for process in processes] == [0, 0, 0]
     batches = [Batch(*json.loads(line)) for output in outputs for line in output.splitlines()]
     assert len(batches) == 24

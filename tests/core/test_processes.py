@@ -4,7 +4,7 @@ import itertools
 import random
 
 import pytest
-from core.crew import SHARED, join, read
+from core.crew import PATIENCE_SECONDS, SHARED, join, read
 
 N_WRITERS = 4
 
@@ -33,7 +33,7 @@ def test_nothing_is_lost_while_one_maintains_and_one_is_killed_again_and_again(
         victim = join("writer", f"v{number}", backend, n_batches=10_000)
         victim.go()
         for _ in range(chance.randint(1, 12)):
-            assert victim.hear(50)
+            assert victim.hear(PATIENCE_SECONDS)
         victim.kill()
         victims.append(victim)
     for member in (*writers, maintainer):

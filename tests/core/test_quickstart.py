@@ -29,7 +29,7 @@ def quickstart(*arguments, cwd, columns=80):
         env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", "COLUMNS": str(columns)},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -90,7 +90,7 @@ def test_a_handle_that_looked_back_can_return_to_the_present_and_write(ctx):
 def test_a_store_is_written_and_read_by_one_process_after_the_other(uri):
     for n in range(2):
         body = f"ctx.add('user', '{n}', metadata={{'n': {n}}})\nprint([r['content'] for r in ctx.list()])"
-        said = subprocess.check_output(program(uri, body), text=True, timeout=120)
+        said = subprocess.check_output(program(uri, body), text=True, timeout=300)
         assert said.strip() == repr([str(one) for one in range(n + 1)])
 
 

@@ -73,7 +73,7 @@ def port_9000():
 
 def _make_bucket(server, *, deadline):
     while True:
-        connection = http.client.HTTPConnection("127.0.0.1", 9000, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", 9000, timeout=300)
         try:
             connection.request("PUT", "/my-bucket")
             assert connection.getresponse().status == 200
@@ -188,6 +188,6 @@ def test_a_bucket_keeps_records_for_the_next_process():
         [sys.executable, "-W", "error", "-c", program],
         env={**os.environ, "BUCKET": json.dumps(BUCKET)},
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert said == "Which coast is warm in March? 1\n"

@@ -338,7 +338,7 @@ def test_two_processes_do_the_work_once(where, request):
         child.start()
     time.sleep(3)
     go.set()
-    removed = sorted(results.get(timeout=60) for _ in children)
+    removed = sorted(results.get(timeout=300) for _ in children)
     for child in children:
         child.join()
     assert removed == [0, n]
