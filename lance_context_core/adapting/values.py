@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+import numpy as np
+
+from lance_context_core._json import shown
+from lance_context_core._stand_ins import TYPE, VALUE, is_stand_in, order_of, stand_in
 from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")
-
-_TYPE = "lance_context:type"
-"""The key that marks a stand-in; mappings that have it themselves are stood in for, too."""
-_VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,12 @@ class JsonCodec:
     """Turns values into JSON and back, such that they come back equal and of the same type.
 
     Besides what JSON has: any integer and float, tuples, sets, mappings with keys of any type, bytes,
-    times, decimals, UUIDs, and what `types` adds. What JSON has stays as it is; anything else becomes
-    a stand-in, an object with the name of its type. Of a subclass, the base comes back.
+    times, decimals, UUIDs, paths, and what `types` adds. What JSON has stays as it is; anything else
+    becomes a stand-in, an object with the name of its type. Of a subclass, the base comes back, of
+    NumPy's numbers Python's own, and of a time zone its offset.
+
+    Filters compare what is in metadata with numbers, times, decimals, UUIDs and paths as Python
+    would, stood in for or not: see `lance_context_core.filters.Comparison`.
     """
 
     def __init__(
@@ -69,16 +74,42 @@ class JsonCodec:
                 f"{where} holds itself, or is nested too deep to be stored: flatten it"
             ) from None
 
+    def encode_object(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """As `encode` for each of the values: metadata, whose keys remain what filters can name.
+
+        Raises InvalidRequestError, as `encode` does, and for what is no mapping with texts as keys.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidRequestError(f"{where} must be a mapping, not {shown(values)}")
+        encoded = {}
+        for key, value in values.items():
+            if not isinstance(key, str):
+                raise InvalidRequestError(f"{where} has the key {shown(key)}: keys must be texts")
+            encoded[str.__str__(key)] = self.encode(value, f"{where}[{key!r}]")
+        return encoded
+
+    def decode_object(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What `encode_object` made JSON of."""
+        return {key: self.decode(value) for key, value in values.items()}
+
     def decode(self, value: Any) -> Any:
-        """What `encode` made JSON of; a stand-in of a type that this codec has not stays as it is."""
+        """What `encode` made JSON of.
+
+        A stand-in of a type that this codec has not, or of which no value can be made, stays as it
+        is.
+        """
         if isinstance(value, list):
             return [self.decode(one) for one in value]
         if not isinstance(value, dict):
             return value
-        decoder = self._decoders.get(value[_TYPE]) if _is_stand_in(value) else None
+        plain = {key: self.decode(one) for key, one in value.items()}
+        decoder = self._decoders.get(value[TYPE]) if is_stand_in(value) else None
         if decoder is None:
-            return {key: self.decode(one) for key, one in value.items()}
-        return decoder(self.decode(value[_VALUE]))
+            return plain
+        try:
+            return decoder(plain[VALUE])
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return plain
 
     def _encode(self, value: Any, where: str) -> Any:
         if value is None or isinstance(value, bool):
@@ -86,25 +117,28 @@ class JsonCodec:
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, int):
-            return int(value) if -(2**63) <= value < 2**63 else _stand_in("int", str(int(value)))
+            return int(value) if -(2**63) <= value < 2**63 else _ordered("int", int(value))
         if isinstance(value, float):
-            return float(value) if math.isfinite(value) else _stand_in("float", repr(float(value)))
+            return float(value) if math.isfinite(value) else _ordered("float", float(value))
         if isinstance(value, Mapping):
             return self._encode_mapping(value, where)
         if isinstance(value, list):
             return [self._encode(one, f"{where}[{index}]") for index, one in enumerate(value)]
         for one in self._types:
             if isinstance(value, one.python_type):
-                return _stand_in(one.name, self._encode(one.encode(value), where))
+                content = self._encode(one.encode(value), where)
+                return stand_in(one.name, content, order=order_of(value))
+        if isinstance(value, np.bool_ | np.integer | np.floating) and value.itemsize <= 8:
+            return self._encode(value.item(), where)
         return self._encode(self._other(value, where), where)
 
     def _encode_mapping(self, value: Mapping[Any, Any], where: str) -> Any:
-        if all(isinstance(key, str) for key in value) and _TYPE not in value:
+        if all(isinstance(key, str) for key in value) and TYPE not in value:
             return {
                 str.__str__(key): self._encode(one, f"{where}[{key!r}]")
                 for key, one in value.items()
             }
-        return _stand_in("mapping", self._encode([list(pair) for pair in value.items()], where))
+        return stand_in("mapping", self._encode([list(pair) for pair in value.items()], where))
 
     def _other(self, value: Any, where: str) -> Any:
         """What stands for a value that has no codec."""
@@ -118,12 +152,8 @@ class JsonCodec:
         )
 
 
-def _stand_in(name: str, content: Any) -> dict[str, Any]:
-    return {_TYPE: name, _VALUE: content}
-
-
-def _is_stand_in(value: dict[str, Any]) -> bool:
-    return value.keys() == {_TYPE, _VALUE} and isinstance(value[_TYPE], str)
+def _ordered(name: str, number: float) -> dict[str, Any]:
+    return stand_in(name, repr(number), order=order_of(number))
 
 
 def _in_order(members: Iterable[Any]) -> list[Any]:
@@ -155,6 +185,8 @@ _TYPES: tuple[TypeCodec[Any], ...] = (
     ),
     TypeCodec(name="decimal", python_type=Decimal, encode=str, decode=Decimal),
     TypeCodec(name="uuid", python_type=UUID, encode=str, decode=UUID),
+    TypeCodec(name="path", python_type=Path, encode=str, decode=Path),
+    TypeCodec(name="pure path", python_type=PurePath, encode=str, decode=PurePath),
     TypeCodec(name="tuple", python_type=tuple, encode=list, decode=tuple),
     TypeCodec(name="set", python_type=set, encode=_in_order, decode=set),
     TypeCodec(name="frozenset", python_type=frozenset, encode=_in_order, decode=frozenset),
