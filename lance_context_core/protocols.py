@@ -359,7 +359,10 @@ class KeyValueStore(Protocol):
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
     ) -> ItemsWritten:
-        """`put`, `add` and `delete` in one commit; a key stands in one of the lists at most."""
+        """Put, add and delete in one commit; a key stands in one of the lists at most.
+
+        Raises AlreadyExistsError, and writes nothing, if the key of one of `adds` holds something.
+        """
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items whose namespaces begin with these segments; returns how many."""

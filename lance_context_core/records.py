@@ -166,12 +166,10 @@ class ItemsAppended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsWritten:
-    """What a write of key-value items found; each list in the order of what was given."""
+    """What a write of key-value items found."""
 
-    added: list[bool]
-    """Whether each of the items to be added was: if not, there was one already."""
     deleted: list[bool]
-    """Whether there was an item for each of the keys to be deleted."""
+    """Whether there was an item for each of the keys to be deleted, in the order of these."""
     version: int
     """A version of the items that shows the write: the one it made, or a later one."""
 

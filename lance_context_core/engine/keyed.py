@@ -1,4 +1,4 @@
-"""Rows written by key, on top of whatever is there: put, added where absent, or removed.
+"""Rows written by key, on top of whatever is there: put, added where absent, claimed, or removed.
 
 What is there is looked up here, in the one place through which all writers of a process go, so that
 they never take each other's revisions for somebody else's.
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 HOW = "how"
 """What a row of a batch carries beside its columns: how it is to be written."""
 
-PUT, ADD, REMOVE = "put", "add", "remove"
+PUT, ADD, CLAIM, REMOVE = "put", "add", "claim", "remove"
 """A row that is put keeps the `created_at` of the one that it replaces. One that is added gives way
-to one that is there. Expired rows count as absent. Each row says by `updated_at` what the time is."""
+to one that is there; where one is claimed, its whole batch does. Expired rows count as absent. Each
+row says by `updated_at` what the time is."""
 
 _MAX_ATTEMPTS = 20
 """How often a write is tried anew when other processes keep changing the rows under it."""
+
+
+class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
+    """There is a row of a key that a batch claimed, which is its one argument."""
 
 
 async def write_all(
@@ -32,52 +37,93 @@ async def write_all(
 ) -> Sequence[list[bool] | Exception]:
     """Write all batches in one commit; for each row of each, whether there was one of its key.
 
-    No key stands in them twice. A batch that the engine does not take fails for its caller alone.
+    No key stands in them twice. A batch that the engine does not take fails for its caller alone,
+    and so does, with `Taken`, one that claims a key which is taken: nothing of it is written.
     """
     try:
-        existed = await _write(table, [row for batch in batches for row in batch])
+        existed, taken = await _write(table, batches)
     except (InternalError, InvalidRequestError) as error:
         if len(batches) == 1:
             return [error]
         return [outcome for one in batches for outcome in await write_all(table, [one])]
-    return [[row[KEY] in existed for row in batch] for batch in batches]
+    refused = [next((row[KEY] for row in batch if row[KEY] in taken), None) for batch in batches]
+    return [
+        [row[KEY] in existed for row in batch] if key is None else Taken(key)
+        for batch, key in zip(batches, refused, strict=True)
+    ]
 
 
-async def _write(table: "Table", rows: Sequence[Row]) -> set[str]:
-    """Write rows of different keys; returns those of the keys that were there before."""
+async def _write(table: "Table", batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
+    """Write the batches; returns which keys were there before, and which claims were in vain."""
     existed: set[str] = set()
-    pending = {row[KEY]: row for row in rows}
+    taken: set[str] = set()
+    pending = {row[KEY]: row for batch in batches for row in batch}
+    tried: set[tuple[str, int]] = set()
     # Rows to be added are as good as always new: what is there shows itself by their being lost.
-    is_sure = all(row[HOW] == ADD for row in rows)
+    is_sure = all(row[HOW] in (ADD, CLAIM) for row in pending.values())
     for _ in range(_MAX_ATTEMPTS):
         there = {} if is_sure else await _there(table, pending)
         is_sure = False
-        existed |= {key for key, old in there.items() if _is_alive(old, pending[key])}
+        for key in [key for key, old in there.items() if (key, old["revision"]) in tried]:
+            del pending[key], there[key]  # It was written, and the commit only seemed to fail.
+        alive = {key for key, old in there.items() if _is_alive(old, pending[key])}
+        if lost := {key for key in alive if pending[key][HOW] == CLAIM}:
+            taken |= lost
+            refused = _keys(batch for batch in batches if not lost.isdisjoint(_keys([batch])))
+            pending = {key: row for key, row in pending.items() if key not in refused}
+        existed |= alive & pending.keys()
         settled = [
             _settled(row, there.get(key))
             for key, row in pending.items()
-            if row[HOW] == PUT or (row[HOW] == ADD and key not in existed)
+            if row[HOW] in (PUT, CLAIM) or (row[HOW] == ADD and key not in existed)
         ]
-        removed = [key for key in there if pending[key][HOW] == REMOVE]
-        lost = await _commit(table, settled, removed, is_new=not there)
-        pending = {key: pending[key] for key in lost}
+        tried |= {(row[KEY], row["revision"]) for row in settled}
+        removed = [key for key, row in pending.items() if row[HOW] == REMOVE and key in there]
+        claims = [key for key, row in pending.items() if row[HOW] == CLAIM]
+        again = await _commit(table, settled, removed, claims, is_new=not there)
+        pending = pending if again is None else {key: pending[key] for key in again}
         if not pending:
-            return existed
+            return existed, taken
     raise ConflictError(f"the same rows of {table.label} kept being changed by others: try again")
 
 
 async def _commit(
-    table: "Table", rows: Sequence[Row], removed: Sequence[str], *, is_new: bool
-) -> Iterable[str]:
-    """Write the rows in one commit, or none if there is nothing to do; returns the lost keys."""
+    table: "Table",
+    rows: Sequence[Row],
+    removed: Sequence[str],
+    claims: Sequence[str],
+    *,
+    is_new: bool,
+) -> Iterable[str] | None:
+    """Write the rows in one commit, or none if there is nothing to do; returns the lost keys.
+
+    None means that nothing was written, since a claim is taken meanwhile.
+    """
     if not rows and not removed:
         return ()
+    if claims:
+        return await _commit_claims(table, rows, removed, claims)
     if not is_new:
         return await table.merge(rows, removed=removed)
     if (await table.insert_absent(rows))[0] == len(rows):
         return ()
     there = await _there(table, [row[KEY] for row in rows])
     return {row[KEY] for row in rows if _revision(there.get(row[KEY])) != row["revision"]}
+
+
+async def _commit_claims(
+    table: "Table", rows: Sequence[Row], removed: Sequence[str], claims: Sequence[str]
+) -> Iterable[str] | None:
+    try:
+        return await table.merge(rows, removed=removed, claims=claims)
+    except InternalError:
+        if await _there(table, claims):
+            return None
+        raise
+
+
+def _keys(batches: Iterable[Sequence[Row]]) -> set[str]:
+    return {row[KEY] for batch in batches for row in batch}
 
 
 async def _there(table: "Table", keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:

@@ -243,17 +243,20 @@ class Table(VectorAccess):
         await self.writer()
         return await self._keyed.write(rows)
 
-    async def merge(self, rows: Sequence[Row], *, removed: Collection[str] = ()) -> set[str]:
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> set[str]:
         """As `upsert`, and remove the rows with the keys `removed`, in one commit.
 
-        Returns the keys of the rows that were not written, since others were faster.
+        Returns the keys of the rows that were not written, since others were faster. If one of the
+        `claims` is among them, nothing is written, and InternalError is raised.
         """
 
         async def write(handle: Any) -> set[str]:
             if not rows:
                 await handle.delete(in_list(KEY, removed))
                 return set()
-            merge = _updating(handle).when_not_matched_insert_all()
+            merge = _updating(handle, claims).when_not_matched_insert_all()
             if removed:
                 merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
             result = await merge.execute(await self._arrow(handle, rows), **_NULLS)
@@ -407,8 +410,13 @@ def _vectors(rows: Sequence[Row]) -> list[Sequence[float]]:
     return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]
 
 
-def _updating(handle: Any) -> Any:
-    """A merge that replaces rows which nobody changed meanwhile."""
-    merge = handle.merge_insert(KEY).when_matched_update_all(where=SUCCEEDS)
+def _updating(handle: Any, claims: Collection[str] = ()) -> Any:
+    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was."""
+    guard = SUCCEEDS
+    if claims:
+        # The engine has no merge that fails where a row matches. A division by zero is one.
+        is_fine = f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
+        guard = f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
+    merge = handle.merge_insert(KEY).when_matched_update_all(where=guard)
     # With an index on the key the engine panics over JSON columns: it updates them as plain texts.
     return merge.use_index(False)

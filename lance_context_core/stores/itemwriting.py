@@ -1,5 +1,6 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,7 @@ from lance_context_core.engine import keyed
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import Table
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten
 from lance_context_core.scope import Scope
@@ -32,6 +33,17 @@ async def append(
     return ItemsAppended(version=done.version, n_items=done.n_rows)
 
 
+async def add(
+    table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
+) -> list[bool]:
+    """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
+    offered = await _checked(items, "items")
+    first = {_key(one): one for one in reversed(offered)}
+    given = {keyed.ADD: [*first.values()]}
+    existed = await _write(table, given, [], scope=scope, resources=resources)
+    return [one is first[_key(one)] and not existed[_key(one)] for one in offered]
+
+
 async def write(
     table: Table,
     *,
@@ -43,25 +55,21 @@ async def write(
 ) -> ItemsWritten:
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
     put = {_key(one): one for one in await _checked(puts, "puts")}
-    offered = await _checked(adds, "adds")
-    add = {_key(one): one for one in reversed(offered)}
+    add = await _checked(adds, "adds")
     gone = checked_keys(deletes, "deletes")
-    if twice := (put.keys() & add.keys()) | ((put.keys() | add.keys()) & set(gone)):
+    ways = Counter([*put, *map(_key, add), *dict.fromkeys(gone)])
+    if twice := [key for key, n_ways in ways.items() if n_ways > 1]:
         raise InvalidRequestError(
             f"{min(twice)!r} is to be written in two ways by one call: decide on one of them"
         )
     existed = await _write(
         table,
-        {keyed.PUT: [*put.values()], keyed.ADD: [*add.values()]},
+        {keyed.PUT: [*put.values()], keyed.CLAIM: add},
         list(dict.fromkeys(gone)),
         scope=scope,
         resources=resources,
     )
-    return ItemsWritten(
-        added=[one is add[_key(one)] and not existed[_key(one)] for one in offered],
-        deleted=[existed[key] for key in gone],
-        version=await table.last_seen(),
-    )
+    return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
 
 
 def checked_keys(keys: Sequence[ItemKey], where: str = "keys") -> list[ItemKey]:
@@ -93,8 +101,15 @@ async def _write(
         {KEY: itemrows.row_key(scope, key), "updated_at": now, keyed.HOW: keyed.REMOVE}
         for key in gone
     ]
-    existed = await table.write_keyed(rows)
-    return dict(zip([*map(_key, some), *gone], existed, strict=True))
+    keys = [*map(_key, some), *gone]
+    try:
+        existed = await table.write_keyed(rows)
+    except keyed.Taken as error:
+        key = next(key for key, row in zip(keys, rows, strict=True) if row[KEY] == error.args[0])
+        raise AlreadyExistsError(
+            f"{key!r} is to be added, and is taken: nothing was written. Put it, or leave it out"
+        ) from None
+    return dict(zip(keys, existed, strict=True))
 
 
 async def _rows(

@@ -226,7 +226,10 @@ class AsyncKeyValues:
 
         The first writer wins, also of two with one key in the call, or in two processes.
         """
-        return (await self.write(adds=items)).added
+        self._resources.writable()
+        return await itemwriting.add(
+            self._table, items, scope=self._scope, resources=self._resources
+        )
 
     async def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit, without a look at what is there.
@@ -251,12 +254,15 @@ class AsyncKeyValues:
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
     ) -> ItemsWritten:
-        """`put`, `add` and `delete` in one commit: all of it is seen, or nothing.
+        """Put, add and delete in one commit: all of it, or nothing.
 
-        What many callers write at the same time becomes one commit too. Only where another process
-        changes one of the items at the same moment, that item takes a second commit, on top of the
-        other's. Raises InvalidRequestError, before anything is written, for a key that stands in
-        two of the three lists. If the outcome is unknown, it may be repeated.
+        Nothing is written, and AlreadyExistsError raised, if the key of one of `adds` holds
+        something, also if another process takes it at the same moment. Of two puts with one key the
+        last counts. What many callers write at the same time becomes one commit too. Only where
+        another process changes an item that is put or deleted at the same moment, that item takes a
+        second commit, on top of the other's. Raises InvalidRequestError, before anything is
+        written, for a key that is to be written in two ways. If the outcome is unknown, it may be
+        repeated; then an AlreadyExistsError may speak of what the first call has added.
         """
         self._resources.writable()
         return await itemwriting.write(

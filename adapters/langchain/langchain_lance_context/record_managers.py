@@ -1,11 +1,13 @@
 """The store's key-value items as the record manager of LangChain's indexing API."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from langchain_core.indexing import RecordManager
 
 from lance_context_core import (
+    AlreadyExistsError,
     AsyncKeyValues,
     ConflictError,
     InvalidRequestError,
@@ -160,15 +162,17 @@ class _Records:
                     "it from get_time()"
                 )
             mine = f"{number + 1:020}"
-            written = await self._kv.write(
-                puts=[self._record(key, group, now) for key, group in records],
-                adds=[Item(namespace=self._clock, key=mine, value={"time": now})],
-                # The last stays, so that a number that is in use is never free again.
-                deletes=[(self._clock, one.key) for one in ticks[:-1]],
-            )
-            # Who slept while numbers were used up and removed finds its own free, but not the last.
-            if written.added[0] and (await self._ticks())[-1].key == mine:
-                return now
+            with suppress(AlreadyExistsError):
+                await self._kv.write(
+                    puts=[self._record(key, group, now) for key, group in records],
+                    adds=[Item(namespace=self._clock, key=mine, value={"time": now})],
+                    # The last stays, so that a number that is in use is never free again.
+                    deletes=[(self._clock, one.key) for one in ticks[:-1]],
+                )
+                # Who slept while numbers were used up and removed finds its own free, but not the
+                # last.
+                if (await self._ticks())[-1].key == mine:
+                    return now
         raise ConflictError(f"the clock of {self._namespace[0]!r} is taken by others: try again")
 
     async def exists(self, keys: Sequence[str]) -> list[bool]:

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from core.conformance.hostile import METADATA, NAMES, NO_NAMES, nested
 
-from lance_context_core.errors import DimensionMismatchError, FilterError, InvalidRequestError
+from lance_context_core.errors import (
+    AlreadyExistsError,
+    DimensionMismatchError,
+    FilterError,
+    InvalidRequestError,
+)
 from lance_context_core.protocols import KeyValueStore
 from lance_context_core.records import Item, ItemVector
 
@@ -229,13 +234,43 @@ class KeyValueContract:
         new = {"value": {"n": 1}}
         written = await kv.write(
             puts=[Item(key="a", **new), Item(key="e", **new)],
-            adds=[Item(key="b", **new), Item(key="f", **new)],
+            adds=[Item(key="f", **new)],
             deletes=[((), "c"), ((), "g")],
         )
-        assert (written.added, written.deleted) == ([False, True], [True, False])
+        assert written.deleted == [True, False]
         found = {one.key: one.value["n"] for one in await kv.list()}
         assert found == {"a": 1, "b": 0, "d": 0, "e": 1, "f": 1}
         assert await back_door.n_commits("kv.default") == before + 1
+
+    async def test_nothing_is_written_beside_an_addition_whose_key_is_taken(self, kv, back_door):
+        await kv.put([Item(key=name, value={"n": 0}) for name in "abc"])
+        before, n_commits = await kv.list(), await back_door.n_commits("kv.default")
+        new = {"value": {"n": 1}}
+        for puts, deletes in (([], []), (["a"], []), ([], ["c"]), (["a", "e"], ["c", "g"])):
+            for adds in (["b"], ["f", "b"], ["b", "f"]):
+                with pytest.raises(AlreadyExistsError, match="'b'"):
+                    await kv.write(
+                        puts=[Item(key=name, **new) for name in puts],
+                        adds=[Item(key=name, **new) for name in adds],
+                        deletes=[((), name) for name in deletes],
+                    )
+        assert await kv.list() == before
+        assert await back_door.n_commits("kv.default") == n_commits
+
+    async def test_of_many_writes_that_add_one_key_one_is_written_whole(self, kv):
+        async def write(n):
+            puts = [item("shared", value={"by": n}), item(f"put/{n}")]
+            await kv.write(puts=puts, adds=[item("claim", value={"by": n}), item(f"add/{n}")])
+
+        outcomes = await asyncio.gather(*map(write, range(8)), return_exceptions=True)
+        (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
+        assert [type(one) for one in outcomes if one] == [AlreadyExistsError] * 7
+        assert paths(await kv.list()) == sorted(
+            ["claim", "shared", f"put/{winner}", f"add/{winner}"],
+            key=lambda path: (path.split("/")[:-1], path),
+        )
+        found = await kv.get([key("claim"), key("shared")])
+        assert [one.value["by"] for one in found] == [winner, winner]
 
     @pytest.mark.costly
     async def test_what_changes_nothing_makes_no_commit(self, kv, back_door):
@@ -255,7 +290,7 @@ class KeyValueContract:
     @pytest.mark.anywhere
     async def test_one_key_written_in_two_ways_is_refused(self, kv):
         one, other = [Item(key="k")], [((), "k")]
-        for wrong in ({"puts": one, "adds": one}, {"puts": one, "deletes": other}, {"adds": one, "deletes": other}):  # fmt: skip
+        for wrong in ({"puts": one, "adds": one}, {"puts": one, "deletes": other}, {"adds": one, "deletes": other}, {"adds": one * 2}):  # fmt: skip
             with pytest.raises(InvalidRequestError, match="'k'"):
                 await kv.write(**wrong)
         assert await kv.count() == 0

@@ -15,7 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.engine.names import collection_of, kv_of, kv_table_of, shown_name
-from lance_context_core.errors import InvalidRequestError, ReadOnlyError
+from lance_context_core.engine.table import Table
+from lance_context_core.errors import (
+    AlreadyExistsError,
+    InternalError,
+    InvalidRequestError,
+    ReadOnlyError,
+)
 from lance_context_core.messages import Message
 from lance_context_core.records import Item, ItemVector
 from lance_context_core.sync import KeyValues
@@ -185,7 +191,7 @@ async def test_what_another_store_changed_meanwhile_is_written_over_and_not_lost
 
 _PROGRAM = """
 import asyncio, json, sys
-from lance_context_core import AsyncContextStore, Item
+from lance_context_core import AlreadyExistsError, AsyncContextStore, Item
 
 async def main():
     store = await AsyncContextStore.open(sys.argv[1])
@@ -197,7 +203,13 @@ async def main():
     for n in range(15):
         adds = [Item(key=f"first/{n}", value={"by": me})]
         puts = [Item(key="last", value={"by": me, "n": n}), Item(key=f"{me}/{n}")]
-        won.append((await kv.write(puts=puts, adds=adds)).added[0])
+        puts += [Item(key=f"beside/{n}", value={"by": me})]
+        try:
+            await kv.write(puts=puts, adds=adds)
+        except AlreadyExistsError:
+            won.append(False)
+        else:
+            won.append(True)
     print(json.dumps(won), flush=True)
     await store.close()
 
@@ -228,10 +240,29 @@ def test_two_processes_do_not_lose_each_others_items(open_store, local_backend):
         won[name] = json.loads(writer.communicate(timeout=60)[0])
         assert writer.returncode == 0
     items = {one.key: one.value for one in kv.list()}
-    assert items.keys() == {"last", *(f"{a}/{n}" for a in ("a", "b", "first") for n in range(15))}
+    winners = []
     for n in range(15):
-        assert [name for name in "ab" if won[name][n]] == [items[f"first/{n}"]["by"]]
+        winners += [name for name in "ab" if won[name][n]]
+        assert winners[n:] == [items[f"first/{n}"]["by"]] == [items[f"beside/{n}"]["by"]]
+    shared = {f"{one}/{n}" for one in ("first", "beside") for n in range(15)}
+    assert items.keys() == {"last", *shared, *(f"{a}/{n}" for n, a in enumerate(winners))}
     assert items["last"]["n"] == 14
+
+
+async def test_a_write_that_only_seemed_to_fail_is_not_taken_for_another_s(store, monkeypatch):
+    merge = Table.merge
+
+    async def merge_and_fail(self, *arguments, **options):
+        await merge(self, *arguments, **options)
+        monkeypatch.setattr(Table, "merge", merge)
+        raise InternalError("the answer was lost")
+
+    kv = store.kv()
+    await kv.put([item("p", value={"n": 0}), item("d")])
+    monkeypatch.setattr(Table, "merge", merge_and_fail)
+    await kv.write(puts=[item("p", value={"n": 1})], adds=[item("a")], deletes=[key("d")])
+    assert Table.merge is merge
+    assert {one.key: one.value for one in await kv.list()} == {"a": None, "p": {"n": 1}}
 
 
 # Against a dict
@@ -257,6 +288,7 @@ _steps = st.one_of(
         st.lists(_items(), max_size=3),
         st.lists(_names, max_size=2),
     ),
+    st.tuples(st.just("add"), st.lists(_items(), max_size=3)),
     st.tuples(st.just("touch"), st.lists(_names, max_size=3), st.sampled_from([None, 2])),
     st.tuples(st.just("delete_under"), st.sampled_from(_NAMESPACES)),
     st.tuples(st.just("sweep")),
@@ -313,6 +345,29 @@ def test_the_items_are_those_of_a_dict(steps, prefix, suffix):
     asyncio.run(_compare(steps, prefix, suffix))
 
 
+async def _write(kv, model, given, puts, adds, deletes):
+    taken = {one[:2] for one in puts}
+    adds = list({one[:2]: one for one in adds if one[:2] not in taken}.values())
+    taken |= {one[:2] for one in adds}
+    deletes = [name for name in deletes if name not in taken]
+    there = model.alive().keys()
+    call = kv.write(puts=list(map(given, puts)), adds=list(map(given, adds)), deletes=deletes)
+    if any(one[:2] in there for one in adds):
+        with pytest.raises(AlreadyExistsError):
+            await call
+        return
+    assert (await call).deleted == [name in there for name in deletes]
+    for one in puts:
+        is_new = one[:2] not in there or not model.items.get(one[:2])
+        model.put(one, is_add=False)
+        if is_new:
+            model.items[one[:2]]["created_at"] = model.clock.now()
+    for one in adds:
+        model.put(one, is_add=True)
+    for name in deletes:
+        model.items.pop(name, None)
+
+
 async def _compare(steps, prefix, suffix):
     clock = ManualClock()
     store = memory().open(clock=clock)
@@ -331,23 +386,10 @@ async def _compare(steps, prefix, suffix):
     for step in steps:
         match step:
             case "write", puts, adds, deletes:
-                taken = {one[:2] for one in puts}
-                adds = [one for one in adds if one[:2] not in taken]
-                taken |= {one[:2] for one in adds}
-                deletes = [name for name in deletes if name not in taken]
-                written = await kv.write(
-                    puts=list(map(given, puts)), adds=list(map(given, adds)), deletes=deletes
-                )
-                there = model.alive().keys()
-                assert written.deleted == [name in there for name in deletes]
-                for one in puts:
-                    created = model.items.get(one[:2], {}) if one[:2] in there else {}
-                    model.put(one, is_add=False)
-                    if not created:
-                        model.items[one[:2]]["created_at"] = clock.now()
-                assert written.added == [model.put(one, is_add=True) for one in adds]
-                for name in deletes:
-                    model.items.pop(name, None)
+                await _write(kv, model, given, puts, adds, deletes)
+            case "add", adds:
+                added = [model.put(one, is_add=True) for one in adds]
+                assert await kv.add(list(map(given, adds))) == added
             case "touch", names, seconds:
                 moment = None if seconds is None else clock.now() + timedelta(seconds=seconds)
                 touched = model.alive().keys() & set(names)
