@@ -18,7 +18,6 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from lance_context_core import AsyncKeyValues, InvalidRequestError
 from lance_context_core.adapting import (
@@ -62,9 +61,10 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `serde`: how values become bytes; absent means LangGraph's own serializer, strict: it
-          makes objects of the types that LangGraph lists as safe and, of a graph that was compiled
-          with this saver, those of its schemas. Other types come back as plain data.
+        - `serde`: how values become bytes; absent means what LangGraph's own savers have, its
+          `JsonPlusSerializer`: objects of any type come back as such, unless the environment says
+          `LANGGRAPH_STRICT_MSGPACK=true`. Then those alone do whose types LangGraph lists as safe
+          or the graph's schemas name, and others come back as plain data.
         - `keep_last`: how many checkpoints of a thread, in each of its namespaces, stay at least;
           at most half as many again are there before the oldest go.
         - `keep_for`: how long they stay. The newest one stays in any case.
@@ -75,7 +75,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
             raise InvalidRequestError(f"keep_last={keep_last!r}: give a number, 1 or more")
         if keep_for is not None and keep_for <= timedelta(0):
             raise InvalidRequestError(f"keep_for={keep_for!r}: give a duration above 0")
-        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
+        super().__init__(serde=serde)
         self._handle = Handle(store)
         self._retention = Retention(keep_last=keep_last, keep_for=keep_for)
         self._memory = Memory()

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from datetime import timedelta
-from http import HTTPStatus
 
 import pytest
 from hypothesis import given, settings
@@ -513,35 +512,7 @@ def test_long_values_are_converted_beside_the_event_loop(store):
     assert here not in {thread for _, thread in saver.serde.threads}
 
 
-# The serializer, and the rest
-
-
-class Secret:
-    def __init__(self, name):
-        self.name = name
-
-
-def test_types_are_made_again_only_if_they_are_allowed(store):
-    from langgraph.checkpoint.serde.types import _DeltaSnapshot
-
-    strict = LanceContextSaver(store)
-    point = HTTPStatus.OK
-    put(strict, at(), {"a": point, "m": HumanMessage("hi", id="1"), "s": _DeltaSnapshot([1])})
-    found = values(strict, at())
-    assert not isinstance(found["a"], type(point))
-    assert found["m"] == HumanMessage("hi", id="1")
-    assert isinstance(found["s"], _DeltaSnapshot)
-    allowed = strict.with_allowlist([(type(point).__module__, type(point).__qualname__)])
-    assert values(allowed, at())["a"] == point
-    put(allowed, at(), {"a": 1})
-    assert values(strict, at())["a"] == 1
-    assert allowed._memory is strict._memory
-
-
-def test_a_serializer_of_ones_own_is_used(store):
-    saver = LanceContextSaver(store, serde=JsonPlusSerializer(pickle_fallback=True))
-    put(saver, at(), {"a": Secret("x")})
-    assert values(saver, at())["a"].name == "x"
+# The rest
 
 
 def test_a_store_that_was_handed_over_stays_open_and_one_by_uri_is_closed(store, tmp_path):
