@@ -1,11 +1,15 @@
 """The tree of the filter language: fields, conditions on them, and And, Or, Not."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
 
 from lance_context_core._json import check_json, check_text, check_time, shown
+from lance_context_core._stand_ins import has_order
 from lance_context_core.errors import FilterError, InvalidRequestError
 
 MAX_DEPTH = 16
@@ -13,6 +17,10 @@ MAX_DEPTH = 16
 
 MAX_PATHS = 8
 """A field has at most this many paths, see `Field.paths`."""
+
+
+Ordered: TypeAlias = str | float | Decimal | date | time | timedelta | UUID
+"""What comes before or after its like; a datetime is a date."""
 
 
 class Filter:
@@ -76,19 +84,19 @@ class Field:
         """Not `eq`: matches records without the field too, unless `value` is None."""
         return Not(self.eq(value))
 
-    def gt(self, value: str | float | datetime) -> Filter:
+    def gt(self, value: Ordered) -> Filter:
         """The value comes after `value`."""
         return Comparison(self, operator="gt", operand=value)
 
-    def gte(self, value: str | float | datetime) -> Filter:
+    def gte(self, value: Ordered) -> Filter:
         """The value is `value` or comes after it."""
         return Comparison(self, operator="gte", operand=value)
 
-    def lt(self, value: str | float | datetime) -> Filter:
+    def lt(self, value: Ordered) -> Filter:
         """The value comes before `value`."""
         return Comparison(self, operator="lt", operand=value)
 
-    def lte(self, value: str | float | datetime) -> Filter:
+    def lte(self, value: Ordered) -> Filter:
         """The value is `value` or comes before it."""
         return Comparison(self, operator="lte", operand=value)
 
@@ -104,15 +112,15 @@ class Field:
         """The value is there, and is not null."""
         return Not(Absent(self))
 
-    def contains(self, value: str | float | None) -> Filter:
+    def contains(self, value: Ordered | None) -> Filter:
         """The value is a list with `value` in it, or a text with the text `value` in it."""
         return Contains(self, value)
 
-    def contains_any(self, values: Iterable[str | float | None]) -> Filter:
+    def contains_any(self, values: Iterable[Ordered | None]) -> Filter:
         """The value is a list with one of `values` in it. Of no values, no list has one."""
         return ContainsAny(self, _listed(values, field=self, operator="$contains_any"))
 
-    def contains_all(self, values: Iterable[str | float | None]) -> Filter:
+    def contains_all(self, values: Iterable[Ordered | None]) -> Filter:
         """The value is a list with each of `values` in it. No values are in every list."""
         return ContainsAll(self, _listed(values, field=self, operator="$contains_all"))
 
@@ -151,14 +159,22 @@ class Condition(Filter):
         return _refused(operand, field=self.field, operator=self.spelling, wanted=wanted)
 
     def _value(self, operand: Any) -> Any:
-        """A copy of an operand in plain JSON types; a datetime becomes one in UTC."""
-        check = check_time if isinstance(operand, datetime) else check_json
+        """A copy of an operand in plain JSON types; a time, decimal or UUID remains what it is.
+
+        Of a column a datetime must be aware, and becomes one in UTC; metadata may have kept any.
+        """
+        if isinstance(operand, int | float | Decimal) and not isinstance(operand, bool):
+            return _number(operand)
+        is_time = isinstance(operand, datetime)
+        if has_order(operand) and (self.field.paths != ((),) or not is_time):
+            return operand
+        check = check_time if is_time else check_json
         return _valid(check, operand, f"the operand of {self.spelling} on {str(self.field)!r}")
 
     def _element(self, operand: Any) -> Any:
         """As `_value`, for an operand that must be a scalar."""
         value = self._value(operand)
-        if isinstance(value, list | dict | datetime):
+        if isinstance(value, list | dict):
             raise self.refused(operand, wanted="texts, numbers, booleans and None as elements")
         return value
 
@@ -172,10 +188,15 @@ class Absent(Condition):
 class Comparison(Condition):
     """The field's value stands to `operand` as `operator` says.
 
-    Texts compare with texts, by code points; numbers with numbers, integers and floats exactly on
-    one scale; booleans equal booleans and have no order; timestamp columns compare with aware
-    datetimes and with ISO 8601 texts that have an offset; lists and objects equal those with the
-    same JSON, in whatever order the keys are, and have no order.
+    Texts compare with texts, by code points; numbers with numbers, integers, floats and decimals
+    exactly on one scale, with the infinities at its ends; NaN equals nothing and is neither before
+    nor after anything; booleans equal booleans and have no order; timestamp columns compare with
+    aware datetimes and with ISO 8601 texts that have an offset; lists and objects equal those with
+    the same JSON, in whatever order the keys are, and have no order.
+
+    What an adapter has kept in metadata, see `adapting.JsonCodec`, compares as in Python: times with
+    times of the same type, aware ones with aware ones, durations and UUIDs with their like. Tuples
+    and sets are lists.
     """
 
     _: KW_ONLY
@@ -192,7 +213,7 @@ class Comparison(Condition):
         if self.operator == "eq" and operand is None:
             raise self.refused(operand, wanted="a value: being absent is a condition of its own")
         if self.operator != "eq" and (operand is None or isinstance(operand, list | dict)):
-            raise self.refused(operand, wanted="a text, a number or a datetime")
+            raise self.refused(operand, wanted="a text, a number, a time or a UUID")
         object.__setattr__(self, "operand", operand)
 
 
@@ -210,7 +231,7 @@ class Membership(Condition):
 class Contains(Condition):
     """The field is a list with `operand` as an element, or a text with the text `operand` in it."""
 
-    operand: str | float | None
+    operand: Ordered | None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operand", self._element(self.operand))
@@ -220,7 +241,7 @@ class Contains(Condition):
 class ContainsAny(Condition):
     """The field is a list with at least one of `operands` as an element."""
 
-    operands: tuple[str | float | None, ...]
+    operands: tuple[Ordered | None, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
@@ -230,7 +251,7 @@ class ContainsAny(Condition):
 class ContainsAll(Condition):
     """The field is a list with every one of `operands` as an element."""
 
-    operands: tuple[str | float | None, ...]
+    operands: tuple[Ordered | None, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
@@ -299,6 +320,15 @@ def _listed(values: Iterable[Any], *, field: Field, operator: str) -> tuple[Any,
 
 def _refused(operand: Any, *, field: Field, operator: str, wanted: str) -> FilterError:
     return FilterError(f"{operator} on {str(field)!r} takes {wanted}, not {shown(operand)}")
+
+
+def _number(value: float | Decimal) -> float | Decimal:
+    """The number in its plain type; there is one NaN."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Decimal):
+        return math.nan if value.is_nan() else value
+    return float(value)
 
 
 def _valid(check: Callable[[Any, str], Any], value: Any, where: str) -> Any:

@@ -40,8 +40,8 @@ class JsonCodec:
     becomes a stand-in, an object with the name of its type. Of a subclass, the base comes back, of
     NumPy's numbers Python's own, and of a time zone its offset.
 
-    Filters compare what is in metadata with numbers, times, decimals, UUIDs and paths as Python
-    would, stood in for or not: see `lance_context_core.filters.Comparison`.
+    Filters compare numbers, times and UUIDs that stand in metadata as Python would, and tuples and
+    sets are lists to them: see `lance_context_core.filters.Comparison`.
     """
 
     def __init__(

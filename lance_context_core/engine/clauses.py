@@ -5,8 +5,10 @@ negate one by NOT alone: the negation of NULL does not match either.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from decimal import Decimal
 from typing import TypeGuard
 
 from lance_context_core._json import check_text, check_time, shown
@@ -16,6 +18,8 @@ EVERYTHING = "true"
 NOTHING = "false"
 SIGNS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 """The operators of `Comparison`, as SQL."""
+
+_LARGEST = sys.float_info.max
 
 
 def quote_identifier(name: str) -> str:
@@ -72,7 +76,7 @@ def any_of(clauses: Iterable[str]) -> str:
 def compare_integer(
     integer: str,
     sign: str,
-    operand: float,
+    operand: float | Decimal,
     *,
     least: int,
     greatest: int,
@@ -83,7 +87,9 @@ def compare_integer(
     EVERYTHING and NOTHING stand for what holds for all or none of them. Never asks the engine to
     read `least`: that of 64 bits is one that it cannot read.
     """
-    floor = math.floor(operand)
+    if _is_nan(operand):
+        return NOTHING
+    floor = math.floor(min(max(operand, least - 1), greatest + 1))
     is_integer = floor == operand
     if sign == "=" and floor != least:
         is_possible = is_integer and least < floor <= greatest
@@ -99,11 +105,15 @@ def compare_integer(
     return EVERYTHING if beyond > greatest else NOTHING
 
 
-def compare_double(double: str, sign: str, operand: float) -> str:
+def compare_double(double: str, sign: str, operand: float | Decimal) -> str:
     """`double sign operand`, an order, exactly, for an expression with doubles.
 
-    An integer that is no double lies between two, of which `float()` gives one or the other.
+    A number that is no double lies between two, of which `float()` gives one or the other, or beyond
+    them all.
     """
+    if not -_LARGEST <= operand <= _LARGEST:
+        is_above = sign in {">", ">="}
+        return NOTHING if _is_nan(operand) or is_above == (operand > 0) else f"{double} IS NOT NULL"
     nearest = float(operand)
     if nearest == operand:
         return f"{double} {sign} {nearest!r}"
@@ -112,9 +122,14 @@ def compare_double(double: str, sign: str, operand: float) -> str:
     return f"{double} {'<' if nearest > operand else '<='} {nearest!r}"
 
 
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is a number as JSON has them: True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def is_number(value: object) -> TypeGuard[float | Decimal]:
+    """Whether `value` is a number: True and False are none."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _is_nan(number: float | Decimal) -> bool:
+    # Asked of a large integer, math.isnan overflows; a decimal that is NaN was made a float.
+    return isinstance(number, float) and math.isnan(number)
 
 
 def _joined(word: str, clauses: list[str]) -> str:

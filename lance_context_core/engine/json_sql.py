@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from lance_context_core._stand_ins import LISTS, TYPE, VALUE, has_order, order_of
 from lance_context_core.engine.clauses import (
     NOTHING,
     SIGNS,
@@ -33,10 +34,11 @@ from lance_context_core.filters import (
 _EXACT = 2**53
 """Up to here a double is as good as the number that it is made of."""
 
+_LARGEST = sys.float_info.max
+
 _MAX_PATTERN = 20_000
 """Characters of a regular expression; the engine refuses to build very large ones."""
 
-_NO_TIMES = "JSON values: metadata keeps times as the texts that were given"
 _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 _POSITION = re.compile(r"\+?[0-9]+")
 
@@ -45,19 +47,18 @@ def condition(leaf: Condition, column: str) -> str:
     """The condition on a quoted JSON column. It is NULL for some rows that do not match."""
     place = _place(leaf.field, column)
     match leaf:
-        case Comparison(operand=datetime() as moment):
-            raise leaf.refused(moment, wanted=_NO_TIMES)
         case Absent():
             return f"{place.text} IS NULL OR {place.text} = 'null'"
         case Comparison(operator="eq", operand=operand):
             return _is_one_of(leaf, place, [operand])
         case Comparison(operator=operator, operand=str(operand)):
             return f"{place.string} {SIGNS[operator]} {quote_string(operand)}"
-        case Comparison(operator=operator, operand=operand) if is_number(operand):
-            return _ordered(place, SIGNS[operator], operand)
+        case Comparison(operator=operator, operand=operand) if has_order(operand):
+            kept = _kept_ordered(place, SIGNS[operator], operand)
+            return any_of(
+                [_ordered(place, SIGNS[operator], operand), kept] if is_number(operand) else [kept]
+            )
         case Membership(operands=operands):
-            for moment in (one for one in operands if isinstance(one, datetime)):
-                raise leaf.refused(moment, wanted=_NO_TIMES)
             return _is_one_of(leaf, place, operands)
         case Contains(operand=str(operand)):
             part = f"contains({place.string}, {quote_string(operand)})"
@@ -67,7 +68,7 @@ def condition(leaf: Condition, column: str) -> str:
         case ContainsAny(operands=operands):
             return any_of(_has_element(place, one) for one in operands)
         case ContainsAll(operands=operands):
-            return all_of([place.is_list, *(_has_element(place, one) for one in operands)])
+            return all_of([place.items.is_list, *(_has_element(place, one) for one in operands)])
         case Text(part=part):
             return f"contains(lower({place.string}), lower({quote_string(part)}))"
     return NOTHING
@@ -87,6 +88,21 @@ class _Place:
     @property
     def is_list(self) -> str:
         return f"starts_with({self.text}, '[')"
+
+    def order(self, key: str) -> str:
+        """Canonical JSON text of what a stand-in sorts by; NULL for what has no order of that key."""
+        return f"json_extract(json_get({self.value}, {quote_string(key)}), '$')"
+
+    @property
+    def items(self) -> "_Place":
+        """What a tuple or a set that is stood in for holds; of other values, the value itself."""
+        type_ = f"json_get({self.value}, '{TYPE}')"
+        types = ", ".join(quote_string(_canonical(name)) for name in LISTS)
+        held = (
+            f"WHEN json_extract({type_}, '$') IN ({types}) THEN json_get({self.value}, '{VALUE}')"
+        )
+        value = f"CASE WHEN {type_} IS NULL THEN {self.value} {held} ELSE {self.value} END"
+        return _Place(value, f"json_extract({value}, '$')", "arrow_cast(NULL, 'Utf8')")
 
 
 def _place(field: Field, column: str) -> _Place:
@@ -125,6 +141,21 @@ def _get(parent: str, key: str, *, is_top: bool) -> str:
 
 
 def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
+    lists = [one for one in operands if isinstance(one, list)]
+    others = [one for one in operands if not isinstance(one, list)]
+    clauses = [
+        *_equal_json(leaf, place, [one for one in others if is_number(one) or not has_order(one)]),
+        *_equal_json(leaf, place.items, lists),
+    ]
+    orders = [order for one in others if (order := order_of(one)) is not None]
+    for key in sorted({order.key for order in orders}):
+        texts = [_canonical(order.text) for order in orders if order.key == key]
+        clauses.append(_in(place.order(key), texts))
+    return any_of(clauses)
+
+
+def _equal_json(leaf: Condition, place: _Place, operands: Sequence[Any]) -> Iterator[str]:
+    """The clauses of which one holds where the value is one of some in JSON."""
     texts: list[str] = []
     patterns: list[str] = []
     for operand in operands:
@@ -134,18 +165,30 @@ def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
             patterns.append(_pattern(operand))
         else:
             texts.append(_canonical(operand))
-    clauses = [f"{place.text} IN ({', '.join(map(quote_string, texts))})"] if texts else []
+    if texts:
+        yield _in(place.text, texts)
     if patterns:
         pattern = f"^(?:{'|'.join(patterns)})$"
         if len(pattern) > _MAX_PATTERN:
             raise leaf.refused(operands, wanted="lists and objects with fewer numbers in them")
-        clauses.append(f"regexp_like({place.text}, {quote_string(pattern)})")
-    return any_of(clauses)
+        yield f"regexp_like({place.text}, {quote_string(pattern)})"
 
 
-def _ordered(place: _Place, sign: str, operand: float) -> str:
-    if abs(operand) < _EXACT:
-        return f"TRY_CAST({place.text} AS DOUBLE) {sign} {float(operand)!r}"
+def _in(expression: str, texts: Sequence[str]) -> str:
+    return f"{expression} IN ({', '.join(map(quote_string, texts))})"
+
+
+def _kept_ordered(place: _Place, sign: str, operand: Any) -> str:
+    """That a value which is stood in for comes before or after one of its like."""
+    order = order_of(operand)
+    if order is None:
+        return NOTHING
+    return f"{place.order(order.key)} {sign} {quote_string(_canonical(order.text))}"
+
+
+def _ordered(place: _Place, sign: str, operand: float | Decimal) -> str:
+    if -_EXACT < operand < _EXACT:
+        return compare_double(f"TRY_CAST({place.text} AS DOUBLE)", sign, operand)
     # Beyond, integers are not what they are as doubles: each sort is compared as itself.
     integer = compare_integer(
         f"TRY_CAST({place.text} AS DECIMAL(20, 0))",
@@ -165,13 +208,24 @@ def _ordered(place: _Place, sign: str, operand: float) -> str:
 
 
 def _has_element(place: _Place, operand: Any) -> str:
-    """That the value is a list with `operand`, a text, number, boolean or None, in it."""
+    """That the value is a list, tuple or set with `operand`, which is none of these, in it."""
+    items = place.items
+    clauses = [] if has_order(operand) and not is_number(operand) else [_is_element(items, operand)]
+    if (order := order_of(operand)) is not None:
+        path = f'$[*] ? (@."{order.key}" == {_canonical(order.text)})'
+        clauses.append(f"{items.is_list} AND json_exists({items.value}, {quote_string(path)})")
+    return any_of(clauses)
+
+
+def _is_element(place: _Place, operand: Any) -> str:
     if isinstance(operand, str):
         # The JSON text of an element must be this, or this between quotes, which none can be.
         return f"json_array_contains({place.value}, '$', {quote_string(_canonical(operand))})"
     if not is_number(operand):
         path = quote_string(_elements_equal_to(_canonical(operand), operand))
         return f"{place.is_list} AND json_exists({place.value}, {path})"
+    if not _spellings(operand):
+        return NOTHING
     # A path compares integers with doubles as doubles: what it finds is sifted by its spelling.
     path = quote_string(_elements_equal_to(_path_number(operand), operand))
     found = f"json_extract({place.value}, {path})"
@@ -186,11 +240,11 @@ def _elements_equal_to(literal: str, operand: Any) -> str:
     return f"$[*] ? (@ == {literal} || @[0] < {other})"
 
 
-def _path_number(operand: float) -> str:
+def _path_number(operand: float | Decimal) -> str:
     """A number as paths can read it: they stop at the point of "1.5", but not at that of ".15e1"."""
     if operand == int(operand) and -(2**63) <= operand < 2**64:
         return str(int(operand))
-    sign, digits, exponent = Decimal(repr(operand)).as_tuple()
+    sign, digits, exponent = Decimal(repr(float(operand))).as_tuple()
     assert isinstance(exponent, int)
     mantissa = "".join(map(str, digits))
     return f"{'-' if sign else ''}.{mantissa}e{len(digits) + exponent}"
@@ -218,10 +272,15 @@ def _pattern(value: Any) -> str:
     return f"(?:{'|'.join(_SPECIAL.sub(_ESCAPED, text) for text in texts)})"
 
 
-def _spellings(number: float) -> list[str]:
-    """The texts that the engine may write for the integer and the float that equal a number."""
+def _spellings(number: float | Decimal) -> list[str]:
+    """The texts that the engine may write for the integer and the float that equal a number.
+
+    None for one that JSON cannot hold.
+    """
     if number == 0:
         return ["0", "0.0", "-0.0"]
+    if not -_LARGEST <= number <= _LARGEST:
+        return []
     whole = int(number)
     texts = [f"{whole}", f"{whole}.0"] if number == whole else []
     if number == float(number):

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from lance_context_core._stand_ins import has_order
 from lance_context_core.engine import json_sql
 from lance_context_core.engine.clauses import (
     EVERYTHING,
@@ -141,8 +142,8 @@ def _on_integer(condition: Condition, name: str) -> str:
             return f"{name} IS NOT NULL" if clause == EVERYTHING else clause
         case Membership(operands=operands):
             _check(condition, operands, wanted="a list of numbers")
-            wholes = [int(one) for one in operands if is_number(one) and one == int(one)]
-            return _one_of(name, [str(one) for one in wholes if abs(one) < 2**63])
+            bounded = [one for one in operands if is_number(one) and -(2**63) < one < 2**63]
+            return _one_of(name, [str(int(one)) for one in bounded if one == int(one)])
     raise _inapplicable(condition, "integer")
 
 
@@ -182,7 +183,7 @@ def _on_list(condition: Condition, name: str, *, is_ordered: bool) -> str:
 
 
 def _equal_list(condition: Condition, name: str, operand: Any) -> str:
-    if isinstance(operand, dict | datetime):
+    if isinstance(operand, dict) or (has_order(operand) and not is_number(operand)):
         raise condition.refused(operand, wanted="a list of texts")
     if operand == []:
         return f"coalesce(array_length({name}), 0) = 0"
@@ -202,7 +203,7 @@ def _array(texts: list[str]) -> str:
 def _check(condition: Condition, operands: Iterable[Any], *, wanted: str) -> None:
     """Refuse what no row of a text or number column could ever be."""
     for operand in operands:
-        if isinstance(operand, list | dict | datetime):
+        if isinstance(operand, list | dict) or (has_order(operand) and not is_number(operand)):
             raise condition.refused(operand, wanted=wanted)
 
 

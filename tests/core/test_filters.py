@@ -3,8 +3,10 @@
 import asyncio
 import functools
 import operator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from core.filtering import DAY, filled_table, found_by_scan, matching, places, where
@@ -270,18 +272,14 @@ def test_the_largest_lists_that_are_compared_still_run():
         ({"price": {"$exists": 1}}, "$exists on 'metadata.price' takes True or False, not 1"),
         (
             {"price": {"$gt": None}},
-            "$gt on 'metadata.price' takes a text, a number or a datetime",
+            "$gt on 'metadata.price' takes a text, a number, a time or a UUID",
         ),
         ({"price": {"$gt": [1]}}, "$gt on 'metadata.price' takes"),
         ({"price": {"$text": 5}}, "$text on 'metadata.price' takes a text, not 5"),
         ({"price": {"$contains": [1]}}, "$contains on 'metadata.price' takes texts, numbers"),
-        ({"price": float("nan")}, "$eq on 'metadata.price' is nan"),
-        ({"price": 2**64}, "$eq on 'metadata.price' is an integer of 65 bits"),
         ({"price": object()}, "$eq on 'metadata.price' is <object"),
         ({"price": "\ud800"}, "$eq on 'metadata.price' ... lone surrogate"),
         ({"\ud800": 1}, "lone surrogate"),
-        ({"price": DAY}, "'metadata.price' takes JSON values ... texts"),
-        ({"price": {"$in": [1, DAY]}}, "'metadata.price' takes JSON values ... texts"),
         ({"created_at": "yesterday"}, "'created_at' takes a datetime ... 'yesterday'"),
         ({"created_at": "2024-01-01T00:00:00"}, "'created_at' takes ... time zone"),
         (
@@ -292,6 +290,12 @@ def test_the_largest_lists_that_are_compared_still_run():
         ({"created_at": {"$text": "2024"}}, "$text cannot be asked of 'created_at'"),
         ({"role": ["user", "tool"]}, "'role' takes a text; one of several is $in"),
         ({"role": DAY}, "'role' takes a text"),
+        ({"role": UUID(int=1)}, "'role' takes a text"),
+        ({"price": {"$in": [[1], {1}]}}, "$in on 'metadata.price' is {1} (set)"),
+        ({"price": [Decimal(1)]}, "[0] is Decimal('1')"),
+        ({"payload_size": {"$lt": DAY}}, "'payload_size' takes a number"),
+        ({"created_at": date(2024, 1, 1)}, "'created_at' takes a datetime"),
+        ({"tags": UUID(int=1)}, "'tags' takes a list of texts"),
         ({"role": {"$contains_any": ["x"]}}, "$contains_any cannot be asked of 'role'"),
         ({"tags": {"$gt": "a"}}, "$gt cannot be asked of 'tags'"),
         ({"payload_size": {"$contains": "1"}}, "$contains cannot be asked of 'payload_size'"),
