@@ -6,9 +6,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
 from lance_context_core.store import AsyncContextStore
+from lance_context_core.stores.upkeep import TableUpkeep
 from lance_context_core.sync import ContextStore
 
 StoreLike: TypeAlias = ContextStore | AsyncContextStore | str | Path
@@ -89,12 +91,27 @@ class Handle:
 
 
 class HandleOwner:
-    """A base of classes that take a store or open one: `close`, and both kinds of `with` block.
+    """A base of classes that take a store or open one: its upkeep, `close`, both kinds of `with`.
 
     Whoever derives from it sets `_handle`. Closing twice is no error.
     """
 
     _handle: Handle
+
+    def maintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
+        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+
+        Raises InvalidRequestError over a scope or an earlier version.
+        """
+        return self._handle.sync.maintain(policy=policy, only_due=only_due)
+
+    async def amaintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
+        """As `maintain`."""
+        return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     def close(self) -> None:
         """Close the store if it was given by its URI; one that was handed over stays open."""

@@ -16,6 +16,7 @@ from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, VECTOR, TableSpec
 from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.written import Written
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -72,6 +73,7 @@ class TableAccess:
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
+        self.written = Written()
         self._database = database
         self._pin = pin
         self._handle: Any = None

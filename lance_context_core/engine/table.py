@@ -214,6 +214,7 @@ class Table(VectorAccess):
         If that is less than `changes.expected`, rows had changed since they were read: those are as
         they were, the others are done.
         """
+        self.written.note(changes.rows)
         return await self.write("change", lambda handle: apply(handle, changes))
 
     async def exchange(self, rows: Sequence[Row], *, removed: Mapping[str, int]) -> None:
@@ -277,7 +278,9 @@ class Table(VectorAccess):
             return 0
 
         async def write(handle: Any) -> int:
-            return int((await handle.update(where=where, updates_sql=dict(values))).rows_updated)
+            done = await handle.update(where=where, updates_sql=dict(values))
+            self.written.rows += done.rows_updated
+            return int(done.rows_updated)
 
         return await self.write("update", write)
 
@@ -355,7 +358,10 @@ class Table(VectorAccess):
             with translated(f"write to {self.label}"):
                 return to_table(rows, self.spec.schema, field, is_sparse=is_sparse)
 
-        return together(batches, convert)
+        rows, refusals = together(batches, convert)
+        if rows is not None:
+            self.written.note(rows)
+        return rows, refusals
 
     async def _look_at(self, handle: Any) -> "_Seen":
         """Where the handle is, and its columns there, which are read again if it has moved."""

@@ -16,6 +16,7 @@ from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.engine.maintenance import BUILD, MERGE
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.tiers import TierPolicy, Tiers
+from lance_context_core.engine.written import Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.stores.compaction import check_hours, is_within
@@ -36,9 +37,10 @@ class Maintenance:
     """When a store maintains itself, and from where on it pays."""
 
     every_n_commits: int = 64
-    """After so many commits of this process to a table it is looked after. A table then has 32
-    more small fragments on average, which cost a read 6 ms and an append half a millisecond;
-    looking takes 20 ms."""
+    """After so many commits of this process to a table it is looked after, and after fewer that
+    brought as many rows, or bytes, as `indexes` lets be outside an index. A table then has 32 more
+    small fragments on average, which cost a read 6 ms and an append half a millisecond; looking
+    takes 20 ms."""
     quiet_hours: tuple[tuple[int, int], ...] = ()
     """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
     thin_interval: timedelta = timedelta(minutes=10)
@@ -53,6 +55,14 @@ class Maintenance:
                 f"every_n_commits={self.every_n_commits!r}: give a whole number, 1 or more"
             )
         check_hours(self.quiet_hours)
+
+    def is_enough(self, written: Written) -> bool:
+        """Whether a table to which so much was written is to be looked after."""
+        return (
+            written.commits >= self.every_n_commits
+            or written.rows >= self.indexes.tail_rows
+            or written.bytes >= self.indexes.tail_bytes
+        )
 
 
 DEFAULT_MAINTENANCE = Maintenance()
@@ -131,7 +141,6 @@ class Upkeep:
         self.thin: Thin | None = None
         """Thins one table if that pays; without it versions stay."""
         self._leases = Leases(database, clock)
-        self._commits: dict[str, int] = {}
         self._tiers: dict[str, Tiers] = {}
         self._thinned: dict[str, datetime] = {}
         self._waiting: dict[str, Table] = {}
@@ -142,19 +151,22 @@ class Upkeep:
         self._error: str | None = None
 
     def committed(self, table: Table) -> None:
-        """Count a commit to the table; every so often, have it looked after. Never blocks."""
+        """Count a commit to the table; every so often, have it looked after. Never blocks.
+
+        What comes in quiet hours is looked after with the first commit behind them.
+        """
         if self.settings is None or table.name == UPKEEP_TABLE:
             return
-        key = _key(table)
-        # Two threads may count as one: it is a rhythm, not a sum.
-        self._commits[key] = count = self._commits.get(key, 0) + 1
-        if count < self.settings.every_n_commits:
+        table.written.commits += 1
+        if not self.settings.is_enough(table.written):
             return
-        self._commits[key] = 0
+        if is_within(self.settings.quiet_hours, self._clock.now()):
+            return
+        table.written = Written()
         with self._lock:
             if self._is_closed:
                 return
-            self._waiting[key] = table
+            self._waiting[_key(table)] = table
             if self._worker is None:
                 self._worker = bridge.spawn(self._work(self.settings))
 
@@ -219,8 +231,6 @@ class Upkeep:
 
     async def _work(self, settings: Maintenance) -> None:
         while table := self._next():
-            if is_within(settings.quiet_hours, self._clock.now()):
-                continue
             try:
                 await self._alone(table, settings, settings.indexes, only_due=True, patience=0)
                 self._error = None

@@ -6,7 +6,9 @@ from lance_context_core import (
     AsyncContextStore,
     ContextStore,
     ContextStoreError,
+    IndexPolicy,
     InvalidRequestError,
+    TableUpkeep,
 )
 from lance_context_core.adapting import Handle, StoreLike
 
@@ -53,6 +55,15 @@ class StoreService:
         """Close the store if it was given by its URI; the next call opens it again."""
         closed, self._handle = self._handle, self._handle.reopened()
         await closed.aclose()
+
+    async def maintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
+        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+
+        Raises InvalidRequestError over a scope or an earlier version.
+        """
+        return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     async def health(self) -> bool:
         """Whether the store answers."""

@@ -3,13 +3,26 @@
 from types import TracebackType
 from typing import Self
 
+from lance_context_core import IndexPolicy, TableUpkeep
 from lance_context_core.adapting import Handle
 
 
 class StoreOwner:
-    """A base of classes over a store: `close`, and `async with`. Closing twice is no error."""
+    """A base of classes over a store: its upkeep, `close`, and `async with`.
+
+    Closing twice is no error.
+    """
 
     _handle: Handle
+
+    async def maintain(
+        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+    ) -> list[TableUpkeep]:
+        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+
+        Raises InvalidRequestError over a scope or an earlier version.
+        """
+        return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     async def close(self) -> None:
         """Close the store if it was given by its URI; one that was handed over stays open."""
