@@ -12,6 +12,7 @@ from core.conformance.doubles import ManualClock, WordVectors
 from lance_context_core import (
     AsyncContextStore,
     ContextStore,
+    IndexPolicy,
     InvalidRequestError,
     Message,
     StoreClosedError,
@@ -93,6 +94,33 @@ def test_the_end_closes_what_was_opened_here_and_nothing_else(given, how):
     else:
         with pytest.raises(StoreClosedError):
             said(owner.sync)
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_whoever_has_a_store_can_have_it_looked_after(given, face):
+    owner = Owner(given)
+    for n in range(3):
+        say(owner.sync, f"{n}")
+
+    def maintain(**options):
+        done = (
+            owner.maintain(**options) if face == "sync" else asyncio.run(owner.amaintain(**options))
+        )
+        return {one.table: one for one in done}["records"]
+
+    assert maintain(only_due=True).fragments_removed == 0
+    done = maintain(policy=IndexPolicy(scalar_rows=1))
+    assert (done.fragments_removed, done.fragments_added) == (3, 1)
+    assert "id" in done.indexes_built
+    owner.close()
+
+
+def test_a_part_of_a_store_is_not_looked_after_by_itself(tmp_path):
+    with ContextStore.open(tmp_path) as store:
+        with pytest.raises(InvalidRequestError, match="whole store"):
+            Owner(store.scope(tenant="acme")).maintain()
+        with pytest.raises(InvalidRequestError, match="whole store"):
+            asyncio.run(Owner(store.scope(tenant="acme")).amaintain())
 
 
 def test_an_error_in_a_with_block_is_not_swallowed(tmp_path):

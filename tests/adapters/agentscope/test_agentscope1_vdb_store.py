@@ -121,3 +121,11 @@ async def test_what_one_framework_adds_the_others_find(tmp_path, embedder):
         found = (await ours.search(vector.tolist(), 1))[0]
         assert (found.metadata.doc_id, told([found])) == ("other", ["carrot cake"])
         assert (found.metadata.chunk_id, found.metadata.total_chunks) == (0, 1)
+
+
+async def test_it_can_have_its_store_looked_after(tmp_path):
+    async with LanceContextVDBStore(tmp_path) as kept:
+        for one in chunks():
+            await kept.add([one])
+        done = {one.table: one for one in await kept.maintain()}["vectors.default"]
+        assert done.fragments_removed > done.fragments_added

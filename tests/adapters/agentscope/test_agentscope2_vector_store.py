@@ -262,3 +262,11 @@ def test_every_method_of_the_base_is_there_and_takes_what_it_takes():
         taken = inspect.signature(own).parameters
         assert set(inspect.signature(base).parameters) <= set(taken)
     assert "metadata_filter" in inspect.signature(LanceContextVectorStore.delete).parameters
+
+
+async def test_it_can_have_its_store_looked_after(tmp_path):
+    async with LanceContextVectorStore(tmp_path) as kept:
+        await filled(kept, [record("a", "tea")], "recipes")
+        await kept.insert("recipes", [record("b", "cake")])
+        done = {one.table: one for one in await kept.maintain()}["vectors.recipes"]
+        assert done.fragments_removed > done.fragments_added

@@ -179,3 +179,10 @@ def test_a_store_that_was_handed_over_stays_open(recipes):
             return await service.retrieve("cake")
 
     assert asyncio.run(main()) == ["carrot cake"]
+
+
+def test_it_can_have_its_store_looked_after(recipes):
+    with_rag(recipes, lambda service: service.add_docs("soup"), embedder=WordVectors())
+    tables = with_rag(recipes, lambda service: service.maintain())
+    done = {one.table: one for one in tables}["vectors.recipes"]
+    assert (done.fragments_removed, done.fragments_added) == (2, 1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
-from langchain_lance_context import LanceContextVectorStore
+from langchain_lance_context import LanceContextStore, LanceContextVectorStore
 
 from lance_context_core import (
     ContextStore,
@@ -527,3 +527,21 @@ async def test_every_asynchronous_method_awaits_the_store(store, embedding, monk
     assert await made.adelete(filter={"missing": None}) is True
     assert await made.asimilarity_search("bread") == []
     await made.aclose()
+
+
+def test_it_can_have_its_store_looked_after(tmp_path, embedding):
+    with LanceContextVectorStore(tmp_path, embedding) as kept:
+        kept.add_texts(["a"])
+        kept.add_texts(["b"])
+        done = {one.table: one for one in kept.maintain()}["vectors.default"]
+        assert (done.fragments_removed, done.fragments_added) == (2, 1)
+        again = {one.table: one for one in asyncio.run(kept.amaintain(only_due=True))}
+        assert again["vectors.default"].skipped == "nothing is due"
+
+
+def test_a_long_term_memory_can_have_its_store_looked_after(tmp_path):
+    with LanceContextStore(tmp_path) as kept:
+        kept.put(("a",), "1", {"n": 1})
+        kept.put(("a",), "2", {"n": 2})
+        done = {one.table: one for one in kept.maintain()}["kv.langgraph_store"]
+        assert (done.fragments_removed, done.fragments_added) == (2, 1)

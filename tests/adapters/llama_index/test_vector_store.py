@@ -31,7 +31,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.vector_stores.lance_context import LanceContextVectorStore as LeafVectorStore
-from llama_index_lance_context import LanceContextVectorStore
+from llama_index_lance_context import LanceContextDocumentStore, LanceContextVectorStore
 
 from lance_context_core import (
     DimensionMismatchError,
@@ -638,3 +638,21 @@ async def test_a_memory_block_begins_with_an_empty_store(empty, embed_model):
     assert await block.aget(said, session_id="s") == ""
     await block.aput(said, session_id="s", from_short_term_memory=True)
     assert "Is there tea?" in await block.aget(said, session_id="s")
+
+
+def test_it_can_have_its_store_looked_after(tmp_path):
+    with LanceContextVectorStore(tmp_path) as kept:
+        kept.add([node("a")])
+        kept.add([node("b")])
+        done = {one.table: one for one in kept.maintain()}["vectors.default"]
+        assert (done.fragments_removed, done.fragments_added) == (2, 1)
+        again = {one.table: one for one in asyncio.run(kept.amaintain(only_due=True))}
+        assert again["vectors.default"].skipped == "nothing is due"
+
+
+def test_documents_can_have_their_store_looked_after(tmp_path):
+    with LanceContextDocumentStore(tmp_path) as kept:
+        kept.add_documents([node("a")])
+        kept.add_documents([node("b")])
+        done = {one.table: one for one in kept.maintain()}["kv.llama_index_docstore"]
+        assert done.fragments_removed > done.fragments_added
