@@ -162,6 +162,9 @@ class ItemsAppended:
     n_items: int | None
     """How many items that version added to the one before, those that others appended at the same
     moment among them. None if it is not known: other processes were writing."""
+    grows_since: int
+    """A version since which, until that one, items were appended and nothing else was done: what was
+    there then is there. It is `version` itself if more is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

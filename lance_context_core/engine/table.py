@@ -32,6 +32,8 @@ class Appended(NamedTuple):
     """A version that shows them: the one it made, or a later one."""
     n_rows: int | None
     """How many rows that version added to the one before; None if others made it or the one before."""
+    grows_since: int
+    """Since which version nothing but rows appended through this table came about, until that one."""
 
 
 class Table(VectorAccess):
@@ -54,6 +56,7 @@ class Table(VectorAccess):
         self._is_text_indexed = False
         self._nothings: dict[frozenset[str], pa.Table] = {}
         self._seen: _Seen | None = None
+        self._grows = _Growth(0, 0)
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
         self._keyed = Group(lambda batches: keyed.write_all(self, batches))
@@ -314,7 +317,11 @@ class Table(VectorAccess):
             # The engine tells what is current after it, which may be the commit of another process.
             if is_next := before is not None and version == before.version + 1:
                 self._seen = before._replace(version=version)
-            done = Appended(version, rows.num_rows if is_next else None)
+            since = version if not is_next else version - 1
+            self._grows = _Growth(
+                self._grows.since if self._grows.until == since else since, version
+            )
+            done = Appended(version, rows.num_rows if is_next else None, self._grows.since)
             return [refusal or done for refusal in refusals]
 
         return await self.write("append to", write)
@@ -375,6 +382,13 @@ class Table(VectorAccess):
         if refusal is not None:
             raise refusal
         return table
+
+
+class _Growth(NamedTuple):
+    """The versions that came about one after the other by appending through a table."""
+
+    since: int
+    until: int
 
 
 class _Seen(NamedTuple):

@@ -28,9 +28,10 @@ async def append(
     refuse_duplicates([repr(_key(one)) for one in given], "key")
     rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
     if not rows:
-        return ItemsAppended(version=await table.version(), n_items=None)
+        version = await table.version()
+        return ItemsAppended(version=version, n_items=None, grows_since=version)
     done = await table.append([row | {"revision": new_revision()} for row in rows])
-    return ItemsAppended(version=done.version, n_items=done.n_rows)
+    return ItemsAppended(version=done.version, n_items=done.n_rows, grows_since=done.grows_since)
 
 
 async def add(

@@ -1,10 +1,11 @@
 """What a saver reads and writes among the items of a store; see `_checkpoints` for where they stand."""
 
 import builtins
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
@@ -22,7 +23,7 @@ from lance_context_core import AsyncKeyValues, Item, ItemKey
 from lance_context_core.adapting import Convert, check_names
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
-from langchain_lance_context._checkpoint_values import ChannelValues, is_lasting
+from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
 from langchain_lance_context._known import Known, Memory
 from langchain_lance_context._pairs import pairs
@@ -31,6 +32,8 @@ _PAGE = 50
 """How many checkpoints of a list are read at a time."""
 _WALKED = 200
 """How many items of a thread's past are read at a time."""
+_N_LOOKS = 3
+"""How often a checkpoint is looked for whose values are being deleted."""
 _LATEST = 16
 """Among how many of the last items the newest checkpoint is looked for first."""
 
@@ -42,6 +45,14 @@ class _Found(NamedTuple):
     items: builtins.list[Item]
     writes: builtins.list[Item]
     """Those of them that are its writes, in the order of the calls."""
+
+
+class Page(NamedTuple):
+    """Checkpoints of a list."""
+
+    tuples: builtins.list[CheckpointTuple]
+    lost: ValueLostError | None = None
+    """Why the next one cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +83,7 @@ class CheckpointLog:
     ) -> RunnableConfig:
         """Store a checkpoint and the values that are new in it, in one commit."""
         place, _ = rows.place_of(config)
-        known = await self._confirmed(place)
+        known = self.memory[place]
         before = {} if known is None else known.values
         given = checkpoint["channel_values"]
         changed = {name: one for name, one in new_versions.items() if name in given}
@@ -90,15 +101,30 @@ class CheckpointLog:
         values |= {name: Value.empty(one) for name, one in new_versions.items()}
         values |= {name: value for name, value, _ in written}
         values = {name: one for name, one in values.items() if is_lasting(name, one)}
-        more = [
+        more = {
             ValueKey(name, version)
             for name, one in values.items()
-            for version in sorted(one.rope.versions - {one.version}, key=str)
-        ]
-        item = rows.checkpoint_item(self.serde, config, checkpoint, metadata, more_values=more)
+            for version in one.rope.versions - {one.version}
+        }
+        item = rows.checkpoint_item(
+            self.serde, config, checkpoint, metadata, more_values=sorted(more, key=str)
+        )
         items = [rows.value_item(place, name, value, own) for name, value, own in written]
         done = await self.items.append([item, *items])
-        stored = Known(checkpoint_id=checkpoint["id"], values=values, items=(item,))
+        whole = {ValueKey(name, versions[name]) for name in given if name in versions}
+        trusted = frozenset() if known is None else known.trusted(done)
+        if (
+            not whole - {ValueKey(*one) for one in changed.items()} <= trusted
+            or not more <= trusted
+        ):
+            values |= await self._mended(place, whole, given, more)
+        stored = Known(
+            checkpoint_id=checkpoint["id"],
+            values=values,
+            items=(item,),
+            whole=frozenset(whole),
+            whole_at=done.version,
+        )
         self.memory.put(place, stored, done, n_items=1 + len(items))
         if self.retention.is_limited and self.memory.is_due(place, self.retention.every):
             await self.removal.reduce(place, self.retention.kept)
@@ -132,6 +158,14 @@ class CheckpointLog:
     async def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that a config names, or the newest one."""
         place, checkpoint_id = rows.place_of(config)
+        for _ in range(_N_LOOKS - 1):
+            with suppress(ValueLostError):
+                return await self._looked_up(place, checkpoint_id)
+            # It may have been deleted just now, between its row and those of its values.
+            self.memory.forget(place)
+        return await self._looked_up(place, checkpoint_id)
+
+    async def _looked_up(self, place: Place, checkpoint_id: str | None) -> CheckpointTuple | None:
         # In this order: what is written after the version was asked for is not taken for known.
         n_dropped, known = self.memory.n_dropped, self.memory[place]
         version = await self.items.version()
@@ -150,6 +184,8 @@ class CheckpointLog:
             items=() if found is None else tuple(found.items),
             early=tuple(later or ()),
             version=None if later is None else version,
+            whole=frozenset(key for key, one in values.items() if one.type is not None),
+            whole_at=version if known is None else known.whole_at,
         )
         self.memory.read(place, read, instead_of=known, n_dropped=n_dropped)
         return found and await self._tuple(found.stored, values, found.writes)
@@ -187,10 +223,22 @@ class CheckpointLog:
         chosen = newest_first if filter else newest_first[:limit]
         return [chosen[start : start + _PAGE] for start in range(0, len(chosen), _PAGE)]
 
-    async def load(
+    async def load(self, keys: Sequence[ItemKey], *, filter: Mapping[str, Any] | None) -> Page:
+        """The checkpoints under these keys that meet the filter, in their order."""
+        for _ in range(_N_LOOKS - 1):
+            with suppress(ValueLostError):
+                return Page(await self._loaded(keys, filter=filter))
+        try:
+            return Page(await self._loaded(keys, filter=filter))
+        except ValueLostError as error:
+            lost = error
+        newer = [*takewhile(lambda key: key[1] != lost.checkpoint_id, keys)]
+        page = await self.load(newer, filter=filter) if newer else Page([])
+        return page if page.lost else Page(page.tuples, lost)
+
+    async def _loaded(
         self, keys: Sequence[ItemKey], *, filter: Mapping[str, Any] | None
     ) -> builtins.list[CheckpointTuple]:
-        """The checkpoints under these keys that meet the filter, in their order."""
         found = await self.items.get(keys=keys)
         stored = [rows.read_checkpoint(self.serde, one) for one in found if one is not None]
         stored = [one for one in stored if _matches(one.metadata, filter)]
@@ -234,7 +282,9 @@ class CheckpointLog:
                 for write in reversed(rows.read_writes(self.serde, items, channels=remaining)):
                     writes[write[1]].append(write)
                 for key in one.value_keys:
-                    if key.channel in remaining and key in there:
+                    if key.channel in remaining and (
+                        key in there or key.channel not in one.unvalued
+                    ):
                         values = await self._values.read(place, [one], {}, only={key})
                         seeds[key.channel] = self._values.loaded(values[key])
                         remaining.discard(key.channel)
@@ -252,16 +302,21 @@ class CheckpointLog:
     def _values(self) -> ChannelValues:
         return ChannelValues(serde=self.serde, items=self.items)
 
-    async def _confirmed(self, place: Place) -> Known | None:
-        """What is known of a place, if the checkpoint is there still, so that one can build on it."""
-        known = self.memory[place]
-        if known is None or known.is_fresh or not known.checkpoint_id:
-            return known
-        key = (place.state, known.checkpoint_id)
-        if await self.items.get([key], include_data=False) == [None]:
-            self.memory.forget(place)
-            return None
-        return replace(known, seen_at=time.monotonic())
+    async def _mended(
+        self,
+        place: Place,
+        keys: Collection[ValueKey],
+        given: Mapping[str, Any],
+        bases: Collection[ValueKey],
+    ) -> dict[str, Value]:
+        """Store those of the values whole that were deleted since they were stored; returns them."""
+        lost = await self._values.lost(place, keys, bases)
+        values = {key.channel: self._values.dumped(given[key.channel], key, None) for key in lost}
+        if lost:
+            await self.items.put(
+                [rows.value_item(place, name, *value) for name, value in values.items()]
+            )
+        return {name: value for name, (value, _) in values.items() if is_lasting(name, value)}
 
     async def _named(self, place: Place, checkpoint_id: str) -> _Found | None:
         """The checkpoint of that id."""

@@ -52,7 +52,9 @@ class Removal:
     async def of_thread(self, thread: str) -> None:
         """Remove all of a thread, in one commit."""
         self.memory.forget_thread(thread)
-        await self.items.delete_under(prefix=(thread,))
+        if await self.items.delete_under(prefix=(thread,)):
+            # What was committed at the same moment may stand on what is gone.
+            await self.items.delete_under(prefix=(thread,))
 
     async def of_runs(self, run_ids: Collection[str]) -> None:
         """Remove the checkpoints of runs, and what only they need."""

@@ -6,10 +6,25 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from lance_context_core import AsyncKeyValues, InternalError, Item
+from lance_context_core import AsyncKeyValues, Item, NotFoundError
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
 from langchain_lance_context._segments import Rope, joined, spun
+
+
+class ValueLostError(NotFoundError):
+    """A checkpoint cannot be read, since a row that one of its values is put together from is gone."""
+
+    def __init__(self, stored: Stored, channel: str) -> None:
+        """Name the checkpoint and the channel."""
+        self.checkpoint_id = stored.id
+        place = stored.place
+        where = f"thread {place.thread!r}" + (f", namespace {place.ns!r}" if place.ns else "")
+        super().__init__(
+            f"checkpoint {stored.id!r} of {where} has lost the value of channel {channel!r}: it was "
+            "deleted or pruned while a run of the thread went on; delete the thread, or go on from "
+            "an earlier checkpoint, which list(…, before=…) and get_state_history(…, before=…) find"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +51,24 @@ class ChannelValues:
     async def present(self, place: Place, keys: Collection[ValueKey]) -> set[ValueKey]:
         """Those of the versions that have a value."""
         listed = list(keys)
-        found = await self.items.get(
-            keys=[(place.values, one.key) for one in listed], include_data=False
-        )
-        return {key for key, item in zip(listed, found, strict=True) if item is not None}
+        return set(await self._rows(place, listed, include_data=False))
+
+    async def lost(
+        self, place: Place, keys: Collection[ValueKey], bases: Collection[ValueKey]
+    ) -> set[ValueKey]:
+        """Those of the versions whose values cannot be put together; no value is read for it.
+
+        `bases` are rows that they are known to be made of, so that they are looked for at once.
+        """
+        there = await self._rows(place, [*{*keys, *bases}], include_data=False)
+        made_of = {
+            key: {ValueKey(key.channel, part.version) for part in rows.read_segments(key, item, 0)}
+            for key, item in there.items()
+        }
+        looked = {*keys, *bases}
+        if more := {one for key in keys for one in made_of.get(key, ())} - looked:
+            there |= await self._rows(place, [*more], include_data=False)
+        return {key for key in keys if key not in there or made_of[key] - there.keys()}
 
     async def read(
         self,
@@ -49,9 +78,12 @@ class ChannelValues:
         *,
         only: Collection[ValueKey] | None = None,
     ) -> dict[ValueKey, Value]:
-        """The values that checkpoints have, by their versions, the empty ones too."""
+        """The values that checkpoints have, by their versions, the empty ones too.
+
+        Raises ValueLostError if one of them is gone.
+        """
         found: dict[ValueKey, Value] = {}
-        wanted: dict[ValueKey, None] = {}
+        wanted: dict[ValueKey, Stored] = {}
         more: dict[ValueKey, None] = {}
         for one in stored:
             for key in one.value_keys:
@@ -60,19 +92,22 @@ class ChannelValues:
                 there = known.get(key.channel)
                 if there is not None and key.is_unique and there.version == key.version:
                     found[key] = there
-                else:
-                    wanted[key] = None
+                elif key not in wanted or key.channel not in one.unvalued:
+                    # Whoever says that there is a value is the one to name if there is none.
+                    wanted[key] = one
             channels = {key.channel for key in wanted}
             more.update(dict.fromkeys(k for k in one.more_values if k.channel in channels))
         if not wanted:
             return found
-        found |= {key: Value.empty(key.version) for key in wanted}
         items = await self._rows(place, [*wanted, *(k for k in more if k not in wanted)])
-        segments = {
-            key: rows.read_segments(key, items[key], len(items[key].data or b""))
-            for key in wanted
-            if key in items
-        }
+        segments = {}
+        for key, one in wanted.items():
+            if key in items:
+                segments[key] = rows.read_segments(key, items[key], len(items[key].data or b""))
+            elif key.channel in one.unvalued:
+                found[key] = Value.empty(key.version)
+            else:
+                raise ValueLostError(one, key.channel)
         missing = {
             ValueKey(key.channel, part.version) for key, some in segments.items() for part in some
         } - items.keys()
@@ -81,18 +116,18 @@ class ChannelValues:
         for key, some in segments.items():
             parts = {part.version: items.get(ValueKey(key.channel, part.version)) for part in some}
             if None in parts.values():
-                raise InternalError(
-                    f"a part of channel {key.channel!r} of thread {place.thread!r} is gone: the "
-                    "thread was deleted or pruned while a run of it went on; delete the thread, "
-                    "or go back to an earlier checkpoint"
-                )
+                raise ValueLostError(wanted[key], key.channel)
             data = joined(some, {v: one.data or b"" for v, one in parts.items() if one})
             type_ = (items[key].value or {})["type"]
             found[key] = Value(version=key.version, type=type_, rope=Rope(data, tuple(some)))
         return found
 
-    async def _rows(self, place: Place, keys: Sequence[ValueKey]) -> dict[ValueKey, Item]:
-        found = await self.items.get(keys=[(place.values, one.key) for one in keys])
+    async def _rows(
+        self, place: Place, keys: Sequence[ValueKey], *, include_data: bool = True
+    ) -> dict[ValueKey, Item]:
+        found = await self.items.get(
+            keys=[(place.values, one.key) for one in keys], include_data=include_data
+        )
         return {key: one for key, one in zip(keys, found, strict=True) if one is not None}
 
 

@@ -2,7 +2,8 @@
 
 All of a thread stands below its id: in `(thread, "state", ns)` each checkpoint under its id, and each
 call of `put_writes` under that id, a space, and an id of its own; in `(thread, "values", ns)` each
-version of a channel's value. Nothing is ever changed, so that every write is an `append`.
+version of a channel's value. Nothing is ever changed, so that every write is an `append`; only a
+value that lost the rows it was made of is written once more, whole.
 """
 
 import json
@@ -103,6 +104,8 @@ class Stored:
     metadata: CheckpointMetadata
     more_values: tuple[ValueKey, ...]
     """Whose rows the values are put together from, beside those of the versions themselves."""
+    unvalued: frozenset[str]
+    """The channels that came without a value: they may be empty, and of the others none is."""
 
     @property
     def value_keys(self) -> list[ValueKey]:
@@ -160,6 +163,9 @@ def checkpoint_item(
             "parts": [[type_, len(data)] for type_, data in parts],
             "metadata": {key: one for key, one in full.items() if _is_filtered(key, one)},
             "more_values": [list(one) for one in more_values],
+            "unvalued": sorted(
+                checkpoint["channel_versions"].keys() - checkpoint["channel_values"].keys()
+            ),
             # What is only put together from the writes of its ancestors.
             "delta": sorted(full.get("counters_since_delta_snapshot") or ()),
         },
@@ -177,6 +183,7 @@ def read_checkpoint(serde: SerializerProtocol, item: Item) -> Stored:
         checkpoint=checkpoint,
         metadata=metadata,
         more_values=tuple(ValueKey(*one) for one in value["more_values"]),
+        unvalued=frozenset(value["unvalued"]),
     )
 
 

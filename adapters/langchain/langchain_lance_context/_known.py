@@ -1,20 +1,17 @@
 """What a saver remembers of threads, so that it need not read what it has just written or read."""
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lance_context_core import Item, ItemsAppended
-from langchain_lance_context._checkpoints import Place, Value, owner
+from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
 from langchain_lance_context._own_versions import OwnVersions
 
 _MAX_BYTES = 64 * 1024 * 1024
 """How much of the values is kept in memory."""
 _MAX_PLACES = 10_000
-_TRUSTED_SECONDS = 10.0
-"""For how long after it was seen a checkpoint is taken to be there still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +29,10 @@ class Known:
     version: int | None = None
     """A version of the items at which nothing newer was there. What this process has written since
     then is known, too. None if one would have to look."""
-    seen_at: float = field(default_factory=time.monotonic)
+    whole: frozenset[ValueKey] = frozenset()
+    """The versions of channels whose rows were there, with all that their values are made of."""
+    whole_at: int | None = None
+    """In which version of the items they were."""
 
     @property
     def n_bytes(self) -> int:
@@ -40,10 +40,12 @@ class Known:
         values = sum(len(one.rope.data) for one in self.values.values())
         return values + sum(len(one.data or b"") for one in (*self.items, *self.early))
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether it need not be looked at again before one builds on it."""
-        return time.monotonic() - self.seen_at < _TRUSTED_SECONDS
+    def trusted(self, done: ItemsAppended) -> frozenset[ValueKey]:
+        """The rows of values that are there after a commit: nobody can have deleted them."""
+        if self.whole_at is None or self.whole_at < done.grows_since:
+            return frozenset()
+        parts = {ValueKey(name, v) for name, one in self.values.items() for v in one.rope.versions}
+        return self.whole | parts
 
 
 class Memory:

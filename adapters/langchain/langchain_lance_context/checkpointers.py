@@ -98,11 +98,13 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         log, n_taken = self._log, 0
         for keys in await log.find(config, filter=filter, before=before, limit=limit):
             page = await log.load(keys, filter=filter)
-            for one in page[: None if limit is None else limit - n_taken]:
+            for one in page.tuples[: None if limit is None else limit - n_taken]:
                 n_taken += 1
                 yield one
             if n_taken == limit:
                 return
+            if page.lost is not None:
+                raise page.lost
 
     async def aput(
         self,
@@ -171,8 +173,15 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         """
         log = self._log_at_once
         pages = at_once(log.find(config, filter=filter, before=before, limit=limit))
-        found = (one for keys in pages for one in at_once(log.load(keys, filter=filter)))
-        yield from islice(found, limit)
+
+        def found() -> Iterator[CheckpointTuple]:
+            for keys in pages:
+                page = at_once(log.load(keys, filter=filter))
+                yield from page.tuples
+                if page.lost is not None:
+                    raise page.lost
+
+        yield from islice(found(), limit)
 
     def put(
         self,

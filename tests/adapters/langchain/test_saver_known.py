@@ -155,15 +155,19 @@ async def test_a_commit_that_is_shared_with_others_is_not_ones_own(tmp_path):
         assert n_shared
 
 
+def done(version, n_items):
+    return ItemsAppended(version=version, n_items=n_items, grows_since=version)
+
+
 def test_a_version_is_ones_own_once_all_of_its_items_are():
     own = OwnVersions()
     assert own.cover(after=3, until=3)
     assert not own.cover(after=3, until=2)
-    own.note(ItemsAppended(version=4, n_items=3), n_items=2)
+    own.note(done(4, 3), n_items=2)
     assert not own.cover(after=3, until=4)
-    own.note(ItemsAppended(version=4, n_items=3), n_items=1)
-    own.note(ItemsAppended(version=6, n_items=None), n_items=1)
+    own.note(done(4, 3), n_items=1)
+    own.note(done(6, None), n_items=1)
     assert own.cover(after=3, until=4)
     assert not own.cover(after=3, until=6)
-    own.note(ItemsAppended(version=5, n_items=1), n_items=1)
+    own.note(done(5, 1), n_items=1)
     assert own.cover(after=3, until=5)

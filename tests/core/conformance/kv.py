@@ -197,6 +197,22 @@ class KeyValueContract:
         nothing = await kv.append([])
         assert (nothing.version, nothing.n_items) == (max(by_version), None)
 
+    @pytest.mark.costly
+    async def test_appending_tells_since_when_nothing_can_have_gone(self, kv):
+        first = await kv.append([Item(key="a")])
+        told = await asyncio.gather(*(kv.append([Item(key=f"n{n}")]) for n in range(20)))
+        assert all(one.grows_since <= first.version <= one.version for one in told)
+        for change in (
+            lambda: kv.delete([key("a")]),
+            lambda: kv.put([Item(key="n1", data=b"x")]),
+            lambda: kv.delete_under(()),
+        ):
+            await change()
+            changed = await kv.version()
+            later = [await kv.append([Item(key=f"{changed} {n}")]) for n in range(2)]
+            assert [one.grows_since >= changed for one in later] == [True, True]
+            assert later[1].grows_since <= later[0].version
+
     async def test_the_version_changes_with_the_items_and_with_nothing_else(self, kv):
         assert await kv.version() == 0
         assert (await kv.write(deletes=[key("a/k")])).version == 0
