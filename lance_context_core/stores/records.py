@@ -11,23 +11,24 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
-from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
+from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.stores import searching, steps
+from lance_context_core.stores import searching, steps, superseding, visibility
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import (
     COLUMNS,
+    FINGERPRINT,
     NO_CONTEXT,
-    VISIBLE_STATUSES,
     checked,
     from_row,
     from_rows,
     key_of,
     refuse_duplicates,
+    refuse_other_content,
     to_row,
 )
 from lance_context_core.stores.searching import SearchOptions
@@ -45,11 +46,6 @@ SESSION = (KEY, *SCOPE_PARTS, "session_id")
 
 _SUCCEEDED = [KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key"]
 """What is read of a row that another one is about to replace."""
-
-_FINGERPRINT = (
-    "session_id", "role", "content_type", "text", "parts", "blob", "payload_uri",
-)  # fmt: skip
-"""What must be equal for an append to count as a repetition of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +86,10 @@ class Records:
         include_retired: bool = False,
     ) -> str:
         """The condition that a row is in the view, is visible, and satisfies all that is given."""
-        now = sql.timestamp(self.resources.clock.now())
-        parts = [*self._walls(), *conditions]
-        if not include_expired:
-            parts.append(f"(expires_at IS NULL OR expires_at > {now})")
-        if not include_retired:
-            parts.append(sql.in_list("lifecycle_status", VISIBLE_STATUSES))
-            parts.append(f"(retired_at IS NULL OR retired_at > {now})")
+        shown = visibility.conditions(
+            self._now(), include_expired=include_expired, include_retired=include_retired
+        )
+        parts = [*self._walls(), *conditions, *shown]
         if (parsed := parse(filter, columns=RECORD_FIELDS)) is not None:
             parts.append(sql.compile(parsed, columns=RECORD_FIELDS))
         return sql.all_of(parts)
@@ -147,6 +140,12 @@ class Records:
             existing[draft.identity]["id"] if draft.identity in existing else draft.record.id
             for draft in drafts
         )
+        repeated = [
+            replace(draft.record, id=id)
+            for draft, id in zip(drafts, ids, strict=True)
+            if draft.identity in existing
+        ]
+        await superseding.mark(self, repeated)
         return WriteResult(ids=ids, version=version)
 
     async def upsert(self, drafts: Sequence[Draft]) -> tuple[list[Upserted], int]:
@@ -166,10 +165,12 @@ class Records:
             replaced = [existing.get(draft.identity) for draft in tried]
             rows = await self._upserted_rows(tried, replaced)
             await self._clear(expired)
-            n_written, version = await self.table.upsert(rows)
+            marks = await superseding.marks(self, rows)
+            n_written, version = await self.table.upsert([*rows, *marks])
             written = {row[KEY] for row in rows}
-            if n_written < len(rows):
+            if n_written < len(rows) + len(marks):
                 written = await self._added(rows, replaced)
+                await superseding.mark(self, [from_row(row) for row in rows if row[KEY] in written])
             self._remember([row for row in rows if row[KEY] in written])
             for index, row, old in zip(todo, rows, replaced, strict=True):
                 if row[KEY] in written:
@@ -187,17 +188,20 @@ class Records:
         """
         self.resources.writable()
         for _ in range(_MAX_ATTEMPTS):
-            rows = (
-                await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
-            ).to_pylist()
+            rows = await self.whole_rows(where)
             if not rows:
                 return None
-            row = rows[0]
-            before = from_row(row)
+            before = from_row(rows[0])
             after = self._changed(before, change)
             if after.embedding is not before.embedding:
                 (after,) = await self._embedded([after])
-            if await self.table.replace([self._successor(row, after)]) == 1:
+            new = [self._successor(rows[0], after)]
+            if after.supersedes_id != before.supersedes_id:
+                new += await superseding.marks(self, new)
+            if await self.table.replace(new) == len(new):
+                return after
+            if len(new) > 1 and await self.written({new[0][KEY]: new[0]}):
+                await superseding.mark(self, [after])
                 return after
         raise ConflictError(f"record {before.id!r} kept being changed by others: try again")
 
@@ -210,22 +214,17 @@ class Records:
         on top of the other's.
         """
         self.resources.writable()
-
-        def succeed(row: Mapping[str, Any]) -> tuple[ContextRecord, dict[str, Any]]:
-            record = self._changed(from_row(row), change)
-            return record, self._successor(row, record)
-
         done: dict[str, ContextRecord] = {}
         for _ in range(_MAX_ATTEMPTS):
             found = await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
             rows = [row for row in await steps.each_row(dict, found) if row[KEY] not in done]
             if not rows:
                 return list(done.values())
-            pairs = await steps.each(succeed, rows)
+            pairs = await steps.each(lambda row: self.successor(row, change), rows)
             changed = {row[KEY]: record for record, row in pairs}
             new = {row[KEY]: row for _, row in pairs}
             if await self.table.replace(list(new.values())) < len(new):
-                changed = {key: changed[key] for key in await self._written(new)}
+                changed = {key: changed[key] for key in await self.written(new)}
             done |= changed
             if len(changed) == len(new):
                 return list(done.values())
@@ -286,6 +285,25 @@ class Records:
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return await steps.each_row(from_row, rows)
 
+    async def whole_rows(self, where: str) -> list[dict[str, Any]]:
+        """The matching rows, with all that is read of one that another is about to replace."""
+        found = await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
+
+    def successor(
+        self, row: Mapping[str, Any], change: Callable[[ContextRecord], ContextRecord]
+    ) -> tuple[ContextRecord, dict[str, Any]]:
+        """The record of the row as it is once changed, and the row that then replaces `row`."""
+        record = self._changed(from_row(row), change)
+        return record, self._successor(row, record)
+
+    async def written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The keys of those of the rows, given by key, that are in the table; in their order."""
+        where = sql.in_list(KEY, list(rows))
+        found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
+        return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
+
     def remember_end(self, rows: pa.Table) -> None:
         """Note the last row of a session that was read to its end; with the columns `SESSION`."""
         for row in rows.slice(max(rows.num_rows - 1, 0)).select(SESSION).to_pylist():
@@ -301,7 +319,7 @@ class Records:
         where = sql.all_of([*self._walls(), condition])
         rows = await self.table.select(where, columns=[*COLUMNS, VECTOR])
         now = self._now()
-        return next((one for one in from_rows(rows) if is_visible(one, now)), None)
+        return next((one for one in from_rows(rows) if visibility.is_visible(one, now)), None)
 
     async def search(
         self,
@@ -373,8 +391,8 @@ class Records:
         """As `_existing`; raises for a draft with another content, unless that is to be kept."""
         existing, expired = await self._existing(drafts, within)
         for draft in [] if keep_existing else drafts:
-            if draft.identity in existing:
-                _refuse_other_content(draft, existing[draft.identity])
+            if draft.identity is not None and draft.identity in existing:
+                refuse_other_content(draft.record, draft.identity, existing[draft.identity])
         return existing, expired
 
     async def _existing(
@@ -394,7 +412,7 @@ class Records:
         ]
         inside = [sql.equals(column, value) for column, value in within.items()]
         mine = sql.all_of([*self._walls(), *inside, sql.any_of(named)])
-        columns = _SUCCEEDED if full else [KEY, "id", "external_id", "expires_at", *_FINGERPRINT]
+        columns = _SUCCEEDED if full else [KEY, "id", "external_id", "expires_at", *FINGERPRINT]
         rows = (await self.table.select(mine, columns=columns)).to_pylist()
         now = self._now()
         expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
@@ -421,12 +439,6 @@ class Records:
         after = checked(replace(change(before), updated_at=self._now()), "")
         return self._stamped(after)
 
-    async def _written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The keys of those of the rows, given by key, that are in the table; in their order."""
-        where = sql.in_list(KEY, list(rows))
-        found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
-        return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
-
     async def _revisions(self, where: str) -> dict[str, int]:
         """The revisions of the matching rows, by key."""
         found = await self.table.select(where, columns=[KEY, "revision"])
@@ -439,7 +451,9 @@ class Records:
         keys = await steps.each(lambda draft: self._key(draft, within), drafts)
         rows = await self._rows([draft.record for draft in drafts], keys)
         await self._clear(expired)
-        if any(draft.identity for draft in drafts):
+        if marks := await superseding.marks(self, rows):
+            written = await superseding.write(self, rows, marks)
+        elif any(draft.identity for draft in drafts):
             written = await self.table.insert_absent(rows)
         else:
             written = len(rows), (await self.table.append(rows)).version
@@ -459,7 +473,7 @@ class Records:
         self, records: Sequence[ContextRecord], keys: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The rows of checked records, with their vectors and the links to the turns before them."""
-        embedded = await self._embedded(records)
+        embedded = await self._embedded(superseding.among(records))
         tails = await self._tails(embedded)
 
         def linked(one: tuple[ContextRecord, str]) -> dict[str, Any]:
@@ -565,15 +579,6 @@ def _succession(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"previous_key": row["previous_key"], "revision": next_revision(row["revision"])}
 
 
-def is_visible(record: ContextRecord, now: datetime) -> bool:
-    """What `Records.where` asks of a row, asked of a record."""
-    return (
-        (record.expires_at is None or record.expires_at > now)
-        and (record.retired_at is None or record.retired_at > now)
-        and record.lifecycle_status in VISIBLE_STATUSES
-    )
-
-
 def message_scope(agent_id: str | None, session_id: str) -> dict[str, str | None]:
     """Within what the id of a message counts."""
     return {"kind": "message", "agent_id": agent_id, "session_id": session_id}
@@ -589,15 +594,4 @@ def check_span(*, offset: int, limit: int | None, last: int | None) -> None:
     if limit is not None and last is not None:
         raise InvalidRequestError(
             f"limit={limit} counts from the start and last={last} from the end: pass one of them"
-        )
-
-
-def _refuse_other_content(draft: Draft, row: Mapping[str, Any]) -> None:
-    wanted = to_row(draft.record, key="", search_text=None)
-    if any(wanted[name] != row[name] for name in _FINGERPRINT):
-        assert draft.identity is not None
-        column, value = draft.identity
-        raise AlreadyExistsError(
-            f"{column}={value!r} is taken by a record with another content: "
-            "use upsert to replace it, or update to change its data"
         )

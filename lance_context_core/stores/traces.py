@@ -16,6 +16,7 @@ from lance_context_core.engine.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Relationship
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.stores import visibility
 from lance_context_core.stores.rows import edges_of
 
 Walls = tuple[str | None, ...]
@@ -148,6 +149,9 @@ def _scrubbed(
         return id is not None and names.mean([id], walls)
 
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
+    if "superseded_by_id" in changes and row["lifecycle_status"] in visibility.VISIBLE_STATUSES:
+        # What is outdated stays hidden, though nothing names any more what took its place.
+        changes["lifecycle_status"] = visibility.SUPERSEDED
     edges = row.get("relationships") or []
     if any(means(edge["target_id"]) for edge in edges):
         changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])] or None

@@ -27,7 +27,6 @@ EVERY_FIELD = {
     "retired_at": datetime(2998, 1, 1, tzinfo=UTC),
     "retired_reason": "because",
     "supersedes_id": "before",
-    "superseded_by_id": "after",
     "payload_uri": "s3://bucket/movie.mp4",
     "payload_size": 2**40,
     "payload_checksum": "sha256:00",

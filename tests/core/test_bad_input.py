@@ -120,20 +120,21 @@ async def keep_or_refuse(store, fields, content, tags):
         return
     try:
         written = await work
-        (found,) = await context.list()
+        # Who names what superseded it is hidden.
+        (found,) = await context.list(include_retired=True)
+        assert await context.entries() == (0 if fields.get("superseded_by_id") else 1)
         assert found["content"] == content
         assert found["tags"] == tags
         # An empty name is an absent one.
         assert {name: found[name] or "" for name in fields} == fields
-        if fields.get("external_id"):
+        if fields.get("external_id") and not fields.get("superseded_by_id"):
             assert (await context.get(external_id=fields["external_id"]))["id"] == written.ids[0]
         for name in FIELDS[:8]:
             if fields.get(name):
-                assert [one["id"] for one in await context.list(filters={name: fields[name]})] == [
-                    found["id"]
-                ]
+                matching = await context.list(filters={name: fields[name]}, include_retired=True)
+                assert [one["id"] for one in matching] == [found["id"]]
     finally:
-        await context.delete(id=(await context.list())[0]["id"])
+        await context.delete(id=(await context.list(include_retired=True))[0]["id"])
 
 
 @settings(max_examples=60)

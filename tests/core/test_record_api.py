@@ -36,9 +36,9 @@ async def fill(ctx, n, **fields):
 
 async def test_every_field_comes_back_as_it_was_given(ctx, clock):
     edge = {"target_id": "a", "relation": "cites", "weight": 0.5}
-    given = {**EVERY_FIELD, "relationships": [edge], "bot_id": "b"}
+    given = {**EVERY_FIELD, "relationships": [edge], "bot_id": "b", "superseded_by_id": "after"}
     written = await ctx.add("narrator", "Once upon a time", "text/markdown", None, [1, 2], **given)
-    record = await ctx.get(id=written.id)
+    (record,) = await ctx.list(include_retired=True)
     assert record == {
         **given,
         "id": written.id,

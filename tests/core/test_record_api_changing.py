@@ -178,6 +178,7 @@ FULL = {
     "agent_id": "bot",
     "embedding": [1.0, 2.0],
     "relationships": [{"target_id": "t", "relation": "r", "weight": None}],
+    "superseded_by_id": "after",
 }
 FIXED = {"external_id", "kind", "name", "layer", "created_at"}
 
@@ -186,12 +187,14 @@ FIXED = {"external_id", "kind", "name", "layer", "created_at"}
 async def test_a_cleared_field_is_as_if_it_had_never_been_given(ctx, name):
     bare = await ctx.get(id=(await ctx.add("user", "bare")).id)
     id = (await ctx.add("user", "full", **FULL)).id
-    before = await ctx.get(id=id)
+    hidden = {"filters": {"id": id}, "include_retired": True}
+    (before,) = await ctx.list(**hidden)
     assert before[name] != bare[name]
     names = {"agent_id", "bot_id"} if name in {"agent_id", "bot_id"} else {name}
     expected = before | {one: bare[one] for one in names}
-    assert (await ctx.update(id=id, clear=[name]))["record"] == expected
-    assert await ctx.get(id=id) == expected
+    cleared = await ctx.update(id=id, include_retired=True, clear=[name])
+    assert cleared["record"] == expected
+    assert await ctx.list(**hidden) == [expected]
 
 
 async def test_one_update_may_clear_some_fields_and_set_others(ctx):
