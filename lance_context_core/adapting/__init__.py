@@ -1,8 +1,8 @@
 """What an adapter is made of: for whoever gives a framework this store in the framework's own words.
 
 `Handle` and `HandleOwner` take a store, or open one and close it again. `Blocking` and `at_once` give
-a class its synchronous face without a second implementation. `JsonCodec` makes JSON of values that
-JSON cannot hold. `content_of` and `facts_of` say what a record is, and `countable_text` what of a
+a class its synchronous face without a second implementation; `beside_the_loop` and `in_steps` convert
+much, and many, without holding up an event loop. `JsonCodec` makes JSON of values that JSON cannot hold. `content_of` and `facts_of` say what a record is, and `countable_text` what of a
 message a limit of tokens counts. `listed` and `check_name` refuse what the store would refuse, before
 anything is done. Nothing here knows a framework.
 """
@@ -12,7 +12,9 @@ from lance_context_core.adapting.counting import countable_text
 from lance_context_core.adapting.faces import (
     Blocking,
     Convert,
+    ConvertEach,
     as_awaited,
+    at_a_stretch,
     at_once,
     beside_the_loop,
     in_place,
@@ -20,16 +22,19 @@ from lance_context_core.adapting.faces import (
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.records import content_of, facts_of
 from lance_context_core.adapting.values import JsonCodec, TypeCodec
+from lance_context_core.stores.steps import each as in_steps
 
 __all__ = [
     "Blocking",
     "Convert",
+    "ConvertEach",
     "Handle",
     "HandleOwner",
     "JsonCodec",
     "StoreLike",
     "TypeCodec",
     "as_awaited",
+    "at_a_stretch",
     "at_once",
     "beside_the_loop",
     "check_name",
@@ -38,6 +43,7 @@ __all__ = [
     "countable_text",
     "facts_of",
     "in_place",
+    "in_steps",
     "listed",
     "uri_of",
 ]

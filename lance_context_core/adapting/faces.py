@@ -15,10 +15,11 @@ made once over a store's asynchronous object and once over the `Blocking` twin o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 _MAX_INLINE_BYTES = 64 * 1024
@@ -47,7 +48,7 @@ class Blocking:
 def at_once(work: Coroutine[Any, Any, T]) -> T:
     """What `work` returns, or raises, without an event loop, and beside one that runs.
 
-    All that `work` awaits must be `as_awaited`, `Blocking` or `in_place`. Raises RuntimeError where
+    All that `work` awaits must be `as_awaited`, `Blocking`, `in_place` or `at_a_stretch`. Raises RuntimeError where
     it waits for anything else; what it has done by then is done.
     """
     try:
@@ -75,3 +76,20 @@ async def in_place(work: Callable[[], T], *, n_bytes: int) -> T:
 async def beside_the_loop(work: Callable[[], T], *, n_bytes: int) -> T:
     """A `Convert` that works in another thread where an event loop would stand still: from 64 KiB."""
     return await asyncio.to_thread(work) if n_bytes > _MAX_INLINE_BYTES else work()
+
+
+class ConvertEach(Protocol):
+    """How many things are converted, one after the other."""
+
+    async def __call__(
+        self, convert: Callable[[S], T], items: Iterable[S], *, n_as_one: int = 1
+    ) -> list[T]:
+        """What `convert` makes of each of the items, `n_as_one` of which take as long as a record."""
+
+
+async def at_a_stretch(
+    convert: Callable[[S], T], items: Iterable[S], *, n_as_one: int = 1
+) -> list[T]:
+    """A `ConvertEach` for who blocks anyway; `in_steps` is that for who awaits."""
+    del n_as_one
+    return list(map(convert, items))

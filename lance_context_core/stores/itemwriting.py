@@ -19,6 +19,9 @@ from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import refuse_duplicates
 
+_N_KEYS_AS_ONE = 8
+"""A key takes that part of a record's time."""
+
 
 async def append(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
@@ -57,7 +60,7 @@ async def write(
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
     put = {_key(one): one for one in await _checked(puts, "puts")}
     add = await _checked(adds, "adds")
-    gone = checked_keys(deletes, "deletes")
+    gone = await _checked_keys(deletes, "deletes")
     ways = Counter([*put, *map(_key, add), *dict.fromkeys(gone)])
     if twice := [key for key, n_ways in ways.items() if n_ways > 1]:
         raise InvalidRequestError(
@@ -73,12 +76,13 @@ async def write(
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
 
 
-def checked_keys(keys: Sequence[ItemKey], where: str = "keys") -> list[ItemKey]:
-    """Namespaces and keys in plain types. Raises InvalidRequestError for what is none."""
-    return [
-        itemrows.checked_key(one, f"{where}[{index}]")
-        for index, one in enumerate(listed(keys, where))
-    ]
+async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
+    """The primary keys of items. Raises InvalidRequestError for what is no key."""
+    return await steps.each(
+        lambda one: itemrows.row_key(scope, itemrows.checked_key(one[1], f"keys[{one[0]}]")),
+        enumerate(listed(keys, "keys")),
+        n_as_one=_N_KEYS_AS_ONE,
+    )
 
 
 async def _write(
@@ -142,6 +146,14 @@ async def _rows(
 
 def _key(item: Item) -> ItemKey:
     return item.namespace, item.key
+
+
+async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:
+    return await steps.each(
+        lambda one: itemrows.checked_key(one[1], f"{where}[{one[0]}]"),
+        enumerate(listed(keys, where)),
+        n_as_one=_N_KEYS_AS_ONE,
+    )
 
 
 async def _checked(items: Sequence[Item], where: str) -> list[Item]:

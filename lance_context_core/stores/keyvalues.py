@@ -56,11 +56,12 @@ class AsyncKeyValues:
 
         One read, of these rows alone.
         """
-        wanted = [itemrows.row_key(self._scope, one) for one in itemwriting.checked_keys(keys)]
+        wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         where = self._where(sql.in_list(KEY, wanted))
         rows = await self._table.select(where, columns=columns)
-        found = {row[KEY]: itemrows.from_row(row) for row in rows.to_pylist()}
+        pairs = await steps.each_row(lambda row: (row[KEY], itemrows.from_row(row)), rows)
+        found = dict(pairs)
         return [found.get(key) for key in wanted]
 
     async def list(
@@ -206,10 +207,12 @@ class AsyncKeyValues:
             limit=limit and limit + offset,
             options=searching.settled(None, neighbours=0.0),
         )
-        return [
-            SearchHit(record=itemrows.from_row(one.row), score=one.score, channels=one.channels)
-            for one in found[offset:]
-        ]
+        return await steps.each(
+            lambda one: SearchHit(
+                record=itemrows.from_row(one.row), score=one.score, channels=one.channels
+            ),
+            found[offset:],
+        )
 
     # Writing
 
@@ -290,7 +293,7 @@ class AsyncKeyValues:
         One commit. It is no change: `updated_at` and `revision` stay. What has expired stays so.
         """
         self._resources.writable()
-        wanted = [itemrows.row_key(self._scope, one) for one in itemwriting.checked_keys(keys)]
+        wanted = await itemwriting.row_keys(self._scope, keys)
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         value = "NULL" if moment is None else sql.timestamp(moment)
         where = self._where(sql.in_list(KEY, wanted))

@@ -345,15 +345,15 @@ class Records:
         found = await searching.search(
             self.table, question, where=where, columns=columns, limit=limit, options=options
         )
-        return [
-            SearchHit(
+        return await steps.each(
+            lambda one: SearchHit(
                 record=from_row(one.row),
                 score=one.score,
                 channels=one.channels,
                 neighbour_bonus=one.neighbour_bonus,
-            )
-            for one in found
-        ]
+            ),
+            found,
+        )
 
     # Helpers
 

@@ -26,7 +26,7 @@ from lance_context_core.fusion import (
     mmr,
 )
 from lance_context_core.protocols import Reranker, SearchMode
-from lance_context_core.stores import reranking
+from lance_context_core.stores import reranking, steps
 from lance_context_core.stores.embedding import as_vector
 from lance_context_core.stores.resources import Resources
 
@@ -191,7 +191,8 @@ async def search(
     )
     if question.mode == "hybrid" or is_reordered:
         return await _of_candidates(table, question, where, columns, limit, options)
-    vector, text = map(_by_place, await _channels(table, question, where, limit, columns))
+    found = await _channels(table, question, where, limit, columns)
+    vector, text = [await _by_place(one) for one in found]
     rows = vector | text
     return [_found(rows[hit.key], hit) for hit in _ranked(question, vector, text, options)]
 
@@ -209,14 +210,14 @@ async def _of_candidates(
     read += [VECTOR] if options.mmr_lambda is not None else []
     read += reranking.COLUMNS if options.reranker is not None else []
     found = await _channels(table, question, where, max(limit, options.n_candidates), read)
-    vector, text = map(_by_place, found)
+    vector, text = [await _by_place(one) for one in found]
     hits = _ranked(question, vector, text, options)
     if options.reranker is not None:
         hits = await _reranked(options.reranker, question, *found, hits)
     if options.mmr_lambda is not None:
         hits = _diverse(hits, question, vector | text, limit, options.mmr_lambda)
     best = hits[:limit]
-    rows = _by_place(await table.take([int(hit.key) for hit in best], columns=columns))
+    rows = await _by_place(await table.take([int(hit.key) for hit in best], columns=columns))
     # What was deleted meanwhile is gone.
     return [_found(rows[hit.key], hit) for hit in best if hit.key in rows]
 
@@ -325,9 +326,9 @@ def _found(row: Mapping[str, Any], hit: FusedHit) -> Found:
     return Found(row, hit.score, channels, hit.neighbour_bonus)
 
 
-def _by_place(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
+async def _by_place(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
     """The rows by their ids as texts of one length: these sort in the order of writing."""
-    return {f"{row['_rowid']:020}": row for row in rows.to_pylist()}
+    return dict(await steps.each_row(lambda row: (f"{row['_rowid']:020}", row), rows))
 
 
 def _is_number(value: object) -> bool:

@@ -1,6 +1,8 @@
 """Long lists, converted in steps between which others have their turn on the event loop."""
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -9,25 +11,80 @@ import pyarrow as pa
 T = TypeVar("T")
 R = TypeVar("R")
 
-_STEP = 32
-"""To check a record, to write it out or to read it back takes 0.05 to 0.2 ms."""
+STEP = 32
+"""How many items are converted in one turn of an event loop, by all of its tasks together.
+
+To check a record, to write it out or to read it back takes 0.05 to 0.2 ms.
+"""
 
 
-async def each(convert: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """What `convert` makes of each of the items, in their order. Raises what it raises."""
+async def each(convert: Callable[[T], R], items: Iterable[T], *, n_as_one: int = 1) -> list[R]:
+    """What `convert` makes of each of the items, in their order. Raises what it raises.
+
+    `n_as_one` of them take as long as one record does.
+    """
+    given = list(items)
     done: list[R] = []
-    for item in items:
-        done.append(convert(item))
-        if len(done) % _STEP == 0:
-            await asyncio.sleep(0)
+    while n_left := len(given) - len(done):
+        step = n_as_one * await may_take(-(-n_left // n_as_one))
+        done += map(convert, given[len(done) : len(done) + step])
     return done
 
 
 async def each_row(convert: Callable[[dict[str, Any]], R], table: pa.Table) -> list[R]:
     """As `each`, of the rows of a table, each with its values by column."""
     done: list[R] = []
-    for start in range(0, table.num_rows, _STEP):
-        if start:
-            await asyncio.sleep(0)
-        done += map(convert, table.slice(start, _STEP).to_pylist())
+    while len(done) < table.num_rows:
+        step = await may_take(table.num_rows - len(done))
+        done += map(convert, table.slice(len(done), step).to_pylist())
     return done
+
+
+async def may_take(n: int) -> int:
+    """How many of `n` items may be converted before the next wait: at least one, at most `n`.
+
+    It waits where others have already converted as many in this turn of the loop as one may hold,
+    be they a hundred tasks with a few items each.
+    """
+    loop = asyncio.get_running_loop()
+    turn: _Turn | None = getattr(_thread, "turn", None)
+    if turn is None or turn.loop is not loop:
+        turn = _thread.turn = _Turn(loop)
+    return await turn.take(n)
+
+
+_thread = threading.local()
+"""The turn of the loop that runs in this thread."""
+
+
+class _Turn:
+    """What is left to be converted in a turn of one event loop, and who waits for the next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._n_left = STEP
+        self._is_begun = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, n: int) -> int:
+        """At least one of `n`, as soon as there is one left."""
+        while self._n_left == 0:
+            self._waiting.append(future := self.loop.create_future())
+            await future
+        if not self._is_begun:
+            self._is_begun = True
+            self.loop.call_soon(self._renew)
+        taken = min(n, self._n_left)
+        self._n_left -= taken
+        return taken
+
+    def _renew(self) -> None:
+        """Begin the next turn: the loop has seen to everything else that was due."""
+        self._n_left = STEP
+        # No more can find something left: to wake all others again and again would cost their square.
+        for _ in range(min(STEP, len(self._waiting))):
+            if not (future := self._waiting.popleft()).done():
+                future.set_result(None)
+        self._is_begun = bool(self._waiting)
+        if self._is_begun:
+            self.loop.call_soon(self._renew)

@@ -122,10 +122,12 @@ class AsyncVectors:
             limit=limit,
             options=options,
         )
-        return [
-            SearchHit(record=_document(one.row), score=one.score, channels=one.channels)
-            for one in found
-        ]
+        return await steps.each(
+            lambda one: SearchHit(
+                record=_document(one.row), score=one.score, channels=one.channels
+            ),
+            found,
+        )
 
     async def get(
         self, ids: Sequence[str], *, include_embedding: bool = False
@@ -134,9 +136,9 @@ class AsyncVectors:
         ids = check_names(ids, "ids")
         where = self._where(sql.in_list("id", ids))
         columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
-        rows = (await self._table.select(where, columns=columns)).to_pylist()
-        found = {row["id"]: row for row in rows}
-        return [_document(found[one]) for one in ids if one in found]
+        rows = await self._table.select(where, columns=columns)
+        found = {one.id: one for one in await steps.each_row(_document, rows)}
+        return [found[one] for one in ids if one in found]
 
     async def list(
         self,

@@ -9,7 +9,15 @@ import pytest
 
 import lance_context_core.adapting.faces as page
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.adapting import Blocking, as_awaited, at_once, beside_the_loop, in_place
+from lance_context_core.adapting import (
+    Blocking,
+    as_awaited,
+    at_a_stretch,
+    at_once,
+    beside_the_loop,
+    in_place,
+    in_steps,
+)
 
 SMALL, LARGE = 64 * 1024, 64 * 1024 + 1
 
@@ -116,3 +124,11 @@ def test_the_example_of_the_page_works():
         namespace["store"] = store
         assert eval(called, namespace) == 1  # noqa: S307 - our own page
         assert asyncio.run(eval(awaited, namespace)) == 1  # noqa: S307 - our own page
+
+
+async def test_many_are_converted_alike_with_and_without_a_loop():
+    def twice(number):
+        return 2 * number
+
+    assert at_once(at_a_stretch(twice, range(100), n_as_one=3)) == list(range(0, 200, 2))
+    assert await in_steps(twice, range(100), n_as_one=3) == list(range(0, 200, 2))

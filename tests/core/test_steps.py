@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 
-from lance_context_core import Item, Message
-from lance_context_core.stores import context, history, itemrows, records
+from lance_context_core import Document, Item, Message
+from lance_context_core.stores import context, history, itemrows, records, steps, vectors
 
 N = 700
 
@@ -52,6 +53,28 @@ async def _take(store):
     await store.kv("things").list()
 
 
+async def _take_by_key(store):
+    await _put(store)
+    await store.kv("things").get([(("n",), f"{i}") for i in range(N)])
+
+
+async def _read_by_id(store):
+    await store.vectors("d").add([Document(id=f"{i}", text=f"{i}") for i in range(N)])
+    await store.vectors("d").get([f"{i}" for i in range(N)])
+
+
+async def _find_all_at_once(store):
+    await store.vectors("d").add([Document(text=f"tea {i}") for i in range(10)])
+    asked = [store.vectors("d").search("tea", mode="text") for _ in range(N // 10)]
+    await asyncio.gather(*asked)
+
+
+async def _recollect_all_at_once(store):
+    await store.memory.add([f"tea {i}" for i in range(10)], user_id="ada")
+    asked = [store.search("tea", mode="text") for _ in range(N // 10)]
+    await asyncio.gather(*asked)
+
+
 @pytest.mark.parametrize(
     ("work", "module", "convert"),
     [
@@ -66,28 +89,55 @@ async def _take(store):
         (_put, itemrows, "checked"),
         (_put, itemrows, "to_row"),
         (_take, itemrows, "from_row"),
+        (_take_by_key, itemrows, "from_row"),
+        (_read_by_id, vectors, "_document"),
+        (_find_all_at_once, vectors, "_document"),
+        (_recollect_all_at_once, records, "from_row"),
     ],
 )
 async def test_the_event_loop_comes_round_while_many_are_converted(
     store, monkeypatch, work, module, convert
 ):
-    n_rounds, rounds_before = 0, []
-    function = getattr(module, convert)
+    async with Rounds() as rounds:
+        monkeypatch.setattr(module, convert, rounds.noting(getattr(module, convert)))
+        await work(store)
+    assert sum(rounds.noted.values()) >= N
+    assert max(rounds.noted.values()) <= MOST_IN_A_ROUND
 
-    def counting(*args, **kwargs):
-        rounds_before.append(n_rounds)
-        return function(*args, **kwargs)
 
-    async def go_round():
-        nonlocal n_rounds
-        while True:
-            n_rounds += 1
-            await asyncio.sleep(0)
+async def test_many_tasks_convert_no_more_in_a_round_than_one_does():
+    async with Rounds() as rounds:
+        negative = rounds.noting(int.__neg__)
+        made = await asyncio.gather(*(steps.each(negative, range(n, n + 10)) for n in range(100)))
+    assert made == [[-one for one in range(n, n + 10)] for n in range(100)]
+    assert max(rounds.noted.values()) <= MOST_IN_A_ROUND
 
-    monkeypatch.setattr(module, convert, counting)
-    going = asyncio.create_task(go_round())
-    await work(store)
-    going.cancel()
-    assert len(rounds_before) >= N
-    # How many were converted between two rounds.
-    assert max(rounds_before.count(n) for n in set(rounds_before)) <= 64
+
+async def test_more_of_what_is_light_is_converted_in_a_round():
+    async with Rounds() as rounds:
+        await steps.each(lambda _: rounds.note(), range(10 * MOST_IN_A_ROUND), n_as_one=10)
+    assert max(rounds.noted.values()) == 10 * steps.STEP
+
+
+async def test_who_is_cancelled_while_it_waits_holds_nobody_up():
+    first = asyncio.create_task(steps.each(str, range(N)))
+    waiting = [asyncio.create_task(steps.each(str, range(3))) for _ in range(N)]
+    await asyncio.sleep(0)
+    for one in waiting[::2]:
+        one.cancel()
+    assert await first == [f"{n}" for n in range(N)]
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert done[1::2] == [["0", "1", "2"]] * (N // 2)
+    assert all(isinstance(one, asyncio.CancelledError) for one in done[::2])
+
+
+async def test_each_event_loop_has_turns_of_its_own():
+    def elsewhere():
+        return asyncio.run(steps.each(str, range(N)))
+
+    texts = [f"{n}" for n in range(N)]
+    here, *there = await asyncio.gather(
+        steps.each(str, range(N)), *(asyncio.to_thread(elsewhere) for _ in range(3))
+    )
+    assert here == texts
+    assert there == [texts] * 3

@@ -10,9 +10,13 @@ from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
 from lance_context_core import AlreadyExistsError, Item, ItemKey
+from lance_context_core.adapting import ConvertEach
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
 from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
+
+_N_KEYS_AS_ONE = 64
+"""So many keys are made in the time of a node."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -34,46 +38,47 @@ def entries_of(nodes: Iterable[BaseNode], *, with_content: bool) -> list[Entry]:
     return [_entry(node, with_content=with_content) for node in unique.values()]
 
 
-def node_of(item: Item | None) -> BaseNode | None:
-    """The node that an item keeps, if there is one and it does."""
-    return None if item is None or item.data is None else node_from_json(from_data(item.data))
-
-
 @dataclass(frozen=True, slots=True)
 class NodeLog:
     """The nodes of one namespace, over one face of the store; of the blocking one, nothing waits."""
 
     _kv: AsyncKeyValues
     _namespace: str
+    _each: ConvertEach
 
     async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
         """Write nodes, in one commit. A node that is replaced keeps its place among its document's.
 
         The hash that was set for it counts no more.
         """
-        places = [self._node(entry.id) for entry in entries]
-        hashes = [self._hash(entry.id) for entry in entries]
+        ids = [entry.id for entry in entries]
+        places = await self._each(self._node, ids, n_as_one=_N_KEYS_AS_ONE)
+        hashes = await self._each(self._hash, ids, n_as_one=_N_KEYS_AS_ONE)
         needs_data = any(entry.data is None for entry in entries)
         found = await self._kv.get([*places, *hashes], include_data=needs_data or not may_replace)
-        old = dict(zip((entry.id for entry in entries), found, strict=False))
+        old = dict(zip(ids, found, strict=False))
         if not may_replace:
             _refuse_taken(old)
+        puts = await self._each(
+            lambda one: self._item(one[1], one[0], old[one[1].id]), enumerate(entries)
+        )
         await self._kv.write(
-            puts=[self._item(entry, n, old[entry.id]) for n, entry in enumerate(entries)],
+            puts=puts,
             deletes=[key for key, one in zip(hashes, found[len(places) :], strict=True) if one],
         )
 
-    async def items(self, ids: Sequence[str]) -> list[Item | None]:
-        """The items of these nodes, in their order."""
-        return await self._kv.get([self._node(id) for id in ids])
+    async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
+        """The nodes with these ids, in their order; None for one that is not kept."""
+        return await self._each(_node_of, await self._kv.get([self._node(id) for id in ids]))
 
-    async def all_items(self) -> list[Item]:
-        """The items of all nodes, in the order in which they were first written."""
-        return _in_order(await self._kv.list(namespace=(self._namespace, "nodes")))
+    async def all_nodes(self) -> list[BaseNode]:
+        """All nodes, in the order in which they were first written."""
+        items = _in_order(await self._kv.list(namespace=(self._namespace, "nodes")))
+        return [node for node in await self._each(_node_of, items) if node is not None]
 
     async def exists(self, id: str) -> bool:
         """Whether the node itself is kept."""
-        (item,) = await self.items([id])
+        (item,) = await self._kv.get([self._node(id)])
         return item is not None and item.data is not None
 
     async def remove(self, id: str) -> bool:
@@ -129,11 +134,14 @@ class NodeLog:
             namespace=(self._namespace, "nodes"), filter=known, include_data=False
         )
         documents: dict[str, RefDocInfo] = {}
-        for item in _in_order(found):
+
+        def note(item: Item) -> None:
             assert item.value is not None
             info = documents.setdefault(item.value["ref_doc_id"], RefDocInfo())
             info.node_ids.append(item.key)
             info.metadata = info.metadata or decode(json.loads(item.value["metadata"]))
+
+        await self._each(note, _in_order(found))
         return documents
 
     async def _node_keys(self, source: str) -> list[ItemKey]:
@@ -157,6 +165,11 @@ class NodeLog:
             data=entry.data if entry.data is not None or old is None else old.data,
             data_type=JSON_TYPE,
         )
+
+
+def _node_of(item: Item | None) -> BaseNode | None:
+    """The node that an item keeps, if there is one and it does."""
+    return None if item is None or item.data is None else node_from_json(from_data(item.data))
 
 
 def _entry(node: BaseNode, *, with_content: bool) -> Entry:

@@ -1,10 +1,11 @@
 """LlamaIndex's queries as searches of the store, and what these find as LlamaIndex's results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
+import numpy as np
+from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
     VectorStoreQueryMode,
@@ -16,7 +17,6 @@ from lance_context_core.filters import DOCUMENT_FIELDS, And, Field, Filter, Filt
 from lance_context_core.fusion import ChannelScore, Convex
 from lance_context_core.protocols import Reranker
 from llama_index_lance_context._filters import of_sources, to_filter
-from llama_index_lance_context._nodes import to_node
 
 DEFAULT_ALPHA = 0.5
 DEFAULT_THRESHOLD = 0.5
@@ -139,26 +139,49 @@ def ranked(asked: Ask, hits: Sequence[SearchHit[Document]]) -> list[tuple[Docume
     """What was found, best first, with its similarities; without embeddings."""
     if asked.diversity is None:
         return [(hit.record, asked.similarity(hit)) for hit in hits]
-    similarities, places = get_top_k_mmr_embeddings(
-        list(asked.diversity.query_embedding),
-        [list(hit.record.embedding or ()) for hit in hits],
-        similarity_top_k=asked.diversity.limit,
-        mmr_threshold=asked.diversity.threshold,
-    )
     return [
-        (replace(hits[place].record, embedding=None), float(similarity))
-        for place, similarity in zip(places, similarities, strict=True)
+        (replace(hits[place].record, embedding=None), relevance)
+        for place, relevance in _diverse(
+            asked.diversity, [hit.record.embedding or () for hit in hits]
+        )
     ]
 
 
-def answer(asked: Ask, hits: Sequence[SearchHit[Document]]) -> VectorStoreQueryResult:
-    """The nodes that were found, best first, with their similarities and ids."""
-    found = ranked(asked, hits)
+def answer(
+    found: Sequence[tuple[Document, float]], nodes: Sequence[BaseNode]
+) -> VectorStoreQueryResult:
+    """What was found as LlamaIndex has it, `nodes` being those of the documents."""
     return VectorStoreQueryResult(
-        nodes=[to_node(document) for document, _ in found],
+        nodes=list(nodes),
         similarities=[similarity for _, similarity in found],
         ids=[document.id or "" for document, _ in found],
     )
+
+
+def _diverse(
+    asked: Diversity, embeddings: Sequence[Sequence[float]]
+) -> Iterator[tuple[int, float]]:
+    """What LlamaIndex's `get_top_k_mmr_embeddings` picks, and how relevant each was at its turn.
+
+    That compares two lists of numbers at a time, thousands of times in one answer.
+    """
+    if not embeddings:
+        return
+    query, *rows = (_unit(one) for one in (asked.query_embedding, *embeddings))
+    candidates = np.array(rows)
+    nearness = asked.threshold * (candidates @ query)
+    relevance = nearness.copy()
+    is_left = np.ones(len(rows), dtype=bool)
+    for _ in range(min(asked.limit, len(rows))):
+        picked = int(np.argmax(np.where(is_left, relevance, -np.inf)))
+        yield picked, float(relevance[picked])
+        is_left[picked] = False
+        relevance = nearness - (1 - asked.threshold) * (candidates @ candidates[picked])
+
+
+def _unit(vector: Sequence[float]) -> np.ndarray:
+    given = np.asarray(vector, dtype=np.float64)
+    return given / (np.linalg.norm(given) or 1.0)
 
 
 def _fused(query: VectorStoreQuery, *, reranker: Reranker | None) -> dict[str, Any]:

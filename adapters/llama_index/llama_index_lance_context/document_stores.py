@@ -13,11 +13,20 @@ from llama_index.core.storage.docstore.types import (
 )
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE
 
-from lance_context_core import Item, NotFoundError
-from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
+from lance_context_core import NotFoundError
+from lance_context_core.adapting import (
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    at_a_stretch,
+    at_once,
+    in_steps,
+    uri_of,
+)
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.sync import KeyValues
-from llama_index_lance_context._node_log import NodeLog, entries_of, node_of
+from llama_index_lance_context._node_log import NodeLog, entries_of
 
 
 class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
@@ -51,8 +60,8 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         twin = self._handle.aio.kv(name)
         # The type is that of the one face: of the other, nothing waits.
         blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
-        self._awaiting = NodeLog(twin, namespace)
-        self._at_once = NodeLog(blocking, namespace)
+        self._awaiting = NodeLog(twin, namespace, in_steps)
+        self._at_once = NodeLog(blocking, namespace, at_a_stretch)
 
     def persist(self, persist_path: str = DEFAULT_PERSIST_PATH, fs: Any = None) -> None:
         """Nothing: every node is in the store already."""
@@ -66,7 +75,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     @property
     def docs(self) -> dict[str, BaseNode]:
         """All nodes by id, in the order in which they were first added."""
-        return _nodes(at_once(self._at_once.all_items()))
+        return {node.node_id: node for node in at_once(self._at_once.all_nodes())}
 
     def add_documents(
         self,
@@ -101,22 +110,26 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
         """The node with that id. Without one None, or a ValueError if `raise_error`."""
-        return _found(doc_id, at_once(self._at_once.items([doc_id])), required=raise_error)
+        (node,) = at_once(self._at_once.nodes([doc_id]))
+        _require(doc_id, node is not None or not raise_error)
+        return node
 
     async def aget_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
         """As `get_document`."""
-        return _found(doc_id, await self._awaiting.items([doc_id]), required=raise_error)
+        (node,) = await self._awaiting.nodes([doc_id])
+        _require(doc_id, node is not None or not raise_error)
+        return node
 
     def get_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
         """The nodes with these ids, in their order, in one read.
 
         Unknown ones are left out, or a ValueError if `raise_error`.
         """
-        return _all_found(node_ids, at_once(self._at_once.items(node_ids)), required=raise_error)
+        return _all_found(node_ids, at_once(self._at_once.nodes(node_ids)), required=raise_error)
 
     async def aget_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
         """As `get_nodes`."""
-        return _all_found(node_ids, await self._awaiting.items(node_ids), required=raise_error)
+        return _all_found(node_ids, await self._awaiting.nodes(node_ids), required=raise_error)
 
     def document_exists(self, doc_id: str) -> bool:
         """Whether there is a node with that id."""
@@ -218,21 +231,14 @@ def _require(id: str, is_there: bool) -> None:  # noqa: FBT001 - what it is abou
         raise NodeNotFoundError(f"{id!r:.80} not found: pass raise_error=False if it may be absent")
 
 
-def _found(id: str, items: Sequence[Item | None], *, required: bool) -> BaseNode | None:
-    node = node_of(items[0])
-    _require(id, node is not None or not required)
-    return node
-
-
 def _all_found(
-    ids: Iterable[str], items: Iterable[Item | None], *, required: bool
+    ids: Iterable[str], nodes: Iterable[BaseNode | None], *, required: bool
 ) -> list[BaseNode]:
-    found = [_found(id, [item], required=required) for id, item in zip(ids, items, strict=True)]
-    return [node for node in found if node is not None]
-
-
-def _nodes(items: Iterable[Item]) -> dict[str, BaseNode]:
-    return {item.key: node for item in items if (node := node_of(item)) is not None}
+    found = []
+    for id, node in zip(ids, nodes, strict=True):
+        _require(id, node is not None or not required)
+        found += [] if node is None else [node]
+    return found
 
 
 def _by_hash(hashes: dict[str, str]) -> dict[str, str]:

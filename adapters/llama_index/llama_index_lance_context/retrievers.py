@@ -1,6 +1,5 @@
 """What the store remembers, as LlamaIndex's retriever."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,14 @@ from lance_context_core import (
     SearchHit,
     SearchOptions,
 )
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, content_of, facts_of
+from lance_context_core.adapting import (
+    Handle,
+    HandleOwner,
+    StoreLike,
+    content_of,
+    facts_of,
+    in_steps,
+)
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from llama_index_lance_context._filters import to_filter
@@ -109,25 +115,28 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         room = self._handle.sync.scope(**self._scope)
         text = query_bundle.query_str
         if self._collection is None:
-            return _from_records(room.search(text, **self._how))
+            return [_from_record(hit) for hit in room.search(text, **self._how)]
         vector = query_bundle.embedding
         if vector is None and self._embed_model is not None:
             texts = query_bundle.embedding_strs
             vector = self._embed_model.get_agg_embedding_from_queries(texts)
         vectors = room.vectors(self._collection)
-        return _from_collection(vectors.search(text, vector=vector, **self._how))
+        hits = vectors.search(text, vector=vector, **self._how)
+        return [_from_document(hit) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         room = self._handle.aio.scope(**self._scope)
         text = query_bundle.query_str
         if self._collection is None:
-            return _from_records(await room.search(text, **self._how))
+            return await in_steps(_from_record, await room.search(text, **self._how))
         vector = query_bundle.embedding
         if vector is None and self._embed_model is not None:
             texts = query_bundle.embedding_strs
             vector = await self._embed_model.aget_agg_embedding_from_queries(texts)
         vectors = room.vectors(self._collection)
-        return _from_collection(await vectors.search(text, vector=vector, **self._how))
+        return await in_steps(
+            _from_document, await vectors.search(text, vector=vector, **self._how)
+        )
 
 
 def _joined(
@@ -142,19 +151,17 @@ def _joined(
     return session if filters is None else {"$and": [session, filters]}
 
 
-def _from_collection(hits: Sequence[SearchHit[Document]]) -> list[NodeWithScore]:
-    return [NodeWithScore(node=to_node(hit.record), score=hit.score) for hit in hits]
+def _from_document(hit: SearchHit[Document]) -> NodeWithScore:
+    return NodeWithScore(node=to_node(hit.record), score=hit.score)
 
 
-def _from_records(hits: Sequence[SearchHit[ContextRecord]]) -> list[NodeWithScore]:
-    return [NodeWithScore(node=_from_record(hit.record), score=hit.score) for hit in hits]
-
-
-def _from_record(record: ContextRecord) -> TextNode:
-    return TextNode(
+def _from_record(hit: SearchHit[ContextRecord]) -> NodeWithScore:
+    record = hit.record
+    node = TextNode(
         id_=record.id,
         text=content_of(record),
         metadata={**record.metadata, FACTS: facts_of(record)},
         excluded_llm_metadata_keys=[FACTS],
         excluded_embed_metadata_keys=[FACTS],
     )
+    return NodeWithScore(node=node, score=hit.score)

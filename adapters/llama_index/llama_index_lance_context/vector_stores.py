@@ -1,7 +1,7 @@
 """A collection of the store as LlamaIndex's vector store."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
@@ -13,7 +13,8 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
+from lance_context_core import Document
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, in_steps, uri_of
 from lance_context_core.filters import Field as Place
 from lance_context_core.filters import Filter, FilterLike
 from lance_context_core.protocols import Reranker
@@ -21,7 +22,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import EVERYTHING, of_sources, to_filter
 from llama_index_lance_context._nodes import to_documents, to_node
-from llama_index_lance_context._queries import Ask, answer, ask, restriction
+from llama_index_lance_context._queries import Ask, answer, ask, ranked, restriction
 
 
 class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
@@ -44,8 +45,9 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     language; any other keyword raises InvalidRequestError.
 
     An empty `node_ids` in a query restricts nothing, because indexes always pass one. The
-    asynchronous methods block no event loop; where nodes are made they wait in threads. Given by its
-    URI a store can be pickled, and survives `to_dict` and `from_dict`.
+    asynchronous methods block no event loop: it has its turn after every few nodes, also if a hundred
+    queries are answered at once. Given by its URI a store can be pickled, and survives `to_dict` and
+    `from_dict`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -155,24 +157,29 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         """
         if node_ids is None or filters is not None:
             found = self._vectors.list(filter=_restricted(node_ids, filters))
-            node_ids = _in_order([one.id or "" for one in found], node_ids)
+            node_ids = _in_order(found, node_ids)
         return [to_node(one) for one in self._vectors.get(node_ids, include_embedding=True)]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """As `get_nodes`."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+        if node_ids is None or filters is not None:
+            found = await self._twin.list(filter=_restricted(node_ids, filters))
+            node_ids = _in_order(found, node_ids)
+        return await in_steps(to_node, await self._twin.get(node_ids, include_embedding=True))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """What answers the query best, best first: nodes without embeddings, similarities, ids."""
         asked = self._asked(query, **kwargs)
-        return answer(asked, self._vectors.search(**asked.arguments))
+        found = ranked(asked, self._vectors.search(**asked.arguments))
+        return answer(found, [to_node(document) for document, _ in found])
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """As `query`."""
-        # Hundreds of answers at once, made into nodes on the event loop, would hold it up.
-        return await asyncio.to_thread(self.query, query, **kwargs)
+        asked = self._asked(query, **kwargs)
+        found = ranked(asked, await self._twin.search(**asked.arguments))
+        return answer(found, await in_steps(to_node, [document for document, _ in found]))
 
     @property
     def _twin(self) -> AsyncVectors:
@@ -205,6 +212,7 @@ def _restricted(node_ids: list[str] | None, filters: MetadataFilters | None) -> 
     return by_id & (_optional(filters) or EVERYTHING)
 
 
-def _in_order(found: list[str], asked: list[str] | None) -> list[str]:
-    """What was found, in the order in which it was asked for."""
-    return found if asked is None else [one for one in asked if one in set(found)]
+def _in_order(found: Iterable[Document], asked: list[str] | None) -> list[str]:
+    """The ids of what was found, in the order in which they were asked for."""
+    ids = {one.id: None for one in found if one.id is not None}
+    return list(ids) if asked is None else [one for one in asked if one in ids]
