@@ -95,7 +95,8 @@ class HistoryProvider(Protocol):
     ) -> list[str]:
         """Add messages at the end, all or none of them, in one commit; returns their ids.
 
-        A message whose id the session has already is left as it is, so a retry is safe.
+        A message that the session has already, by its id, is left as it is, so a retry is safe.
+        Raises AlreadyExistsError, before anything is written, if it says something else by now.
         """
 
     async def get_messages(
@@ -213,7 +214,11 @@ class MemoryService(Protocol):
         session_id: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> builtins.list[str]:
-        """Remember texts or messages in one commit; returns their ids."""
+        """Remember texts or messages in one commit; returns their ids.
+
+        What is remembered already, by the id of a message, is left as it is, so a retry is safe.
+        Raises AlreadyExistsError, before anything is written, if it says something else.
+        """
 
     async def search(
         self,

@@ -38,20 +38,41 @@ class AsyncHistory:
     _records: Records
 
     async def append(
-        self, agent_id: str, message: Message, *, session_id: str, run_id: str = ""
+        self,
+        agent_id: str,
+        message: Message,
+        *,
+        session_id: str,
+        run_id: str = "",
+        keep_existing: bool = False,
     ) -> str:
-        """Add one message at the end of a session; returns its id."""
-        (id,) = await self.append_many(agent_id, [message], session_id=session_id, run_id=run_id)
+        """Add one message at the end of a session; returns its id. See `append_many`."""
+        (id,) = await self.append_many(
+            agent_id,
+            [message],
+            session_id=session_id,
+            run_id=run_id,
+            keep_existing=keep_existing,
+        )
         return id
 
     async def append_many(
-        self, agent_id: str, messages: Sequence[Message], *, session_id: str, run_id: str = ""
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        run_id: str = "",
+        keep_existing: bool = False,
     ) -> list[str]:
         """Add messages at the end of a session, in one commit; returns their ids, in order.
 
-        A message without an id is given one. A message whose id the session has already is left
-        as it is, so a call whose outcome is unknown may be repeated. `agent_id` and `run_id` may
-        be empty. Raises InvalidRequestError, before anything is written, if an id stands twice.
+        A message without an id is given one. A message that the session has already, by its id, is
+        left as it is, so a call whose outcome is unknown may be repeated; so is one that says
+        something else by now, if `keep_existing`. Else AlreadyExistsError is raised for it, before
+        anything is written; only if another writer takes the id at the same moment, the rest of the
+        call may be written. `agent_id` and `run_id` may be empty. Raises InvalidRequestError,
+        before anything is written, if an id stands twice.
         """
         session_id = check_name(session_id, "session_id")
         agent = self._agent(agent_id)
@@ -59,7 +80,7 @@ class AsyncHistory:
         if not drafts:
             return []
         within = message_scope(agent, session_id)
-        result = await self._records.insert(drafts, within=within, keep_existing=True)
+        result = await self._records.insert(drafts, within=within, keep_existing=keep_existing)
         return list(result.ids)
 
     async def replace(
@@ -70,13 +91,14 @@ class AsyncHistory:
         session_id: str,
         run_id: str = "",
         filter: FilterLike | None = None,
+        keep_existing: bool = False,
     ) -> list[str]:
         """Put messages in the place of a session's, or of those that match `filter`, in one commit.
 
         They stand at the end, in order; what does not match stays where it is, also where one of
-        `messages` has its id. What others append meanwhile either goes with the rest, or comes
-        after. Returns the ids of the messages. Raises InvalidRequestError, before anything is
-        written, if an id stands twice.
+        `messages` has its id: see `append_many` for what else that one may say. What others append
+        meanwhile either goes with the rest, or comes after. Returns the ids of the messages. Raises
+        InvalidRequestError, before anything is written, if an id stands twice.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         agent = self._agent(agent_id)
@@ -84,7 +106,10 @@ class AsyncHistory:
         if not drafts:
             await self._records.delete(where)
             return []
-        return await self._records.exchange(where, drafts, within=message_scope(agent, session_id))
+        within = message_scope(agent, session_id)
+        return await self._records.exchange(
+            where, drafts, within=within, keep_existing=keep_existing
+        )
 
     async def annotate(
         self,

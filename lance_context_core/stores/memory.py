@@ -33,11 +33,15 @@ class AsyncMemory:
         session_id: str = "",
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
+        keep_existing: bool = False,
     ) -> builtins.list[str]:
         """Remember texts or messages, in one commit; returns their ids, in order.
 
-        `metadata` is added to each. From `expires_at` on they are hidden from every read. Raises
-        InvalidRequestError for an empty text: there is nothing to remember in it.
+        `metadata` is added to each. From `expires_at` on they are hidden from every read. What the
+        user has in the session already, by the id of a message, is left as it is, so a call may be
+        repeated; so is what says something else, if `keep_existing`. Else AlreadyExistsError is
+        raised for that, before anything is written. Raises InvalidRequestError for an empty text:
+        there is nothing to remember in it.
         """
         common = check_json_object(metadata or {}, "metadata")
         drafts = [
@@ -51,7 +55,7 @@ class AsyncMemory:
             "user_id": self._user(user_id),
             "session_id": session_id or None,
         }
-        result = await self._records.insert(drafts, within=within, keep_existing=True)
+        result = await self._records.insert(drafts, within=within, keep_existing=keep_existing)
         return list(result.ids)
 
     async def search(

@@ -18,17 +18,16 @@ from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores import searching, steps, superseding, visibility
 from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores.repeating import CONTENT, refuse_other_content
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import (
     COLUMNS,
-    FINGERPRINT,
     NO_CONTEXT,
     checked,
     from_row,
     from_rows,
     key_of,
     refuse_duplicates,
-    refuse_other_content,
     to_row,
 )
 from lance_context_core.stores.searching import SearchOptions
@@ -120,10 +119,12 @@ class Records:
         the columns named there, such as one session.
         """
         self.resources.writable()
+        has_keys = within is not None
         within = within or {}
         drafts = pending = await self._prepared(drafts)
-        if keep_existing:
-            # Most are new. Only where one is not, it is worth asking what is there.
+        if keep_existing or (has_keys and len(drafts) == 1):
+            # Most are new. Only where one is not, it is worth asking what is there; but of several
+            # the others would be written by then.
             n_added, version = await self._write_new(drafts, within, [])
             if n_added == len(drafts):
                 return WriteResult(ids=tuple(one.record.id for one in drafts), version=version)
@@ -231,18 +232,27 @@ class Records:
         raise ConflictError("the same records kept being changed by others: try again")
 
     async def exchange(
-        self, where: str, drafts: Sequence[Draft], *, within: Mapping[str, str | None]
+        self,
+        where: str,
+        drafts: Sequence[Draft],
+        *,
+        within: Mapping[str, str | None],
+        keep_existing: bool = False,
     ) -> list[str]:
         """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
 
         One commit; only what others have added meanwhile, and matches, goes in a second one. What
-        the view has already by the identity of a draft, and does not match, is left as it is.
+        the view has already by the identity of a draft, and does not match, is left as it is, and
+        refused as by `insert`.
         """
         self.resources.writable()
         drafts = await self._prepared(drafts)
         gone = await self._revisions(where)
         existing, expired = await self._existing(drafts, within)
         staying = {one for one, row in existing.items() if row[KEY] not in gone}
+        for draft in [] if keep_existing else drafts:
+            if draft.identity and draft.identity in staying:
+                refuse_other_content(draft.record, existing[draft.identity], draft.identity)
         new = [draft for draft in drafts if draft.identity not in staying]
         keys = [self._key(draft, within) for draft in new]
         rows = await self._rows([draft.record for draft in new], keys)
@@ -391,8 +401,8 @@ class Records:
         """As `_existing`; raises for a draft with another content, unless that is to be kept."""
         existing, expired = await self._existing(drafts, within)
         for draft in [] if keep_existing else drafts:
-            if draft.identity is not None and draft.identity in existing:
-                refuse_other_content(draft.record, draft.identity, existing[draft.identity])
+            if draft.identity and draft.identity in existing:
+                refuse_other_content(draft.record, existing[draft.identity], draft.identity)
         return existing, expired
 
     async def _existing(
@@ -410,9 +420,11 @@ class Records:
             for column in ("id", "external_id")
             if any(kind == column for kind, _ in identities)
         ]
-        inside = [sql.equals(column, value) for column, value in within.items()]
-        mine = sql.all_of([*self._walls(), *inside, sql.any_of(named)])
-        columns = _SUCCEEDED if full else [KEY, "id", "external_id", "expires_at", *FINGERPRINT]
+        if within:
+            # Not what narrower handles call so: that is something else, with a key of its own.
+            named = [sql.in_list(KEY, [self._key(one, within) for one in drafts if one.identity])]
+        mine = sql.all_of([*self._walls(), sql.any_of(named)])
+        columns = _SUCCEEDED if full else [KEY, "id", "external_id", "expires_at", *CONTENT]
         rows = (await self.table.select(mine, columns=columns)).to_pylist()
         now = self._now()
         expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]

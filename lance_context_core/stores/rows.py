@@ -21,7 +21,7 @@ from lance_context_core._json import (
 )
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import parts_from_json, parts_to_json
 from lance_context_core.records import ContextRecord, Relationship
 from lance_context_core.scope import Scope
@@ -34,11 +34,6 @@ _LARGE = ("text", "parts", "native", "blob")
 
 COLUMNS = ("fields", *_LARGE)
 """What a whole record is read from, without its vector."""
-
-FINGERPRINT = (
-    "session_id", "role", "content_type", "text", "parts", "blob", "payload_uri",
-)  # fmt: skip
-"""What must be equal for an append to count as a repetition of an earlier one."""
 
 _NAMES = (
     "id", "external_id", "context", "kind", "layer", "tenant", "user_id", "agent_id", "session_id",
@@ -178,19 +173,6 @@ def refuse_duplicates(ids: Sequence[str], what: str) -> None:
                 f"{what}={shown(one)} stands twice in one call: give each once"
             )
         seen.add(one)
-
-
-def refuse_other_content(
-    record: ContextRecord, identity: tuple[str, str], row: Mapping[str, Any]
-) -> None:
-    """Raise AlreadyExistsError unless the row of that identity has the content of `record`."""
-    wanted = to_row(record, key="", search_text=None)
-    if any(wanted[name] != row[name] for name in FINGERPRINT):
-        column, value = identity
-        raise AlreadyExistsError(
-            f"{column}={value!r} is taken by a record with another content: "
-            "use upsert to replace it, or update to change its data"
-        )
 
 
 def _packed(values: Mapping[str, Any]) -> str:

@@ -19,18 +19,44 @@ class History:
 
     _twin: AsyncHistory
 
-    def append(self, agent_id: str, message: Message, *, session_id: str, run_id: str = "") -> str:
+    def append(
+        self,
+        agent_id: str,
+        message: Message,
+        *,
+        session_id: str,
+        run_id: str = "",
+        keep_existing: bool = False,
+    ) -> str:
         """Add one message at the end of a session; returns its id. See `AsyncHistory.append`."""
         return bridge.run(
-            self._twin.append(agent_id, message, session_id=session_id, run_id=run_id)
+            self._twin.append(
+                agent_id,
+                message,
+                session_id=session_id,
+                run_id=run_id,
+                keep_existing=keep_existing,
+            )
         )
 
     def append_many(
-        self, agent_id: str, messages: Sequence[Message], *, session_id: str, run_id: str = ""
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        run_id: str = "",
+        keep_existing: bool = False,
     ) -> list[str]:
         """Add messages in one commit; returns their ids. See `AsyncHistory.append_many`."""
         return bridge.run(
-            self._twin.append_many(agent_id, messages, session_id=session_id, run_id=run_id)
+            self._twin.append_many(
+                agent_id,
+                messages,
+                session_id=session_id,
+                run_id=run_id,
+                keep_existing=keep_existing,
+            )
         )
 
     def replace(
@@ -41,11 +67,17 @@ class History:
         session_id: str,
         run_id: str = "",
         filter: FilterLike | None = None,
+        keep_existing: bool = False,
     ) -> list[str]:
         """Put messages in the place of a session's, or of some. See `AsyncHistory.replace`."""
         return bridge.run(
             self._twin.replace(
-                agent_id, messages, session_id=session_id, run_id=run_id, filter=filter
+                agent_id,
+                messages,
+                session_id=session_id,
+                run_id=run_id,
+                filter=filter,
+                keep_existing=keep_existing,
             )
         )
 

@@ -29,6 +29,7 @@ class Memory:
         session_id: str = "",
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
+        keep_existing: bool = False,
     ) -> builtins.list[str]:
         """Remember texts or messages in one commit; returns their ids. See `AsyncMemory.add`."""
         return bridge.run(
@@ -38,6 +39,7 @@ class Memory:
                 session_id=session_id,
                 metadata=metadata,
                 expires_at=expires_at,
+                keep_existing=keep_existing,
             )
         )
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from lance_context_core import AsyncContextStore, InvalidRequestError, Message
+from lance_context_core import AlreadyExistsError, AsyncContextStore, InvalidRequestError, Message
 
 DONE = {"metadata.done": True}
 OPEN = {"$not": DONE}
@@ -53,11 +53,15 @@ async def test_a_message_may_be_replaced_by_one_of_its_id(store):
     assert await read(store.history) == ["new"]
 
 
-async def test_a_message_whose_id_stays_is_left_as_it_is(store):
+async def test_a_message_whose_id_stays_is_refused_or_left_as_it_is(store):
     kept = Message.user("old", id="m", metadata={"done": True})
     await store.history.append_many("a", [kept, Message.user("2")], session_id="s")
     new = [Message.user("new", id="m"), Message.user("3")]
-    ids = await store.history.replace("a", new, session_id="s", filter=OPEN)
+    which = {"session_id": "s", "filter": OPEN}
+    with pytest.raises(AlreadyExistsError, match="'m'"):
+        await store.history.replace("a", new, **which)
+    assert await read(store.history) == ["old", "2"]
+    ids = await store.history.replace("a", new, **which, keep_existing=True)
     assert ids[0] == "m"
     assert await read(store.history) == ["old", "3"]
 

@@ -96,9 +96,12 @@ class Cell:
 
     async def append(self, session, id, text, run):
         message = Message.user(text, id=id)
-        told = await self.history.append("", message, session_id=session, run_id=run)
-        self.messages[session].setdefault(id, (text, run))
-        assert told == id
+        work = self.history.append("", message, session_id=session, run_id=run)
+        if self.messages[session].setdefault(id, (text, run))[0] == text:
+            assert await work == id
+        else:
+            with pytest.raises(AlreadyExistsError):
+                await work
 
     async def clear(self, session, *_):
         told = await self.history.clear("", session_id=session)
@@ -112,9 +115,12 @@ class Cell:
         assert told == len(rows) - len(self.messages[session])
 
     async def remember(self, session, id, text, _run):
-        told = await self.memory.add([Message.user(text, id=id)], session_id=session)
-        self.memories[session].setdefault(id, text)
-        assert told == [id]
+        work = self.memory.add([Message.user(text, id=id)], session_id=session)
+        if self.memories[session].setdefault(id, text) == text:
+            assert await work == [id]
+        else:
+            with pytest.raises(AlreadyExistsError):
+                await work
 
     async def forget(self, session, id, *_):
         told = await self.memory.delete(session_id=session, ids=[id, "other"])

@@ -40,7 +40,9 @@ class Memories:
         if memories:
             expires_at = None if self.ttl is None else now + self.ttl
             memory = self._store(self.agent_id).memory
-            await memory.add(memories, session_id=session_id, expires_at=expires_at)
+            await memory.add(
+                memories, session_id=session_id, expires_at=expires_at, keep_existing=True
+            )
 
     async def note(self, facts: Iterable[str]) -> int:
         """Remember texts, which belong to no session, each once; returns how many are given.

@@ -66,6 +66,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
                 memories,
                 session_id=session_id or _DEFAULT_SESSION,
                 expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
+                keep_existing=True,
             )
 
     async def search_memory(

@@ -140,7 +140,9 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         if canonical:
             store = self._handle.of(session.user_id)
             if await self._takes(store, session.id):
-                await store.history.append_many("", canonical, session_id=session.id)
+                await store.history.append_many(
+                    "", canonical, session_id=session.id, keep_existing=True
+                )
             else:
                 logger.warning(
                     "session %r of user %r does not exist: %d messages are not stored",

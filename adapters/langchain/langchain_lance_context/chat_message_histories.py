@@ -24,8 +24,9 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
     They read back equal to what was added, but for chunks, which are stored as the messages that they
     amount to. Through the store, and for other frameworks, they are canonical messages.
 
-    A message whose id the session has already is left as it is, so that a retry is safe; without an
-    id a message is always added. The asynchronous methods await the store, and block no event loop.
+    A message that the session has already, by its id, is left as it is, so that a retry is safe; one
+    that says something else raises AlreadyExistsError. Without an id a message is always added. The
+    asynchronous methods await the store, and block no event loop.
     """
 
     def __init__(

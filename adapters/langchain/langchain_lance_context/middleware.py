@@ -147,13 +147,13 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         """Remember the turn, in one commit."""
         if turn := self._turn(state):
             store = ContextStore(self._of_the_user(runtime))
-            store.history.append_many("", turn, session_id=_session(turn))
+            store.history.append_many("", turn, session_id=_session(turn), keep_existing=True)
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """As `after_agent`."""
         if turn := self._turn(state):
             store = self._of_the_user(runtime)
-            await store.history.append_many("", turn, session_id=_session(turn))
+            await store.history.append_many("", turn, session_id=_session(turn), keep_existing=True)
 
     # How
 

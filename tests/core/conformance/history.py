@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from core.conformance.hostile import METADATA, NAMES, NO_NAMES, TEXTS
 
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import (
     AudioPart,
     DataPart,
@@ -200,9 +200,24 @@ class HistoryContract:
         assert await history.append("a", batch[1], session_id="s", run_id="r") == "m1"
         assert await history.get_messages("a", session_id="s") == before
 
-    async def test_a_known_id_with_another_text_is_left_as_it_is(self, history):
-        await history.append("a", Message.user("old", id="m"), session_id="s")
-        assert await history.append("a", Message.user("new", id="m"), session_id="s") == "m"
+    async def test_a_known_id_that_says_something_else_is_refused_and_nothing_is_written(
+        self, history
+    ):
+        await history.append("a", Message.user("old", name="Ann", id="m"), session_id="s")
+        others = [
+            Message.user("new", name="Ann", id="m"),
+            Message.user("old", name="Ben", id="m"),
+            Message.assistant("old", name="Ann", id="m"),
+            Message.user(["old", ImagePart(data=b"\0")], name="Ann", id="m"),
+        ]
+        for other in others:
+            for batch in ([other], [Message.user("1", id="m1"), other], [other, Message.user("2")]):
+                with pytest.raises(AlreadyExistsError, match="'m'"):
+                    await history.append_many("a", batch, session_id="s")
+        assert texts(await history.get_messages("a", session_id="s")) == ["old"]
+        again = Message.user("old", name="Ann", id="m", metadata={"seen": True})
+        assert await history.append("a", again, session_id="s") == "m"
+        assert await history.append("b", others[0], session_id="s") == "m"
         assert texts(await history.get_messages("a", session_id="s")) == ["old"]
 
     async def test_a_batch_with_some_known_ids_adds_the_others_at_the_end(self, history):
@@ -387,10 +402,16 @@ class HistoryContract:
                     log.append((f"{step}", f"{step}", run))
                 case "append_many":
                     ids = random.sample([f"id{n}" for n in range(8)], random.randrange(5))
-                    batch = [Message.user(f"{step} {id}", id=id) for id in ids]
-                    await history.append_many(agent, batch, session_id=session, run_id=run)
-                    known = {id for id, _, _ in log}
-                    log += [(id, f"{step} {id}", run) for id in ids if id not in known]
+                    said = {id: random.choice([id, "something else"]) for id in ids}
+                    batch = [Message.user(said[id], id=id) for id in ids]
+                    call = history.append_many(agent, batch, session_id=session, run_id=run)
+                    known = {id: text for id, text, _ in log}
+                    if any(known.get(id, said[id]) != said[id] for id in ids):
+                        with pytest.raises(AlreadyExistsError):
+                            await call
+                    else:
+                        await call
+                        log += [(id, said[id], run) for id in ids if id not in known]
                 case "clear" if random.random() < 0.3:
                     assert await history.clear(agent, session_id=session) == len(log)
                     log.clear()

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from core.conformance.hostile import METADATA, NAMES, NO_NAMES
 
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart
 from lance_context_core.protocols import MemoryService
 
@@ -171,6 +171,19 @@ class MemoryContract:
         before = await memory.list(user_id="u")
         assert await memory.add(batch[:2], user_id="u", session_id="s") == FACTS[:2]
         assert await memory.list(user_id="u") == before
+
+    async def test_a_known_id_that_says_something_else_is_refused_and_nothing_is_written(
+        self, memory
+    ):
+        old, new = Message.user("old", id="m"), Message.user("new", id="m")
+        await memory.add([old], user_id="u", session_id="s")
+        for batch in ([new], ["another", new], [new, Message.user("another", id="n")]):
+            with pytest.raises(AlreadyExistsError, match="'m'"):
+                await memory.add(batch, user_id="u", session_id="s")
+        assert await memory.add([old], user_id="u", session_id="s", metadata={"n": 1}) == ["m"]
+        assert texts(await memory.list(user_id="u")) == ["old"]
+        await memory.add([new], user_id="u", session_id="t")
+        assert texts(await memory.list(user_id="u")) == ["old", "new"]
 
     async def test_an_id_twice_in_one_call_is_refused_and_nothing_is_written(
         self, memory, back_door

@@ -81,7 +81,9 @@ class LanceContextMemory(StoreOwner, MemoryBase):
             new = await self._named_apart(marked)
         else:
             new = _distinct(marked)
-        await self._store.history.append_many(self._agent_id, new, session_id=self._session_id)
+        await self._store.history.append_many(
+            self._agent_id, new, session_id=self._session_id, keep_existing=True
+        )
 
     async def get_memory(
         self,
