@@ -21,6 +21,16 @@ async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Tab
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
 
 
+async def written_last(handle: Any, n: int, columns: Sequence[str]) -> pa.Table:
+    """About the last `n` rows, of which nothing else is read.
+
+    They are those that stand last in the table's files: where upkeep has merged some since, these.
+    """
+    n_rows = await handle.count_rows()
+    query = handle.query().select(await present(handle, columns)).with_row_id()
+    return await _rows(query.offset(max(n_rows - n, 0)).limit(n))
+
+
 async def take(
     handle: Any, row_ids: Sequence[int] | np.ndarray, columns: Sequence[str]
 ) -> pa.Table:

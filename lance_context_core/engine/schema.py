@@ -135,6 +135,7 @@ RECORDS = TableSpec(
         "agent_id": "bitmap",
         "kind": "bitmap",
         "created_at": "btree",
+        "updated_at": "btree",
     },
 )
 

@@ -1,9 +1,9 @@
 """Sessions: what is known about conversations, beside their messages."""
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from lance_context_core._json import (
     dumps,
     loads,
 )
-from lance_context_core.engine import sql
+from lance_context_core.engine import reading, sql
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError, NotFoundError
@@ -26,6 +26,12 @@ from lance_context_core.stores.records import Records, check_span
 from lance_context_core.stores.rows import key_of, new_id
 
 _MAX_ATTEMPTS = 20
+
+_SAMPLE_ROWS = 256
+"""So many of the last rows tell how far back the recent ones go."""
+
+_WIDER = (1, 8, 64)
+"""How many times as far it is looked where the sessions of that time are too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class AsyncSessions:
         """A session that was created or has messages; else None."""
         session_id = check_name(session_id, "session_id")
         row = await self._row(session_id)
-        activity = (await self._activity(session_id)).get(session_id)
+        activity = (await self._activity([session_id])).get(session_id)
         if row is None and activity is None:
             return None
         return _session(session_id, row, activity)
@@ -115,16 +121,14 @@ class AsyncSessions:
         raise ConflictError(f"session {session_id!r} kept being changed by others: try again")
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
-        """Sessions, the most recently active first."""
+        """Sessions, the most recently active first.
+
+        With a `limit` it is read what was written lately, as far back as it takes, and what the
+        sessions of that page have; not all messages.
+        """
         check_span(offset=offset, limit=limit, last=None)
-        rows = {row["id"]: row for row in await self._rows(sql.all_of(self._walls()))}
-        activity = await self._activity(None)
-        sessions = [
-            _session(one, rows.get(one), activity.get(one))
-            for one in sorted(rows.keys() | activity)
-        ]
-        sessions.sort(key=lambda session: session.updated_at, reverse=True)
-        return sessions[offset:][:limit]
+        ids = None if limit is None else await self._most_recent(offset + limit)
+        return (await self._known(ids))[offset:][:limit]
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether there was anything to forget."""
@@ -154,12 +158,72 @@ class AsyncSessions:
         ).to_pylist()
         return rows
 
-    async def _activity(self, session_id: str | None) -> dict[str, Mapping[str, Any]]:
-        """How many messages a session has, and when the first and the last were written."""
-        which = (
-            "session_id IS NOT NULL" if session_id is None else sql.equals("session_id", session_id)
+    async def _known(self, ids: Collection[str] | None) -> builtins.list[Session]:
+        """These sessions, or all, as far as they are there, the most recently active first."""
+        which = [] if ids is None else [sql.in_list("id", ids)]
+        rows = {row["id"]: row for row in await self._rows(sql.all_of([*self._walls(), *which]))}
+        activity = await self._activity(ids)
+        sessions = [
+            _session(one, rows.get(one), activity.get(one))
+            for one in sorted(rows.keys() | activity)
+        ]
+        return sorted(sessions, key=lambda session: session.updated_at, reverse=True)
+
+    async def _most_recent(self, n: int) -> builtins.list[str]:
+        """The `n` sessions that were active last, the latest first.
+
+        Only what happened since some moment is looked at, which is all that there is to know about
+        them if as many sessions were active since.
+        """
+        last: dict[str, datetime] = {}
+        for since in await self._moments(n):
+            last = await self._active(since)
+            if len(last) >= n:
+                break
+        return sorted(sorted(last), key=lambda one: last[one], reverse=True)[:n]
+
+    async def _moments(self, n: int) -> builtins.list[datetime | None]:
+        """How far back to look for `n` sessions, one after the other; None is to the beginning."""
+        table, columns, n_rows = self._records.table, ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
+        sample = await table.look(
+            "read {}",
+            lambda handle: reading.written_last(handle, n_rows, columns),
+            table.nothing(columns),
         )
-        where = self._records.where(sql.equals("kind", "message"), which)
+        if sample.num_rows < n_rows:
+            return [None]
+        times = sample.sort_by("updated_at")["updated_at"]
+        # Not of the oldest one: a few may have come to stand there for another reason.
+        last = times[-1].as_py()
+        span: timedelta = last - times[n_rows // 8].as_py()
+        return [*dict.fromkeys(last - factor * span for factor in _WIDER), None]
+
+    async def _active(self, since: datetime | None) -> dict[str, datetime]:
+        """The sessions that were active since then, and when last."""
+        recent = (
+            [] if since is None else [f"updated_at >= {sql.timestamp(since.replace(tzinfo=UTC))}"]
+        )
+        messages = await self._records.table.select(
+            self._records.where(*_IN_A_SESSION, *recent), columns=["session_id", "updated_at"]
+        )
+        described = await self._records.resources.sessions.select(
+            sql.all_of([*self._walls(), *recent]) or None, columns=["id", "updated_at"]
+        )
+        both = pa.table(
+            {
+                "id": pa.chunked_array([*messages["session_id"].chunks, *described["id"].chunks]),
+                "at": pa.chunked_array(
+                    [*messages["updated_at"].chunks, *described["updated_at"].chunks]
+                ),
+            }
+        )
+        latest = pa.TableGroupBy(both, "id").aggregate([("at", "max")])
+        return dict(zip(latest["id"].to_pylist(), latest["at_max"].to_pylist(), strict=True))
+
+    async def _activity(self, ids: Collection[str] | None) -> dict[str, Mapping[str, Any]]:
+        """How many messages a session has, and when the first and the last were written."""
+        which = [] if ids is None else [sql.in_list("session_id", ids)]
+        where = self._records.where(*_IN_A_SESSION, *which)
         rows = await self._records.table.select(
             where,
             columns=["session_id", "tenant", "user_id", "agent_id", "created_at", "updated_at"],
@@ -177,6 +241,9 @@ class AsyncSessions:
             ]
         )
         return {row["session_id"]: row for row in summary.to_pylist()}
+
+
+_IN_A_SESSION = (sql.equals("kind", "message"), "session_id IS NOT NULL")
 
 
 def _session(

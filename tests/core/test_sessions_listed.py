@@ -1,0 +1,85 @@
+"""Pages of the list of sessions are parts of the whole list, and cost what they show."""
+
+import random
+
+from lance_context_core import Message
+from lance_context_core.engine import reading
+
+
+async def said(store, clock, numbers, *, agent="a"):
+    """Has two messages in each of the sessions, one session after the other."""
+    for number in numbers:
+        clock.advance(seconds=1)
+        messages = [Message.user(f"{number}"), Message.user("and more")]
+        await store.history.append_many(agent, messages, session_id=f"s{number}")
+
+
+async def check_pages(store):
+    """Every page is a part of the whole list, which is read in another way; returns the list."""
+    whole = await store.sessions.list()
+    assert whole == sorted(whole, key=lambda one: (-one.updated_at.timestamp(), one.id))
+    for limit, offset in ((1, 0), (5, 0), (20, 3), (1_000, 0), (3, len(whole) - 1), (5, 5_000)):
+        page = await store.sessions.list(limit=limit, offset=offset)
+        assert page == whole[offset:][:limit]
+    return whole
+
+
+async def test_a_page_is_a_part_of_the_list_whatever_happened_to_the_sessions(store, clock):
+    drawn = random.Random(1)
+    await said(store, clock, range(200))
+    assert [one.id for one in (await check_pages(store))[:3]] == ["s199", "s198", "s197"]
+    # What was changed last need not be what was written last.
+    for number in drawn.sample(range(200), 5):
+        clock.advance(minutes=1)
+        await store.history.annotate("a", {"seen": True}, session_id=f"s{number}")
+        latest = (await check_pages(store))[0]
+        assert (latest.id, latest.n_messages) == (f"s{number}", 2)
+    for number in (7, 201):
+        clock.advance(minutes=1)
+        await store.sessions.create(f"s{number}", title="described")
+        assert (await check_pages(store))[0].title == "described"
+    for number in (7, 198, 199):
+        await store.sessions.delete(f"s{number}")
+    await store.history.clear("a", session_id="s197")
+    assert len(await check_pages(store)) == 197
+    await store.maintain()
+    await check_pages(store)
+
+
+async def test_a_page_of_a_scope_is_a_part_of_its_list(store, clock):
+    rare = store.scope(tenant="rare")
+    await said(rare, clock, range(5))
+    await said(store.scope(tenant="frequent"), clock, range(5, 200))
+    assert [one.id for one in await check_pages(rare)] == ["s4", "s3", "s2", "s1", "s0"]
+    await check_pages(store)
+
+
+async def test_sessions_of_one_moment_are_listed_by_their_ids(store, clock):
+    messages = [Message.user("hello")]
+    for number in range(150):
+        await store.history.append_many("a", messages * 2, session_id=f"s{number}")
+    assert [one.id for one in await store.sessions.list(limit=3)] == ["s0", "s1", "s10"]
+    await check_pages(store)
+
+
+async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, clock, monkeypatch):
+    rows = []
+    query = reading._rows
+
+    async def counted(asked):
+        found = await query(asked)
+        rows.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(reading, "_rows", counted)
+
+    async def cost():
+        rows.clear()
+        assert len(await store.sessions.list(limit=20)) == 20
+        return sum(rows)
+
+    store = open_store(maintenance=None)
+    await said(store, clock, range(200))
+    before = await cost()
+    await said(store, clock, range(200, 400))
+    assert await cost() == before < 600
