@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from lance_context_core import MissingExtraError
 from langchain_lance_context.byte_stores import LanceContextByteStore
 from langchain_lance_context.caches import LanceContextSemanticCache
+from langchain_lance_context.query_constructors import LanceContextTranslator
 from langchain_lance_context.record_managers import LanceContextRecordManager
 from langchain_lance_context.retrievers import LanceContextRetriever
 from langchain_lance_context.vectorstores import LanceContextVectorStore
@@ -28,6 +29,7 @@ __all__ = [
     "LanceContextSaver",
     "LanceContextSemanticCache",
     "LanceContextStore",
+    "LanceContextTranslator",
     "LanceContextVectorStore",
     "copy_checkpoints",
 ]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +23,7 @@ from langgraph.store.base import (
 from lance_context_core import Field, Filter, FilterError, InvalidRequestError, ItemKey
 from lance_context_core import Item as StoredItem
 from lance_context_core.filters import And
+from langchain_lance_context._values import decode_object, encode_object
 
 _TTL_MINUTES = "langgraph.ttl_minutes"
 """What the data of an item is that has a time to live."""
@@ -225,11 +225,8 @@ def _put(op: PutOp, fields: Sequence[str] | None) -> Put:
     if not isinstance(op.value, Mapping):
         raise InvalidRequestError(f"{where} is {op.value!r:.80}: give a dict, or None to delete")
     ttl = None if op.ttl is None else checked_minutes(op.ttl, "ttl")
-    try:
-        value = _copied(op.value)
-        texts = [] if fields is None else list(_texts(value, _paths(op.index, fields)))
-    except (TypeError, RecursionError) as error:
-        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+    value = encode_object(op.value, where)
+    texts = [] if fields is None else list(_texts(_readable(op.value), _paths(op.index, fields)))
     return Put(value=value, texts=texts, ttl_minutes=ttl)
 
 
@@ -254,12 +251,13 @@ def _texts(value: dict[str, Any], paths: Sequence[str]) -> Iterable[tuple[str, s
                 yield (f"{path}.{number}" if len(found) > 1 else path), text
 
 
-def _copied(value: Any) -> Any:
+def _readable(value: Any) -> Any:
+    """A value that was encoded, as JSON whose texts are what a person would write."""
     if isinstance(value, Mapping):
-        return {key: _copied(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_copied(one) for one in value]
-    return value
+        return {str(key): _readable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_readable(one) for one in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _search(op: SearchOp, *, has_index: bool) -> Search:
@@ -317,7 +315,7 @@ def _parts(stored: StoredItem) -> dict[str, Any]:
     return {
         "namespace": stored.namespace,
         "key": stored.key,
-        "value": deepcopy(dict(stored.value or {})),
+        "value": decode_object(stored.value or {}),
         "created_at": stored.created_at,
         "updated_at": stored.updated_at,
     }

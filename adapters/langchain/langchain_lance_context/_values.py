@@ -1,4 +1,4 @@
-"""Values that JSON cannot hold, as JSON, and back: what tools return beside their answer."""
+"""Values that JSON cannot hold, as JSON, and back: metadata, items, what tools return."""
 
 from langchain_core.documents import Document
 
@@ -17,3 +17,4 @@ _CODEC = JsonCodec(
     ]
 )
 encode, decode = _CODEC.encode, _CODEC.decode
+encode_object, decode_object = _CODEC.encode_object, _CODEC.decode_object

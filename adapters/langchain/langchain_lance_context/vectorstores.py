@@ -114,9 +114,10 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
     ) -> list[str]:
         """Add texts, or replace those whose ids exist, in one commit; returns all ids, in order.
 
-        An id that is absent or None is generated. Metadata is JSON; what is none of it, an id that
-        stands twice, and lists of different lengths raise InvalidRequestError, a ValueError, before
-        anything is written.
+        An id that is absent or None is generated. Metadata may hold, besides JSON, times, decimals,
+        UUIDs, bytes, paths, tuples and sets, and comes back equal and of the same types; what it
+        cannot hold, an id that stands twice, and lists of different lengths raise
+        InvalidRequestError, a ValueError, before anything is written.
         """
         return self._vectors.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
 

@@ -61,7 +61,13 @@ def test_a_document_has_a_form_that_stays():
         "lance_context:type": "document",
         "value": {
             "id": "d",
-            "metadata": {"on": {"lance_context:type": "date", "value": "2026-01-02"}},
+            "metadata": {
+                "on": {
+                    "lance_context:type": "date",
+                    "value": "2026-01-02",
+                    "lance_context:date": "2026-01-02",
+                }
+            },
             "page_content": "tea",
         },
     }

@@ -1,14 +1,26 @@
 """What the vector store does where the framework's suite does not look."""
 
 import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.outputs import Generation
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
-from langchain_lance_context import LanceContextStore, LanceContextVectorStore
+from langchain_lance_context import (
+    LanceContextRetriever,
+    LanceContextStore,
+    LanceContextVectorStore,
+)
 
 from lance_context_core import (
     ContextStore,
@@ -43,6 +55,89 @@ def filled(empty):
 
 def ids(documents):
     return [document.id for document in documents]
+
+
+# Metadata
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+KEPT = {
+    "moment": NOON,
+    "naive": NOON.replace(tzinfo=None),
+    "day": NOON.date(),
+    "price": Decimal("9.90"),
+    "id": UUID(int=1),
+    "source": Path("a") / "b.txt",
+    "box": (1, 2.5),
+    "seen": {1, 2},
+    "data": b"\0",
+    "far": math.inf,
+    "nested": [{"at": NOON, 7: "seven"}],
+}
+
+
+def test_metadata_comes_back_equal_and_of_its_types(empty, store):
+    empty.add_texts(["tea"], [KEPT], ids=["a"])
+    empty.add_documents([Document("tea", id="b", metadata=KEPT)])
+    retriever = LanceContextRetriever(store=store, collection="default", mode="text")
+    hits = [*empty.similarity_search("tea"), *empty.get_by_ids(["b"]), *retriever.invoke("tea")]
+    hits += asyncio.run(empty.asimilarity_search("tea", mode="text"))
+    hits += empty.max_marginal_relevance_search("tea")
+    assert len(hits) == 9
+    for hit in hits:
+        assert {key: hit.metadata[key] for key in KEPT} == KEPT
+        assert all(type(hit.metadata[key]) is type(value) for key, value in KEPT.items())
+
+
+def test_a_number_that_is_none_is_kept(empty):
+    empty.add_texts(["tea"], [{"n": math.nan, "f": np.float32(0.5), "i": np.int64(3)}])
+    metadata = empty.similarity_search("tea")[0].metadata
+    assert math.isnan(metadata.pop("n"))
+    assert metadata == {"f": 0.5, "i": 3}
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ({"moment": NOON}, ["a"]),
+        ({"moment": {"$gt": NOON - timedelta(hours=1), "$lte": NOON}}, ["a"]),
+        ({"moment": {"$lt": NOON}}, []),
+        ({"moment": {"$ne": NOON}}, ["b"]),
+        ({"day": {"$in": [NOON.date(), "2026-01-02"]}}, ["a"]),
+        ({"price": {"$lt": 10}}, ["a", "b"]),
+        ({"price": {"$lt": math.inf, "$gte": Decimal("9.9")}}, ["a"]),
+        ({"price": math.nan}, []),
+        ({"far": {"$gt": 1e308}}, ["a"]),
+        ({"id": {"$contains": "b"}}, ["b"]),
+        ({"metadata.id": UUID(int=1)}, ["a"]),
+        ({"box": {"$contains": 2.5}}, ["a"]),
+        ({"seen": {"$contains_all": [1, 2]}}, ["a"]),
+    ],
+    ids=repr,
+)
+def test_what_is_kept_is_found_as_python_compares_it(empty, condition, found):
+    empty.add_texts(["tea", "tea"], [KEPT, {"price": 5}], ids=["a", "b"])
+    assert sorted(ids(empty.similarity_search("tea", filter=condition))) == found
+    retriever = empty.as_retriever(search_kwargs={"filter": condition})
+    assert sorted(ids(retriever.invoke("tea"))) == found
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize("value", [object(), Colour.RED, Fraction(1, 2), np.array([1]), Generation])
+def test_metadata_that_cannot_be_kept_is_refused_before_anything_is_written(empty, value):
+    metadatas = [{}, {"a": [value]}]
+    for write in (
+        lambda: empty.add_texts(["a", "b"], metadatas),
+        lambda: empty.add_documents([Document("a", metadata=one) for one in metadatas]),
+        lambda: asyncio.run(empty.aadd_texts(["a", "b"], metadatas)),
+    ):
+        with pytest.raises(InvalidRequestError, match=r"^metadatas\[1\]\['a'\]\[0\] is a "):
+            write()
+    with pytest.raises(InvalidRequestError, match=r"^metadatas\[0\] has the key 1"):
+        empty.add_texts(["a"], [{1: "a"}])
+    assert empty.similarity_search("a") == []
 
 
 # Writing
