@@ -2,7 +2,10 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, time
 from typing import Any
+from uuid import UUID
 
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -14,6 +17,7 @@ from llama_index.core.vector_stores.types import (
 from lance_context_core import FilterError
 from lance_context_core.filters import Absent, And, Field, Filter, Membership, Not, Or
 from llama_index_lance_context._nodes import CLASS_NAME, NATIVE, SOURCE_ID
+from llama_index_lance_context._words import in_words
 
 EVERYTHING = And(())
 NOTHING = Or(())
@@ -40,17 +44,20 @@ def to_filter(filters: MetadataFilters, *, place: Callable[[str], Field] = place
 
     A key is a whole key of the metadata, never a path. A value that is missing, null or of another
     type than the operand does not match; `!=` and `nin` then do. As in Python, True equals 1 and
-    lies above 0. No filters at all match everything, whatever their condition. `place` says where
+    lies above 0. As operands are texts and numbers alone, a text in ISO 8601 or a UUID's stands for
+    times, dates and UUIDs, too: see `_readings`. No filters at all match everything, whatever their condition. `place` says where
     the value of a key is kept.
 
     Raises FilterError, a ValueError, for an operand that the operator cannot take.
     """
+    if not isinstance(filters, MetadataFilters):
+        raise FilterError(f"filters={filters!r:.80}: give MetadataFilters(filters=[…])")
     if not filters.filters:
         return EVERYTHING
     parts = tuple(
         to_filter(one, place=place)
         if isinstance(one, MetadataFilters)
-        else _CONDITIONS[one.operator](place(one.key), one)
+        else _condition(one, place=place)
         for one in filters.filters
     )
     match filters.condition:
@@ -68,9 +75,18 @@ def of_sources(ref_doc_ids: Sequence[str]) -> Filter:
     return place_of("ref_doc_id").is_in(ref_doc_ids)
 
 
+def _condition(filter: MetadataFilter, *, place: Callable[[str], Field]) -> Filter:
+    value = f"the value that {filter.key!r:.80} is to have"
+    with in_words(
+        (r"^the operand of \S+ on '.*?'(?=[ \[])", lambda _: value),
+        (r"^the name of a field", "the key of a filter"),
+    ):
+        return _CONDITIONS[filter.operator](place(filter.key), filter)
+
+
 def _equal(place: Field, filter: MetadataFilter) -> Filter:
     # LlamaIndex asks for empty values by IS_EMPTY: nothing equals None.
-    return NOTHING if filter.value is None else Membership(place, twins(filter.value))
+    return NOTHING if filter.value is None else Membership(place, _equals(filter.value))
 
 
 def _unequal(place: Field, filter: MetadataFilter) -> Filter:
@@ -85,7 +101,7 @@ def _ordered(
         if not isinstance(value, str | int | float):
             raise _refused(filter, wanted="a text or a number")
         if isinstance(value, str):
-            return compare(place, value)
+            return _any([compare(place, one) for one in _bounds(value)])
         booleans = tuple(one for one in (False, True) if holds(one, value))
         return Or((compare(place, value), Membership(place, booleans)))
 
@@ -93,7 +109,7 @@ def _ordered(
 
 
 def _among(place: Field, filter: MetadataFilter) -> Filter:
-    equals = (twin for one in _listed(filter) for twin in twins(one))
+    equals = (equal for one in _listed(filter) for equal in _equals(one))
     return Membership(place, tuple(equals))
 
 
@@ -117,7 +133,9 @@ def _contains_all(place: Field, filter: MetadataFilter) -> Filter:
 
 def _has(place: Field, value: Any) -> Filter:
     """That a list has `value`, or that a text contains the text `value`."""
-    return place.contains(value) if isinstance(value, str) else place.contains_any(twins(value))
+    if not isinstance(value, str):
+        return place.contains_any(twins(value))
+    return _any([place.contains(one) for one in _equals(value)])
 
 
 def _text(place: Field, filter: MetadataFilter) -> Filter:
@@ -137,6 +155,39 @@ def _empty(place: Field, filter: MetadataFilter) -> Filter:
 def twins(value: Any) -> tuple[Any, ...]:
     """All that equals `value` in Python: 1 and True are the same there, and are not in JSON."""
     return (value, bool(value)) if isinstance(value, int | float) and value in (0, 1) else (value,)
+
+
+def _equals(value: Any) -> tuple[Any, ...]:
+    return (value, *_readings(value)) if isinstance(value, str) else twins(value)
+
+
+def _readings(text: str) -> tuple[Any, ...]:
+    """The date, times or UUID that a text says; a time without an offset may be one in UTC, too.
+
+    What has neither a dash nor a colon says nothing.
+    """
+    if "-" not in text and ":" not in text:
+        return ()
+    for read in (date.fromisoformat, datetime.fromisoformat, time.fromisoformat, UUID):
+        with suppress(ValueError):
+            return _with_utc(read(text))
+    return ()
+
+
+def _bounds(text: str) -> tuple[Any, ...]:
+    """What comes before or after a text: that of its readings, and times that of a date's midnight."""
+    found = _readings(text)
+    midnights = [datetime.combine(one, time()) for one in found if type(one) is date]
+    return (text, *found, *(one for midnight in midnights for one in _with_utc(midnight)))
+
+
+def _with_utc(value: Any) -> tuple[Any, ...]:
+    is_naive = isinstance(value, datetime | time) and value.tzinfo is None
+    return (value, value.replace(tzinfo=UTC)) if is_naive else (value,)
+
+
+def _any(filters: Sequence[Filter]) -> Filter:
+    return filters[0] if len(filters) == 1 else Or(tuple(filters))
 
 
 def _listed(filter: MetadataFilter) -> list[Any]:

@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledNode, Relation
 
 from lance_context_core import Document, InvalidRequestError
 from lance_context_core.filters import And, Field, Filter
 from llama_index_lance_context._filters import twins
+from llama_index_lance_context._values import decode_object, encode, encode_object
 
 _GRAPH = "graph"
 """The metadata key of what a document is in the graph; the properties stand beside it."""
@@ -16,6 +20,8 @@ _GRAPH = "graph"
 _CLASS, _LABEL, _SOURCE, _TARGET = (
     Field("metadata", _GRAPH, name) for name in ("class", "label", "source_id", "target_id")
 )
+
+_SORTED = (str, int, float, Decimal, date, time, timedelta, UUID)
 
 ARE_NODES = _CLASS.is_in(["EntityNode", "ChunkNode"])
 ARE_RELATIONS = _CLASS.eq("Relation")
@@ -28,14 +34,21 @@ def property_place(key: str) -> Field:
 
 def with_properties(properties: Mapping[str, Any]) -> Filter:
     """That has all of these properties; None is the value of one that it does not have."""
+    if not isinstance(properties, Mapping):
+        raise InvalidRequestError(f"properties={properties!r:.80}: give a dict")
     return And(
         tuple(
             property_place(key).eq(None)
             if value is None
-            else property_place(key).is_in(twins(value))
+            else property_place(key).is_in(twins(_operand(value, f"property {key!r:.80}")))
             for key, value in properties.items()
         )
     )
+
+
+def _operand(value: Any, where: str) -> Any:
+    """What a filter compares with: what sorts as it is, as one number or moment has several forms."""
+    return value if isinstance(value, _SORTED) else encode(value, where)
 
 
 def with_ids(ids: Iterable[str]) -> Filter:
@@ -81,22 +94,42 @@ def from_node(node: LabelledNode) -> Document:
         # Without a vector no text: the store's embedder knows nothing of the index's model.
         text="" if node.embedding is None else content,
         embedding=node.embedding,
-        metadata={_GRAPH: graph, "properties": node.properties},
+        metadata={
+            _GRAPH: graph,
+            "properties": encode_object(node.properties, f"the properties of node {id!r:.80}"),
+        },
     )
+
+
+def check_relation(relation: object) -> None:
+    """Raise InvalidRequestError for what is none."""
+    if not isinstance(relation, Relation):
+        raise InvalidRequestError(
+            f"{type(relation).__name__}: a relation of the graph is a Relation"
+        )
 
 
 def from_relation(relation: Relation) -> Document:
     """What to store of a relation, which is one by its ends and its label."""
     ends = {"source_id": relation.source_id, "target_id": relation.target_id}
+    where = " ".join(
+        f"{one!r:.80}" for one in (relation.source_id, relation.label, relation.target_id)
+    )
     key = json.dumps([relation.source_id, relation.label, relation.target_id])
     return Document(
         id=f"relation:{key}",
         text="",
         metadata={
             _GRAPH: {"class": "Relation", "label": relation.label, **ends},
-            "properties": relation.properties,
+            "properties": encode_object(relation.properties, f"the properties of relation {where}"),
         },
     )
+
+
+def name_of(document: Document) -> str:
+    """What an error calls a node, or a relation, that is to be stored."""
+    graph = document.metadata[_GRAPH]
+    return str(graph.get("id", graph["label"]))
 
 
 def id_of(document: Document) -> str:
@@ -110,7 +143,7 @@ def to_labelled_node(document: Document) -> LabelledNode:
     graph = document.metadata[_GRAPH]
     common: dict[str, Any] = {
         "label": graph["label"],
-        "properties": dict(document.metadata["properties"]),
+        "properties": decode_object(document.metadata["properties"]),
         "embedding": None if document.embedding is None else list(document.embedding),
     }
     if graph["class"] == "EntityNode":
@@ -125,5 +158,5 @@ def to_relation(document: Document) -> Relation:
         label=graph["label"],
         source_id=graph["source_id"],
         target_id=graph["target_id"],
-        properties=dict(document.metadata["properties"]),
+        properties=decode_object(document.metadata["properties"]),
     )

@@ -7,6 +7,7 @@ from typing import Any
 from llama_index.core.schema import BaseNode, ImageNode, IndexNode, MetadataMode, Node, TextNode
 
 from lance_context_core import Document, InvalidRequestError
+from llama_index_lance_context._values import decode, decode_object, encode, encode_object
 
 NATIVE = "_llama_index"
 """The metadata key under which a document keeps what makes it a node again."""
@@ -19,6 +20,8 @@ SOURCE_ID = "ref_doc_id"
 
 _CONTENT = "node"
 """Below `NATIVE`: the JSON text of the node without its text and vector."""
+
+_METADATA = "metadata"
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -41,21 +44,22 @@ def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
 def to_document(node: BaseNode) -> Document:
     """With the node's own text, vector and metadata, so that every framework can read it.
 
-    Raises InvalidRequestError for a node whose metadata has the key `NATIVE`.
+    Raises InvalidRequestError for a node whose metadata has the key `NATIVE`, or cannot be stored.
     """
-    content = node.model_dump(mode="json", exclude={"embedding"})
-    metadata = content["metadata"]
-    if NATIVE in metadata:
+    where = f"node {node.node_id!r:.80}"
+    if NATIVE in node.metadata:
         raise InvalidRequestError(
-            f"node {node.node_id!r:.80} has the metadata key {NATIVE!r}, which is taken: rename it"
+            f"{where} has the metadata key {NATIVE!r}, which is taken: rename it"
         )
+    metadata = encode_object(node.metadata, f"the metadata of {where}")
+    content = node.model_dump(exclude={"embedding", "metadata"})
     _keep_data(content, node)
     _set_text(content, "")
     native = {
         CLASS_NAME: node.class_name(),
         SOURCE_ID: node.ref_doc_id,
         # A text keeps the order of the keys, which is that of the prompt; the store's JSON does not.
-        _CONTENT: _ENCODER.encode(content),
+        _CONTENT: _ENCODER.encode({**encode(content, where), _METADATA: metadata}),
     }
     return Document(
         id=node.node_id,
@@ -71,13 +75,18 @@ def to_node(document: Document) -> BaseNode:
     native = metadata.pop(NATIVE, None)
     vector = None if document.embedding is None else list(document.embedding)
     if native is None:
-        text = document.text or ""
-        return TextNode(id_=document.id or "", text=text, metadata=metadata, embedding=vector)
+        return TextNode(
+            id_=document.id or "",
+            text=document.text or "",
+            metadata=decode_object(metadata),
+            embedding=vector,
+        )
     content = json.loads(native[_CONTENT])
     _set_text(content, document.text or "")
-    if content["metadata"] != metadata:
-        # Another framework has changed it since.
-        content["metadata"] = metadata
+    kept = content.pop(_METADATA)
+    content = decode(content)
+    # Another framework may have changed it since.
+    content[_METADATA] = decode_object(kept if kept == metadata else metadata)
     node_class = _CLASSES.get(native[CLASS_NAME], TextNode)
     if node_class is TextNode and content.get("text_resource", content) is None:
         # A document without a text, which a TextNode has no word for.

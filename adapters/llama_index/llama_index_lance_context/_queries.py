@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,27 @@ from llama_index.core.vector_stores.types import (
 )
 
 from lance_context_core import Document, InvalidRequestError, SearchHit, SearchOptions
+from lance_context_core.adapting import check_names, listed
 from lance_context_core.filters import DOCUMENT_FIELDS, And, Field, Filter, FilterLike, parse
 from lance_context_core.fusion import ChannelScore, Convex
 from lance_context_core.protocols import Reranker
 from llama_index_lance_context._filters import of_sources, to_filter
+from llama_index_lance_context._words import check_count, check_share, in_words
 
 DEFAULT_ALPHA = 0.5
 DEFAULT_THRESHOLD = 0.5
 
 DEFAULT_PREFETCH_FACTOR = 4
 """How many candidates there are for each node of a diverse answer."""
+
+_MODES = (
+    VectorStoreQueryMode.DEFAULT,
+    VectorStoreQueryMode.TEXT_SEARCH,
+    VectorStoreQueryMode.SPARSE,
+    VectorStoreQueryMode.HYBRID,
+    VectorStoreQueryMode.SEMANTIC_HYBRID,
+    VectorStoreQueryMode.MMR,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +52,13 @@ class Ask:
     """What the store is asked for a query, and what is made of its answer."""
 
     arguments: Mapping[str, Any]
-    """Those of `Vectors.search`."""
+    """Those of `Vectors.search`, or of `Vectors.list`."""
     similarity: Callable[[SearchHit[Document]], float]
     diversity: Diversity | None = None
+    is_listing: bool = False
+    """Whether nothing is compared: a query of filters and ids alone."""
+    mode: str = ""
+    """What LlamaIndex calls the mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +84,7 @@ class Weighted:
 def ask(
     query: VectorStoreQuery,
     *,
-    restriction: Filter,
+    restriction: Filter | None,
     reranker: Reranker | None = None,
     mmr_threshold: float | None = None,
     mmr_prefetch_factor: float | None = None,
@@ -84,55 +100,72 @@ def ask(
             f"{', '.join(sorted(unknown))}: beside its VectorStoreQuery, a query takes where, "
             "mmr_threshold, mmr_prefetch_factor and mmr_prefetch_k"
         )
-    arguments = {
-        "query": query.query_str,
-        "vector": query.query_embedding,
-        "filter": restriction,
-        "limit": query.similarity_top_k,
-    }
-    match query.mode:
+    mode = _mode(query, can_rerank=reranker is not None)
+    arguments: dict[str, Any] = {"filter": restriction, "limit": _count(query, "similarity_top_k")}
+    if query.query_embedding is None and query.query_str is None:
+        return _listing(arguments, mode)
+    arguments |= {"query": query.query_str, "vector": query.query_embedding}
+    diversity = None
+    similarity = _score
+    match mode:
         case VectorStoreQueryMode.DEFAULT:
-            return Ask(arguments={**arguments, "mode": "vector"}, similarity=_cosine)
+            similarity = _cosine
+            arguments |= {"mode": "vector"}
         case VectorStoreQueryMode.TEXT_SEARCH | VectorStoreQueryMode.SPARSE:
-            limit = _first(query.sparse_top_k, query.similarity_top_k)
-            said = {"vector": None, "limit": limit, "mode": "text"}
-            return Ask(arguments={**arguments, **said}, similarity=_bm25)
+            similarity = _bm25
+            limit = _count(query, "sparse_top_k", "similarity_top_k")
+            arguments |= {"query": _text(query), "vector": None, "limit": limit, "mode": "text"}
         case VectorStoreQueryMode.HYBRID:
-            said = {"mode": "hybrid", **_fused(query, reranker=None)}
-            return Ask(arguments={**arguments, **said}, similarity=_score)
-        case VectorStoreQueryMode.SEMANTIC_HYBRID if reranker is not None:
-            said = {"mode": "hybrid", **_fused(query, reranker=reranker)}
-            return Ask(arguments={**arguments, **said}, similarity=_score)
+            arguments |= _fused(query, reranker=None)
         case VectorStoreQueryMode.SEMANTIC_HYBRID:
-            raise InvalidRequestError(
-                f"Invalid query mode: {query.mode!r:.80} orders what it finds by a reranker, which "
-                "the vector store was not given"
-            )
+            arguments |= _fused(query, reranker=reranker)
         case VectorStoreQueryMode.MMR:
+            similarity = _cosine
+            limit = _prefetch(query.similarity_top_k, factor=mmr_prefetch_factor, k=mmr_prefetch_k)
+            arguments |= {"limit": limit, "mode": "vector", "include_embedding": True}
             diversity = Diversity(
                 query_embedding=_embedding(query),
                 limit=query.similarity_top_k,
-                threshold=_first(query.mmr_threshold, mmr_threshold, DEFAULT_THRESHOLD),
+                threshold=check_share(
+                    _first(query.mmr_threshold, mmr_threshold, DEFAULT_THRESHOLD),
+                    "mmr_threshold",
+                    zero="unlike what is picked",
+                    one="near to the query",
+                ),
             )
-            limit = _prefetch(query.similarity_top_k, factor=mmr_prefetch_factor, k=mmr_prefetch_k)
-            said = {"limit": limit, "mode": "vector", "include_embedding": True}
-            return Ask(arguments={**arguments, **said}, similarity=_cosine, diversity=diversity)
-    raise InvalidRequestError(
-        f"Invalid query mode: {query.mode!r:.80}; there are default, text_search, sparse, hybrid, "
-        "mmr and, with a reranker, semantic_hybrid"
-    )
+    return Ask(arguments=arguments, similarity=similarity, diversity=diversity, mode=mode.value)
 
 
-def restriction(query: VectorStoreQuery, where: FilterLike | None) -> Filter:
-    """Which nodes of a collection a query may find."""
+def restriction(query: VectorStoreQuery, where: FilterLike | None) -> Filter | None:
+    """Which nodes of a collection a query may find; None if it says nothing of that."""
     parts = [
         None if query.filters is None else to_filter(query.filters),
-        None if query.doc_ids is None else of_sources(query.doc_ids),
+        None if query.doc_ids is None else of_sources(listed(query.doc_ids, "doc_ids")),
         # Indexes pass an empty list where they know of no ids.
-        Field("id").is_in(query.node_ids) if query.node_ids else None,
+        Field("id").is_in(check_names(query.node_ids, "node_ids")) if query.node_ids else None,
         parse(where, columns=DOCUMENT_FIELDS),
     ]
-    return And(tuple(one for one in parts if one is not None))
+    said = tuple(one for one in parts if one is not None)
+    return And(said) if said else None
+
+
+async def find(vectors: Any, asked: Ask) -> list[SearchHit[Document]]:
+    """What the store finds: of a collection whose methods are awaited."""
+    if asked.is_listing:
+        documents = await vectors.list(**asked.arguments)
+        return [SearchHit(record=one, score=1.0, channels={}) for one in documents]
+    needed = (
+        f"mode {asked.mode!r} needs a query_embedding: give one, open the store with an embedder, "
+        "or ask in mode 'text_search'"
+    )
+    with in_words(
+        (r"^mode='\w+' needs a vector: .*", needed),
+        (r"^vector\b", "query_embedding"),
+        (r"^embedding\b", "query_embedding"),
+        (r"^query\b", "query_str"),
+    ):
+        hits: list[SearchHit[Document]] = await vectors.search(**asked.arguments)
+    return hits
 
 
 def ranked(asked: Ask, hits: Sequence[SearchHit[Document]]) -> list[tuple[Document, float]]:
@@ -184,19 +217,50 @@ def _unit(vector: Sequence[float]) -> np.ndarray:
     return given / (np.linalg.norm(given) or 1.0)
 
 
+def _mode(query: VectorStoreQuery, *, can_rerank: bool) -> VectorStoreQueryMode:
+    """The query's mode, if it is one that the store has."""
+    try:
+        mode = VectorStoreQueryMode(query.mode)
+    except ValueError:
+        mode = None
+    if mode is VectorStoreQueryMode.SEMANTIC_HYBRID and not can_rerank:
+        raise InvalidRequestError(
+            f"Invalid query mode: {mode.value!r} orders what it finds by a reranker, which the "
+            "vector store was not given"
+        )
+    if mode not in _MODES:
+        raise InvalidRequestError(
+            f"Invalid query mode: {query.mode!r:.80}; there are default, text_search, sparse, "
+            "hybrid, mmr and, with a reranker, semantic_hybrid"
+        )
+    return mode
+
+
+def _listing(arguments: Mapping[str, Any], mode: VectorStoreQueryMode) -> Ask:
+    if arguments["filter"] is None:
+        raise InvalidRequestError(
+            "nothing to ask for: give the VectorStoreQuery a query_embedding, a query_str, filters, "
+            "doc_ids or node_ids"
+        )
+    return Ask(arguments=arguments, similarity=_score, is_listing=True, mode=mode.value)
+
+
 def _fused(query: VectorStoreQuery, *, reranker: Reranker | None) -> dict[str, Any]:
-    alpha = _first(query.alpha, DEFAULT_ALPHA)
-    if not 0 <= alpha <= 1:
-        raise InvalidRequestError(f"alpha={alpha!r}: give a number from 0 (words) to 1 (vectors)")
-    deepest = max(
-        SearchOptions().n_candidates, query.similarity_top_k, _first(query.sparse_top_k, 0)
-    )
+    alpha = check_share(_first(query.alpha, DEFAULT_ALPHA), "alpha", zero="words", one="vectors")
+    n_texts = None if query.sparse_top_k is None else _count(query, "sparse_top_k")
     options = SearchOptions(
-        fusion=Weighted(alpha=alpha, n_texts=query.sparse_top_k),
-        n_candidates=deepest,
+        fusion=Weighted(alpha=alpha, n_texts=n_texts),
+        n_candidates=max(SearchOptions().n_candidates, query.similarity_top_k, n_texts or 0),
         reranker=reranker,
     )
-    return {"limit": _first(query.hybrid_top_k, query.similarity_top_k), "options": options}
+    limit = _count(query, "hybrid_top_k", "similarity_top_k")
+    return {"query": _text(query), "mode": "hybrid", "limit": limit, "options": options}
+
+
+def _count(query: VectorStoreQuery, *names: str) -> int:
+    """The first of these numbers of nodes that the query says."""
+    name = next(name for name in names if getattr(query, name) is not None)
+    return check_count(getattr(query, name), name)
 
 
 def _prefetch(limit: int, *, factor: float | None, k: int | None) -> int:
@@ -204,13 +268,27 @@ def _prefetch(limit: int, *, factor: float | None, k: int | None) -> int:
         raise InvalidRequestError(
             "mmr_prefetch_factor and mmr_prefetch_k say the same thing: give one of them"
         )
-    return max(limit, int(limit * _first(factor, DEFAULT_PREFETCH_FACTOR)) if k is None else k)
+    if k is not None:
+        return max(limit, check_count(k, "mmr_prefetch_k"))
+    factor = _first(factor, DEFAULT_PREFETCH_FACTOR)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor < inf:
+        raise InvalidRequestError(f"mmr_prefetch_factor={factor!r:.80}: give a number, 1 or more")
+    return max(limit, int(limit * factor))
 
 
 def _embedding(query: VectorStoreQuery) -> Sequence[float]:
     if query.query_embedding is None:
         raise InvalidRequestError("mode 'mmr' needs a query_embedding")
     return query.query_embedding
+
+
+def _text(query: VectorStoreQuery) -> str:
+    if query.query_str is None:
+        raise InvalidRequestError(
+            f"mode {VectorStoreQueryMode(query.mode).value!r} needs a query_str: give one, or ask in "
+            "mode 'default'"
+        )
+    return query.query_str
 
 
 def _first(*values: Any) -> Any:

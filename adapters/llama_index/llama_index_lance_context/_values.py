@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path, PurePath
 from typing import Any
 
 from llama_index.core.bridge.pydantic import AnyUrl, BaseModel
@@ -56,10 +55,10 @@ def _plain(value: object) -> Any:
 
 _CODEC = JsonCodec(
     [
-        TypeCodec(name="path", python_type=PurePath, encode=str, decode=Path),
         TypeCodec(name="url", python_type=AnyUrl, encode=str, decode=AnyUrl),
         TypeCodec(name="node", python_type=BaseNode, encode=_dumped, decode=json_to_doc),
     ],
     default=_plain,
 )
 encode, decode = _CODEC.encode, _CODEC.decode
+encode_object, decode_object = _CODEC.encode_object, _CODEC.decode_object

@@ -1,11 +1,11 @@
 """A collection of the store as LlamaIndex's property graph store."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.graph_stores.types import (
     TRIPLET_SOURCE_KEY,
-    EntityNode,
     LabelledNode,
     PropertyGraphStore,
     Relation,
@@ -13,35 +13,21 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-from lance_context_core import (
-    AlreadyExistsError,
-    ConflictError,
-    Document,
-    InvalidRequestError,
-    SearchHit,
+from lance_context_core.adapting import (
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    at_once,
+    listed,
 )
-from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once
-from lance_context_core.filters import And, Field, Filter, Or
+from lance_context_core.filters import And
 from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import to_filter
-from llama_index_lance_context._graphs import (
-    ARE_NODES,
-    ARE_RELATIONS,
-    from_node,
-    from_relation,
-    id_of,
-    labelled,
-    node_key,
-    property_place,
-    to_labelled_node,
-    to_relation,
-    touching,
-    with_ids,
-    with_properties,
-)
-from llama_index_lance_context._queries import Ask, ask, ranked
-
-_MAX_ATTEMPTS = 20
+from llama_index_lance_context._given import collection_given, store_given
+from llama_index_lance_context._graph_log import GraphLog
+from llama_index_lance_context._graphs import ARE_NODES, property_place, with_ids
+from llama_index_lance_context._queries import Ask, ask
 
 
 class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
@@ -58,12 +44,25 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     supports_structured_queries = False
     supports_vector_queries = True
 
-    def __init__(self, store: StoreLike, *, collection: str = "graph") -> None:
-        """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
-        self._handle = Handle(store)
+    def __init__(
+        self,
+        store: StoreLike | None = None,
+        *,
+        uri: StoreLike | None = None,
+        collection: str | None = None,
+        table_name: str | None = None,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        `uri` and `table_name` are what other stores call `store` and `collection`, which is "graph"
+        if neither is given.
+        """
+        self._handle = Handle(store_given(store, uri))
+        collection = collection_given(collection, table_name)
+        collection = "graph" if collection is None else collection
         self._collection = collection
-        self._aio = _Graph(self._handle.aio.vectors(collection))
-        self._sync = _Graph(Blocking(self.client))
+        self._aio = GraphLog(self._handle.aio.vectors(collection))
+        self._sync = GraphLog(Blocking(self.client))
 
     @property
     def client(self) -> Vectors:
@@ -120,7 +119,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> list[Triplet]:
         """The triplets within `depth` steps of these nodes, each once, the nearest first.
 
-        Relations are walked both ways, those with a label among `ignore_rels` not at all.
+        Relations are walked both ways. Those with a label among `ignore_rels` are walked too, and
+        left out of the answer, where they take no place of the `limit`.
         """
         return at_once(self._sync.get_rel_map(graph_nodes, depth, limit, ignore_rels))
 
@@ -139,19 +139,17 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> tuple[list[LabelledNode], list[float]]:
         """The nodes that answer the query best, without embeddings, and their similarities.
 
-        Filters are of the nodes' properties; modes and similarities are those of
-        `LanceContextVectorStore`, without semantic_hybrid. Nodes without an embedding are not found.
+        Filters are of the nodes' properties, and so are `doc_ids`, of `ref_doc_id`; modes and
+        similarities are those of `LanceContextVectorStore`, without semantic_hybrid. Nodes without an
+        embedding are found by filters and ids alone.
         """
-        asked = _asked(query, **kwargs)
-        return _answer(asked, self.client.search(**asked.arguments))
+        return at_once(self._sync.vector_query(_asked(query, **kwargs)))
 
     async def avector_query(
         self, query: VectorStoreQuery, **kwargs: Any
     ) -> tuple[list[LabelledNode], list[float]]:
         """As `vector_query`."""
-        asked = _asked(query, **kwargs)
-        vectors = self._handle.aio.vectors(self._collection)
-        return _answer(asked, await vectors.search(**asked.arguments))
+        return await self._aio.vector_query(_asked(query, **kwargs))
 
     def structured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
         """Raise NotImplementedError."""
@@ -222,163 +220,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         await self.adelete(ids=[node.id for node in found])
 
 
-class _Graph:
-    """What both faces do, over a collection whose methods are awaited."""
-
-    def __init__(self, vectors: Any) -> None:
-        self._vectors = vectors
-
-    async def get(
-        self, properties: dict[str, Any] | None, ids: Iterable[str] | None
-    ) -> list[LabelledNode]:
-        documents = await self._nodes(properties, ids)
-        return [to_labelled_node(one) for one in documents]
-
-    async def get_triplets(
-        self,
-        entity_names: list[str] | None,
-        relation_names: list[str] | None,
-        properties: dict[str, Any] | None,
-        ids: list[str] | None,
-    ) -> list[Triplet]:
-        said = [ARE_RELATIONS]
-        said += [touching(map(_id_of_name, entity_names))] if entity_names is not None else []
-        said += [labelled(relation_names)] if relation_names is not None else []
-        said += [touching(ids)] if ids is not None else []
-        if properties:
-            ends = await self._ids(with_properties(properties))
-            said.append(with_properties(properties) | touching(ends))
-        if len(said) == 1:
-            return []
-        documents = await self._vectors.list(filter=And(tuple(said)))
-        return await self._triplets([to_relation(one) for one in documents])
-
-    async def get_rel_map(
-        self,
-        graph_nodes: list[LabelledNode],
-        depth: int,
-        limit: int,
-        ignore_rels: list[str] | None,
-    ) -> list[Triplet]:
-        found: dict[str, Relation] = {}
-        reached: set[str] = set()
-        edge = {node.id for node in graph_nodes}
-        walked = ~labelled(ignore_rels or [])
-        for _ in range(depth):
-            if not edge or len(found) >= limit:
-                break
-            reached |= edge
-            for document in await self._vectors.list(filter=touching(sorted(edge)) & walked):
-                found.setdefault(document.id, to_relation(document))
-            edge = {end for relation in found.values() for end in _ends(relation)} - reached
-        return await self._triplets(list(found.values())[:limit])
-
-    async def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
-        documents = [from_node(node) for node in nodes]
-        await self._vectors.upsert(list({one.id: one for one in documents}.values()))
-
-    async def upsert_relations(self, relations: Sequence[Relation]) -> None:
-        relations = await self._by_ids(relations)
-        documents = [from_relation(relation) for relation in relations]
-        await self._add_missing({end for relation in relations for end in _ends(relation)})
-        await self._vectors.upsert(list({one.id: one for one in documents}.values()))
-
-    async def delete(
-        self,
-        entity_names: list[str] | None,
-        relation_names: list[str] | None,
-        properties: dict[str, Any] | None,
-        ids: list[str] | None,
-    ) -> None:
-        if all(said is None for said in (entity_names, relation_names, properties, ids)):
-            raise InvalidRequestError(
-                "delete what? pass entity_names, relation_names, properties or ids"
-            )
-        gone = [*(ids or []), *map(_id_of_name, entity_names or [])]
-        conditions: list[Filter] = [labelled(relation_names or [])]
-        if properties:
-            gone += await self._ids(with_properties(properties))
-            conditions.append(ARE_RELATIONS & with_properties(properties))
-        await self._vectors.delete(filter=Or((with_ids(gone), touching(gone), *conditions)))
-
-    async def _nodes(
-        self, properties: dict[str, Any] | None, ids: Iterable[str] | None
-    ) -> list[Document]:
-        keys = None if ids is None else [node_key(id) for id in dict.fromkeys(ids)]
-        if keys is None or properties:
-            which = ARE_NODES & with_properties(properties or {})
-            if keys is not None:
-                which &= Field("id").is_in(keys)
-            found = [one.id for one in await self._vectors.list(filter=which)]
-            keys = found if keys is None else [one for one in keys if one in found]
-        documents: list[Document] = await self._vectors.get(keys, include_embedding=True)
-        return documents
-
-    async def _ids(self, condition: Filter) -> list[str]:
-        """The ids of the nodes that satisfy a condition."""
-        return [id_of(one) for one in await self._vectors.list(filter=ARE_NODES & condition)]
-
-    async def _triplets(self, relations: Sequence[Relation]) -> list[Triplet]:
-        """The relations with their ends; without those that have lost one meanwhile."""
-        documents = await self._nodes(None, [end for one in relations for end in _ends(one)])
-        nodes = {id_of(one): to_labelled_node(one) for one in documents}
-        return [
-            (nodes[one.source_id], one, nodes[one.target_id])
-            for one in relations
-            if nodes.keys() >= _ends(one)
-        ]
-
-    async def _by_ids(self, relations: Sequence[Relation]) -> list[Relation]:
-        """The relations, those between names too, where a name is not the id of its entity."""
-        ends = {end for relation in relations for end in _ends(relation)}
-        names = {end: _id_of_name(end) for end in ends if _id_of_name(end) != end}
-        for id in await self._existing(set(names)):
-            del names[id]
-        return [
-            one.model_copy(
-                update={
-                    "source_id": names.get(one.source_id, one.source_id),
-                    "target_id": names.get(one.target_id, one.target_id),
-                }
-            )
-            for one in relations
-        ]
-
-    async def _existing(self, ids: set[str]) -> set[str]:
-        return {id_of(one) for one in await self._vectors.get([node_key(id) for id in ids])}
-
-    async def _add_missing(self, ids: set[str]) -> None:
-        """Make entities of those ids that no node has, whatever others add at the same time."""
-        for _ in range(_MAX_ATTEMPTS):
-            there = await self._existing(ids)
-            missing = [from_node(EntityNode(name=id)) for id in sorted(ids - there)]
-            try:
-                await self._vectors.add(missing)
-            except AlreadyExistsError:
-                continue
-            return
-        raise ConflictError("the same nodes kept being written by others: try again")
-
-
 def _asked(query: VectorStoreQuery, **kwargs: Any) -> Ask:
-    filters = query.filters
-    restriction = (
-        ARE_NODES if filters is None else ARE_NODES & to_filter(filters, place=property_place)
-    )
-    return ask(query, restriction=restriction, **kwargs)
-
-
-def _answer(
-    asked: Ask, hits: Sequence[SearchHit[Document]]
-) -> tuple[list[LabelledNode], list[float]]:
-    found = ranked(asked, hits)
-    nodes = [to_labelled_node(document) for document, _ in found]
-    return nodes, [similarity for _, similarity in found]
-
-
-def _ends(relation: Relation) -> set[str]:
-    return {relation.source_id, relation.target_id}
-
-
-def _id_of_name(name: str) -> str:
-    return EntityNode(name=name).id
+    said = [] if query.filters is None else [to_filter(query.filters, place=property_place)]
+    if query.node_ids:
+        said.append(with_ids(listed(query.node_ids, "node_ids")))
+    if query.doc_ids is not None:
+        said.append(property_place("ref_doc_id").is_in(listed(query.doc_ids, "doc_ids")))
+    asked = ask(query, restriction=And(tuple(said)) if said else None, **kwargs)
+    return replace(asked, arguments={**asked.arguments, "filter": And((ARE_NODES, *said))})

@@ -28,10 +28,23 @@ from lance_context_core.adapting import (
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from llama_index_lance_context._filters import to_filter
+from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._nodes import to_node
+from llama_index_lance_context._values import decode_object
+from llama_index_lance_context._words import check_count, in_words
 
 FACTS = "lance_context"
 """The metadata key under which a record's node says what the store knows of it."""
+
+_WORDS = (
+    (
+        r"(?<= needs a vector: ).*",
+        "give a collection's or a URI's embed_model, open the store with an embedder, or use mode='text'",
+    ),
+    (r"^vector\b", "embedding"),
+    (r"^query\b", "query_str"),
+)
+"""What the store calls otherwise than a retriever's users."""
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
@@ -51,9 +64,11 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
 
     def __init__(
         self,
-        store: StoreLike,
+        store: StoreLike | None = None,
         *,
+        uri: StoreLike | None = None,
         collection: str | None = None,
+        table_name: str | None = None,
         embed_model: BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         mode: SearchMode | None = None,
@@ -84,9 +99,12 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         - `session_id`: the only session whose records may be found; absent means all.
         - `object_map`, `objects`: what index nodes stand for, as other retrievers take it.
 
-        What contradicts itself raises InvalidRequestError, a ValueError.
+        `uri` and `table_name` are what other classes call `store` and `collection`. What contradicts
+        itself raises InvalidRequestError, a ValueError.
         """
         super().__init__(callback_manager, object_map, objects, verbose)
+        store = store_given(store, uri)
+        collection = collection_given(collection, table_name)
         if collection is None:
             if embed_model is not None and not isinstance(store, str | Path):
                 raise InvalidRequestError(
@@ -105,7 +123,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         self._how: dict[str, Any] = {
             "filter": _joined(session_id, filters),
             "mode": mode,
-            "limit": similarity_top_k,
+            "limit": check_count(similarity_top_k, "similarity_top_k"),
             "options": options
             if neighbours is None
             else replace(options or SearchOptions(), neighbours=neighbours),
@@ -115,28 +133,32 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         room = self._handle.sync.scope(**self._scope)
         text = query_bundle.query_str
         if self._collection is None:
-            return [_from_record(hit) for hit in room.search(text, **self._how)]
+            with in_words(*_WORDS):
+                return [_from_record(hit) for hit in room.search(text, **self._how)]
         vector = query_bundle.embedding
         if vector is None and self._embed_model is not None:
             texts = query_bundle.embedding_strs
             vector = self._embed_model.get_agg_embedding_from_queries(texts)
         vectors = room.vectors(self._collection)
-        hits = vectors.search(text, vector=vector, **self._how)
+        with in_words(*_WORDS):
+            hits = vectors.search(text, vector=vector, **self._how)
         return [_from_document(hit) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         room = self._handle.aio.scope(**self._scope)
         text = query_bundle.query_str
         if self._collection is None:
-            return await in_steps(_from_record, await room.search(text, **self._how))
+            with in_words(*_WORDS):
+                records = await room.search(text, **self._how)
+            return await in_steps(_from_record, records)
         vector = query_bundle.embedding
         if vector is None and self._embed_model is not None:
             texts = query_bundle.embedding_strs
             vector = await self._embed_model.aget_agg_embedding_from_queries(texts)
         vectors = room.vectors(self._collection)
-        return await in_steps(
-            _from_document, await vectors.search(text, vector=vector, **self._how)
-        )
+        with in_words(*_WORDS):
+            hits = await vectors.search(text, vector=vector, **self._how)
+        return await in_steps(_from_document, hits)
 
 
 def _joined(
@@ -160,7 +182,7 @@ def _from_record(hit: SearchHit[ContextRecord]) -> NodeWithScore:
     node = TextNode(
         id_=record.id,
         text=content_of(record),
-        metadata={**record.metadata, FACTS: facts_of(record)},
+        metadata={**decode_object(record.metadata), FACTS: facts_of(record)},
         excluded_llm_metadata_keys=[FACTS],
         excluded_embed_metadata_keys=[FACTS],
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
 from llama_index.core.schema import BaseNode
@@ -13,16 +13,32 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from lance_context_core import Document
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, in_steps, uri_of
+from lance_context_core import Document, InvalidRequestError
+from lance_context_core.adapting import (
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    at_once,
+    check_name,
+    check_names,
+    in_steps,
+    listed,
+    uri_of,
+)
 from lance_context_core.filters import Field as Place
 from lance_context_core.filters import Filter, FilterLike
 from lance_context_core.protocols import Reranker
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import EVERYTHING, of_sources, to_filter
+from llama_index_lance_context._given import collection_given, refuse_unknown, store_given
 from llama_index_lance_context._nodes import to_documents, to_node
-from llama_index_lance_context._queries import Ask, answer, ask, ranked, restriction
+from llama_index_lance_context._queries import answer, ask, find, ranked, restriction
+from llama_index_lance_context._words import in_words_of
+
+_FIELDS_OF_ALL = ("stores_text", "is_embedding_query", "flat_metadata")
+"""The fields of every vector store: `to_dict` writes them, `from_dict` passes them on."""
 
 
 class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
@@ -30,7 +46,9 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     `query` does what the mode of the `VectorStoreQuery` says, and raises InvalidRequestError, a
     ValueError, for a mode that it does not have. Filters, `doc_ids` and `node_ids` are applied
-    before the best are taken. Similarities are, by mode:
+    before the best are taken. A query without an embedding and a text is one by these alone: its
+    answer is what matches, in the order of writing, `similarity_top_k` of it at most, each with
+    the similarity 1.0. Else similarities are, by mode:
 
     - default: the cosine, in [-1, 1];
     - text_search and sparse: BM25, above 0;
@@ -44,10 +62,10 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     `mmr_prefetch_factor` and `mmr_prefetch_k`, and `where`, a further filter in the store's own
     language; any other keyword raises InvalidRequestError.
 
-    An empty `node_ids` in a query restricts nothing, because indexes always pass one. The
-    asynchronous methods block no event loop: it has its turn after every few nodes, also if a hundred
-    queries are answered at once. Given by its URI a store can be pickled, and survives `to_dict` and
-    `from_dict`.
+    An empty `node_ids` in a query restricts nothing, because indexes always pass one.
+    The asynchronous methods block no event loop: it has its turn after every few nodes, also if a
+    hundred queries are answered at once. Given by its URI a store can be pickled, and survives
+    `to_dict` and `from_dict`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -64,16 +82,46 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def __init__(
         self,
-        store: StoreLike,
+        store: StoreLike | None = None,
         *,
-        collection: str = "default",
+        uri: StoreLike | None = None,
+        collection: str | None = None,
+        table_name: str | None = None,
         reranker: Reranker | None = None,
         **kwargs: Any,
     ) -> None:
-        """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
-        fields: dict[str, Any] = {"store": store, "collection": collection, "reranker": reranker}
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        `uri` and `table_name` are what other stores call `store` and `collection`, which is
+        "default" if neither is given. What no store here has raises InvalidRequestError.
+        """
+        refuse_unknown(
+            self.class_name(),
+            kwargs,
+            known=("store", "collection", "reranker", *_FIELDS_OF_ALL),
+        )
+        store = store_given(store, uri)
+        collection = collection_given(collection, table_name)
+        fields: dict[str, Any] = {
+            "store": store,
+            "collection": "default" if collection is None else collection,
+            "reranker": reranker,
+        }
         super().__init__(**fields, **kwargs)
         self._handle = Handle(store)
+
+    @classmethod
+    def from_params(
+        cls,
+        uri: StoreLike | None = None,
+        *,
+        collection: str | None = None,
+        table_name: str | None = None,
+        reranker: Reranker | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """As the constructor, under the name that LlamaIndex's stores give it."""
+        return cls(uri, collection=collection, table_name=table_name, reranker=reranker, **kwargs)
 
     @classmethod
     def class_name(cls) -> str:
@@ -91,13 +139,16 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         """Add nodes, or replace those whose ids exist, in one commit; returns all ids, in order.
 
         A node without an embedding is embedded by the store, if that has an embedder; else words
-        alone find it. Of nodes with the same id the last one is kept. Metadata is JSON; what is
-        none of it, and a vector of another length than the collection's, raise InvalidRequestError
-        before anything is written. Other keywords are ignored: indexes pass on theirs.
+        alone find it. Of nodes with the same id the last one is kept. Metadata reads back as it was,
+        with times, decimals, bytes, sets and the like. What cannot be stored, and a vector of another
+        length than the collection's, raise InvalidRequestError before anything is written. Other
+        keywords are ignored: indexes pass on theirs.
         """
         del kwargs
-        nodes = list(nodes)
-        self._vectors.upsert(to_documents(nodes))
+        nodes = _nodes(nodes)
+        documents = to_documents(nodes)
+        with in_words_of(documents):
+            self._vectors.upsert(documents)
         return [node.node_id for node in nodes]
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -108,12 +159,12 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete all nodes that were made from the document `ref_doc_id`, in one commit."""
         del delete_kwargs
-        self._vectors.delete(filter=of_sources([ref_doc_id]))
+        self._vectors.delete(filter=_made_from(ref_doc_id))
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """As `delete`."""
         del delete_kwargs
-        await self._twin.delete(filter=of_sources([ref_doc_id]))
+        await self._twin.delete(filter=_made_from(ref_doc_id))
 
     def delete_nodes(
         self,
@@ -126,7 +177,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         An empty list of ids deletes nothing. Raises InvalidRequestError if neither is given.
         """
         del delete_kwargs
-        self._vectors.delete(node_ids, filter=_optional(filters))
+        self._vectors.delete(**_what_to_delete(node_ids, filters))
 
     async def adelete_nodes(
         self,
@@ -136,7 +187,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> None:
         """As `delete_nodes`."""
         del delete_kwargs
-        await self._twin.delete(node_ids, filter=_optional(filters))
+        await self._twin.delete(**_what_to_delete(node_ids, filters))
 
     def clear(self) -> None:
         """Delete all nodes; what the store keeps elsewhere stays."""
@@ -155,6 +206,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
         With their embeddings. Unknown ids are left out.
         """
+        node_ids = None if node_ids is None else _ids(node_ids)
         if node_ids is None or filters is not None:
             found = self._vectors.list(filter=_restricted(node_ids, filters))
             node_ids = _in_order(found, node_ids)
@@ -164,6 +216,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """As `get_nodes`."""
+        node_ids = None if node_ids is None else _ids(node_ids)
         if node_ids is None or filters is not None:
             found = await self._twin.list(filter=_restricted(node_ids, filters))
             node_ids = _in_order(found, node_ids)
@@ -171,14 +224,12 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """What answers the query best, best first: nodes without embeddings, similarities, ids."""
-        asked = self._asked(query, **kwargs)
-        found = ranked(asked, self._vectors.search(**asked.arguments))
+        found = at_once(self._ranked(Blocking(self._vectors), query, **kwargs))
         return answer(found, [to_node(document) for document, _ in found])
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """As `query`."""
-        asked = self._asked(query, **kwargs)
-        found = ranked(asked, await self._twin.search(**asked.arguments))
+        found = await self._ranked(self._twin, query, **kwargs)
         return answer(found, await in_steps(to_node, [document for document, _ in found]))
 
     @property
@@ -189,10 +240,18 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def _vectors(self) -> Vectors:
         return self._handle.sync.vectors(self.collection)
 
-    def _asked(
-        self, query: VectorStoreQuery, *, where: FilterLike | None = None, **kwargs: Any
-    ) -> Ask:
-        return ask(query, restriction=restriction(query, where), reranker=self.reranker, **kwargs)
+    async def _ranked(
+        self,
+        vectors: Any,
+        query: VectorStoreQuery,
+        *,
+        where: FilterLike | None = None,
+        **kwargs: Any,
+    ) -> list[tuple[Document, float]]:
+        """What answers the query, in a collection whose methods are awaited."""
+        narrowed = restriction(query, where)
+        asked = ask(query, restriction=narrowed, reranker=self.reranker, **kwargs)
+        return ranked(asked, await find(vectors, asked))
 
     @field_serializer("store")
     def _store_by_its_uri(self, store: StoreLike) -> str:
@@ -201,6 +260,31 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def __getstate__(self) -> dict[str, Any]:
         uri_of(self.store)
         return super().__getstate__()
+
+
+def _nodes(nodes: Any) -> list[BaseNode]:
+    given: list[BaseNode] = listed(nodes, "nodes")
+    for index, node in enumerate(given):
+        if not isinstance(node, BaseNode):
+            raise InvalidRequestError(f"nodes[{index}] is {node!r:.80}: give nodes, like TextNode")
+    return given
+
+
+def _ids(node_ids: list[str]) -> list[str]:
+    return check_names(node_ids, "node_ids")
+
+
+def _made_from(ref_doc_id: str) -> Filter:
+    return of_sources([check_name(ref_doc_id, "ref_doc_id")])
+
+
+def _what_to_delete(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[str, Any]:
+    if node_ids is None and filters is None:
+        raise InvalidRequestError("delete what? pass node_ids or filters, or call clear()")
+    return {
+        "ids": None if node_ids is None else _ids(node_ids),
+        "filter": _optional(filters),
+    }
 
 
 def _optional(filters: MetadataFilters | None) -> Filter | None:

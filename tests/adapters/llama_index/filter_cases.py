@@ -103,6 +103,11 @@ _LEAVES = [
     leaf("mixed", "contains", 1),
     leaf("mixed", "!=", 1),
     leaf("mixed", "text_match", "1"),
+    leaf("n", "==", float("nan")),
+    leaf("n", "!=", float("nan")),
+    leaf("n", "<", float("inf")),
+    leaf("n", "==", 2**64),
+    leaf("n", "<", 2**64),
     leaf("a.b", "==", 1),
     leaf("file name", "==", "a.txt"),
     leaf("x-y", "==", 1),
@@ -157,7 +162,7 @@ REFUSED = _named(
         *((">", None), (">", [1]), ("<", ["a"]), (">=", None), ("<=", [1.5])),
         *(("in", "apple"), ("in", 1), ("in", None), ("nin", "apple"), ("any", "a"), ("all", 1)),
         *(("text_match", 1), ("text_match", None), ("text_match_insensitive", ["a"])),
-        *(("contains", ["a"]), ("==", float("nan")), ("==", 2**64)),
+        *(("contains", ["a"]), ("==", "\ud800"), ("==", [float("nan")]), ("==", [2**64])),
     ]
 )
 """Filters whose operand the operator cannot take, by what they are called."""

@@ -1,5 +1,8 @@
 """Metadata filters, in every mode and through both faces, against plain Python."""
 
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -42,8 +45,6 @@ texts = st.sampled_from(TEXTS)
 numbers = st.sampled_from(NUMBERS)
 scalars = st.none() | st.booleans() | numbers | texts
 values = scalars | st.lists(scalars, max_size=3) | st.dictionaries(texts, scalars, max_size=2)
-metadatas = st.dictionaries(st.sampled_from(KEYS), values, max_size=6)
-
 ORDERS = [FilterOperator(sign) for sign in (">", "<", ">=", "<=")]
 MANY = [FilterOperator(name) for name in ("in", "nin", "any", "all")]
 
@@ -57,10 +58,14 @@ def _leaves(operators, operands):
     )
 
 
+# What JSON cannot hold; in lists of operands there are none, and no list equals them.
+beyond = st.sampled_from([math.inf, -math.inf, math.nan, 2**70, -(2**64)])
+others = beyond | st.sampled_from([Decimal("1.1"), Decimal(2), datetime(2024, 1, 2, tzinfo=UTC)])
+metadatas = st.dictionaries(st.sampled_from(KEYS), values | others, max_size=6)
 lists = st.lists(texts, max_size=3) | st.lists(numbers, max_size=3)
 leaves = st.one_of(
-    _leaves([FilterOperator.EQ, FilterOperator.NE], st.none() | numbers | texts | lists),
-    _leaves(ORDERS, numbers | texts),
+    _leaves([FilterOperator.EQ, FilterOperator.NE], st.none() | numbers | beyond | texts | lists),
+    _leaves(ORDERS, numbers | beyond | texts),
     _leaves(MANY, lists),
     _leaves([FilterOperator.CONTAINS], st.none() | numbers | texts),
     _leaves([FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE], texts),

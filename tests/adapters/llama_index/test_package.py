@@ -98,6 +98,12 @@ def test_the_versions_are_in_lockstep():
     ]
 
 
+def test_every_class_has_its_author():
+    hub = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["llamahub"]
+    import_module(hub["import_path"])
+    assert [*hub["class_authors"], "storage_context"] == llama_index_lance_context.__all__
+
+
 def test_types_are_shipped():
     assert (Path(llama_index_lance_context.__file__).parent / "py.typed").is_file()
 
@@ -105,7 +111,7 @@ def test_types_are_shipped():
 @pytest.mark.parametrize(
     ("name", "slip"),
     [
-        ("LanceContextVectorStore", {"table_name": "recipes"}),
+        ("LanceContextVectorStore", {"table": "recipes"}),
         ("LanceContextMemory", {"user_id": "ada"}),
         ("LanceContextMemoryBlock", {"user": "ada"}),
         ("LanceContextChatStore", {"user_id": "ada"}),

@@ -9,6 +9,7 @@ from adapters.llama_index.filter_cases import every, leaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core import PropertyGraphIndex
+from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import (
     ChunkNode,
     EntityNode,
@@ -213,10 +214,33 @@ def test_a_map_has_each_triplet_once_and_the_nearest_first(filled):
     assert edges(filled.get_rel_map([tea], depth=2, limit=2)) == found[:2]
     without = filled.get_rel_map([tea], depth=2, ignore_rels=["MENTIONS"])
     assert set(edges(without)) == {("Ada", "LIKES", "tea"), ("Ben", "KNOWS", "Ada")}
-    assert filled.get_rel_map([tea], depth=3, ignore_rels=["LIKES"]) == []
+    # What is ignored is walked through, and counts neither as an answer nor against the limit.
+    beyond = filled.get_rel_map([tea], depth=2, ignore_rels=["LIKES"])
+    assert set(edges(beyond)) == {("Ben", "KNOWS", "Ada"), ("c1", "MENTIONS", "Ada")}
+    assert edges(
+        filled.get_rel_map([tea], depth=2, limit=1, ignore_rels=["LIKES", "MENTIONS"])
+    ) == [("Ben", "KNOWS", "Ada")]
+    assert filled.get_rel_map([tea], depth=1, ignore_rels=["LIKES"]) == []
     assert filled.get_rel_map([]) == []
     assert filled.get_rel_map([tea], depth=0) == []
     assert filled.get_rel_map([tea], limit=0) == []
+
+
+def test_a_map_walks_through_what_it_ignores_as_llama_indexs_own_graph_does(graph):
+    simple = SimplePropertyGraphStore()
+    for one in (graph, simple):
+        one.upsert_nodes([EntityNode(name=name) for name in "abc"])
+        one.upsert_relations(
+            [
+                Relation(label="X", source_id="a", target_id="b"),
+                Relation(label="Y", source_id="b", target_id="c"),
+            ]
+        )
+    theirs, ours = (
+        set(edges(one.get_rel_map(one.get(ids=["a"]), ignore_rels=["X"])))
+        for one in (simple, graph)
+    )
+    assert ours == theirs == {("b", "Y", "c")}
 
 
 def test_a_map_ends_where_the_graph_goes_round(graph):

@@ -223,7 +223,7 @@ def test_vectors_of_another_length_are_refused_before_anything_is_written(empty)
     assert [one.text for one in empty.get_nodes()] == ["a"]
 
 
-@pytest.mark.parametrize("metadata", [{"a": 2**64}, {"a": "\ud800"}, {"_llama_index": 1}])
+@pytest.mark.parametrize("metadata", [{"a": object()}, {"a": "\ud800"}, {"_llama_index": 1}])
 def test_metadata_that_cannot_be_kept_is_refused_before_anything_is_written(empty, metadata):
     with pytest.raises(InvalidRequestError):
         empty.add([node("good"), node("bad", metadata=metadata)])

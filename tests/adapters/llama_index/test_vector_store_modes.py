@@ -239,6 +239,33 @@ def test_where_is_a_filter_in_the_stores_own_language(filled):
     assert set(found(filled, query_kwargs={"where": "id = 'n3'"})) == {"n3"}
 
 
+# By filters and ids alone
+
+
+@pytest.mark.parametrize("mode", ["default", "text_search", "sparse", "hybrid", "mmr"])
+def test_filters_and_ids_alone_find_what_they_match_in_the_order_of_writing(filled, mode):
+    def alone(k=9, query_kwargs=None, **fields):
+        query = VectorStoreQuery(mode=mode, similarity_top_k=k, **fields)
+        answers = [
+            filled.query(query, **query_kwargs or {}),
+            asyncio.run(filled.aquery(query, **query_kwargs or {})),
+        ]
+        for answer in answers:
+            assert answer.similarities == [1.0] * len(answer.ids)
+            assert [one.node_id for one in answer.nodes] == answer.ids
+        assert answers[0].ids == answers[1].ids
+        return answers[0].ids
+
+    assert alone(node_ids=["n3", "gone", "n0"]) == ["n0", "n3"]
+    of_d1 = [one.node_id for one in NODES if one.ref_doc_id == "d1"]
+    assert alone(doc_ids=["d1"]) == alone(filters=every(leaf("ref_doc_id", "==", "d1"))) == of_d1
+    assert alone(filters=every()) == [one.node_id for one in NODES]
+    assert alone(k=2, filters=every()) == ["n0", "n1"]
+    assert alone(query_kwargs={"where": {"id": "n2"}}) == ["n2"]
+    assert alone(filters=every(leaf("ref_doc_id", "==", "d1")), node_ids=["n0"]) == []
+    assert alone(doc_ids=[]) == []
+
+
 # What cannot be asked
 
 

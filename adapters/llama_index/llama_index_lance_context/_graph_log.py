@@ -1,0 +1,200 @@
+"""A property graph as documents of one collection: what is read and written, on either face."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from llama_index.core.graph_stores.types import EntityNode, LabelledNode, Relation, Triplet
+
+from lance_context_core import AlreadyExistsError, ConflictError, Document, InvalidRequestError
+from lance_context_core.adapting import listed
+from lance_context_core.filters import And, Field, Filter, Or
+from llama_index_lance_context._graphs import (
+    ARE_NODES,
+    ARE_RELATIONS,
+    check_relation,
+    from_node,
+    from_relation,
+    id_of,
+    labelled,
+    name_of,
+    node_key,
+    to_labelled_node,
+    to_relation,
+    touching,
+    with_ids,
+    with_properties,
+)
+from llama_index_lance_context._queries import Ask, find, ranked
+from llama_index_lance_context._words import check_count, in_words_of
+
+_MAX_ATTEMPTS = 20
+
+
+class GraphLog:
+    """The graph in a collection whose methods are awaited; of the blocking face, nothing waits."""
+
+    def __init__(self, vectors: Any) -> None:
+        self._vectors = vectors
+
+    async def get(
+        self, properties: dict[str, Any] | None, ids: list[str] | None
+    ) -> list[LabelledNode]:
+        documents = await self._nodes(properties, _listed(ids, "ids"))
+        return [to_labelled_node(one) for one in documents]
+
+    async def get_triplets(
+        self,
+        entity_names: list[str] | None,
+        relation_names: list[str] | None,
+        properties: dict[str, Any] | None,
+        ids: list[str] | None,
+    ) -> list[Triplet]:
+        said = [ARE_RELATIONS]
+        if (names := _listed(entity_names, "entity_names")) is not None:
+            said.append(touching(map(_id_of_name, names)))
+        if (labels := _listed(relation_names, "relation_names")) is not None:
+            said.append(labelled(labels))
+        if (ends := _listed(ids, "ids")) is not None:
+            said.append(touching(ends))
+        if properties:
+            ends = await self._ids(with_properties(properties))
+            said.append(with_properties(properties) | touching(ends))
+        if len(said) == 1:
+            return []
+        documents = await self._vectors.list(filter=And(tuple(said)))
+        return await self._triplets([to_relation(one) for one in documents])
+
+    async def get_rel_map(
+        self,
+        graph_nodes: list[LabelledNode],
+        depth: int,
+        limit: int,
+        ignore_rels: list[str] | None,
+    ) -> list[Triplet]:
+        check_count(limit, "limit")
+        ignored = set(_listed(ignore_rels, "ignore_rels") or [])
+        walked: dict[str, Relation] = {}
+        found: list[Relation] = []
+        reached: set[str] = set()
+        edge = {node.id for node in graph_nodes}
+        for _ in range(check_count(depth, "depth")):
+            if not edge or len(found) >= limit:
+                break
+            reached |= edge
+            for document in await self._vectors.list(filter=touching(sorted(edge))):
+                walked.setdefault(document.id, to_relation(document))
+            found = [one for one in walked.values() if one.label not in ignored]
+            edge = {end for relation in walked.values() for end in _ends(relation)} - reached
+        return await self._triplets(found[:limit])
+
+    async def vector_query(self, asked: Ask) -> tuple[list[LabelledNode], list[float]]:
+        found = ranked(asked, await find(self._vectors, asked))
+        nodes = [to_labelled_node(document) for document, _ in found]
+        return nodes, [similarity for _, similarity in found]
+
+    async def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
+        await self._upsert([from_node(node) for node in listed(nodes, "nodes")])
+
+    async def upsert_relations(self, relations: Sequence[Relation]) -> None:
+        relations = listed(relations, "relations")
+        for relation in relations:
+            check_relation(relation)
+        relations = await self._by_ids(relations)
+        documents = [from_relation(relation) for relation in relations]
+        await self._add_missing({end for relation in relations for end in _ends(relation)})
+        await self._upsert(documents)
+
+    async def delete(
+        self,
+        entity_names: list[str] | None,
+        relation_names: list[str] | None,
+        properties: dict[str, Any] | None,
+        ids: list[str] | None,
+    ) -> None:
+        if all(said is None for said in (entity_names, relation_names, properties, ids)):
+            raise InvalidRequestError(
+                "delete what? pass entity_names, relation_names, properties or ids"
+            )
+        names = _listed(entity_names, "entity_names") or []
+        gone = [*(_listed(ids, "ids") or []), *map(_id_of_name, names)]
+        conditions: list[Filter] = [labelled(_listed(relation_names, "relation_names") or [])]
+        if properties:
+            gone += await self._ids(with_properties(properties))
+            conditions.append(ARE_RELATIONS & with_properties(properties))
+        await self._vectors.delete(filter=Or((with_ids(gone), touching(gone), *conditions)))
+
+    async def _upsert(self, documents: Sequence[Document]) -> None:
+        documents = list({one.id: one for one in documents}.values())
+        with in_words_of(documents, id_of=name_of):
+            await self._vectors.upsert(documents)
+
+    async def _nodes(
+        self, properties: dict[str, Any] | None, ids: Iterable[str] | None
+    ) -> list[Document]:
+        keys = None if ids is None else [node_key(id) for id in dict.fromkeys(ids)]
+        if keys is None or properties:
+            which = ARE_NODES & with_properties(properties or {})
+            if keys is not None:
+                which &= Field("id").is_in(keys)
+            found = [one.id for one in await self._vectors.list(filter=which)]
+            keys = found if keys is None else [one for one in keys if one in found]
+        documents: list[Document] = await self._vectors.get(keys, include_embedding=True)
+        return documents
+
+    async def _ids(self, condition: Filter) -> list[str]:
+        """The ids of the nodes that satisfy a condition."""
+        return [id_of(one) for one in await self._vectors.list(filter=ARE_NODES & condition)]
+
+    async def _triplets(self, relations: Sequence[Relation]) -> list[Triplet]:
+        """The relations with their ends; without those that have lost one meanwhile."""
+        documents = await self._nodes(None, [end for one in relations for end in _ends(one)])
+        nodes = {id_of(one): to_labelled_node(one) for one in documents}
+        return [
+            (nodes[one.source_id], one, nodes[one.target_id])
+            for one in relations
+            if nodes.keys() >= _ends(one)
+        ]
+
+    async def _by_ids(self, relations: Sequence[Relation]) -> list[Relation]:
+        """The relations, those between names too, where a name is not the id of its entity."""
+        ends = {end for relation in relations for end in _ends(relation)}
+        names = {end: _id_of_name(end) for end in ends if _id_of_name(end) != end}
+        for id in await self._existing(set(names)):
+            del names[id]
+        return [
+            one.model_copy(
+                update={
+                    "source_id": names.get(one.source_id, one.source_id),
+                    "target_id": names.get(one.target_id, one.target_id),
+                }
+            )
+            for one in relations
+        ]
+
+    async def _existing(self, ids: set[str]) -> set[str]:
+        return {id_of(one) for one in await self._vectors.get([node_key(id) for id in ids])}
+
+    async def _add_missing(self, ids: set[str]) -> None:
+        """Make entities of those ids that no node has, whatever others add at the same time."""
+        for _ in range(_MAX_ATTEMPTS):
+            there = await self._existing(ids)
+            missing = [from_node(EntityNode(name=id)) for id in sorted(ids - there)]
+            try:
+                with in_words_of(missing, id_of=name_of):
+                    await self._vectors.add(missing)
+            except AlreadyExistsError:
+                continue
+            return
+        raise ConflictError("the same nodes kept being written by others: try again")
+
+
+def _listed(values: list[str] | None, name: str) -> list[str] | None:
+    return None if values is None else listed(values, name)
+
+
+def _ends(relation: Relation) -> set[str]:
+    return {relation.source_id, relation.target_id}
+
+
+def _id_of_name(name: str) -> str:
+    return EntityNode(name=name).id
