@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
@@ -34,6 +35,7 @@ from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import EVERYTHING, of_sources, to_filter
 from llama_index_lance_context._given import collection_given, refuse_unknown, store_given
 from llama_index_lance_context._nodes import to_documents, to_node
+from llama_index_lance_context._noted import ARE_OTHERS, are_noted, is_noted
 from llama_index_lance_context._queries import answer, ask, find, ranked, restriction
 from llama_index_lance_context._words import in_words_of
 
@@ -62,7 +64,9 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     `mmr_prefetch_factor` and `mmr_prefetch_k`, and `where`, a further filter in the store's own
     language; any other keyword raises InvalidRequestError.
 
-    An empty `node_ids` in a query restricts nothing, because indexes always pass one.
+    An empty `node_ids` in a query restricts nothing, because indexes always pass one. Nor does one
+    that names index or image nodes alone, if there are other nodes beside them: an index that has
+    both passes the ids of the former, and means all. `where={"id": {"$in": [...]}}` restricts always.
     The asynchronous methods block no event loop: it has its turn after every few nodes, also if a
     hundred queries are answered at once. Given by its URI a store can be pickled, and survives
     `to_dict` and `from_dict`.
@@ -224,12 +228,12 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """What answers the query best, best first: nodes without embeddings, similarities, ids."""
-        found = at_once(self._ranked(Blocking(self._vectors), query, **kwargs))
+        found = at_once(self._found(Blocking(self._vectors), query, **kwargs))
         return answer(found, [to_node(document) for document, _ in found])
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """As `query`."""
-        found = await self._ranked(self._twin, query, **kwargs)
+        found = await self._found(self._twin, query, **kwargs)
         return answer(found, await in_steps(to_node, [document for document, _ in found]))
 
     @property
@@ -240,6 +244,18 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def _vectors(self) -> Vectors:
         return self._handle.sync.vectors(self.collection)
 
+    async def _found(
+        self, vectors: Any, query: VectorStoreQuery, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """What answers the query, in a collection whose methods are awaited."""
+        is_compared = query.query_embedding is not None or query.query_str is not None
+        if is_compared and query.node_ids and await are_noted(vectors, _ids(query.node_ids)):
+            found = await self._ranked(vectors, replace(query, node_ids=None), **kwargs)
+            is_mixed = any(not is_noted(document) for document, _ in found)
+            if is_mixed or await vectors.list(filter=ARE_OTHERS, limit=1):
+                return found
+        return await self._ranked(vectors, query, **kwargs)
+
     async def _ranked(
         self,
         vectors: Any,
@@ -248,7 +264,6 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         where: FilterLike | None = None,
         **kwargs: Any,
     ) -> list[tuple[Document, float]]:
-        """What answers the query, in a collection whose methods are awaited."""
         narrowed = restriction(query, where)
         asked = ask(query, restriction=narrowed, reranker=self.reranker, **kwargs)
         return ranked(asked, await find(vectors, asked))
