@@ -1,7 +1,7 @@
 """Sessions: what is known about conversations, beside their messages."""
 
 import builtins
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,14 +14,15 @@ from lance_context_core._json import (
     check_text,
     check_time,
     dumps,
-    loads,
+    shown,
 )
 from lance_context_core.engine import reading, sql
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
-from lance_context_core.errors import ConflictError, NotFoundError
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Session
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.stores.conversations import Conversation, conversations
 from lance_context_core.stores.records import Records, check_span
 from lance_context_core.stores.rows import key_of, new_id
 
@@ -68,20 +69,23 @@ class AsyncSessions:
             "metadata": dumps(check_json_object(metadata or {}, "metadata")),
             **self._records.scope.parts(),
         }
-        if await self._row(session_id) is None:
+        found = await self._found([session_id])
+        meant = found if len(found) < 2 else self._own(found)
+        if not meant or meant[0].row is None:
             await self._records.resources.sessions.insert_absent([row])
-        created = await self.get(session_id)
-        assert created is not None
-        return created
+            found = await self._found([session_id])
+        return self._one(found).session()
 
     async def get(self, session_id: str) -> Session | None:
-        """A session that was created or has messages; else None."""
+        """A session that was created or has messages; else None.
+
+        Users who call theirs alike have one each, and so have agents behind walls of their own: a
+        handle that sees several gets its own, if it has one. Else InvalidRequestError is raised, as
+        in `update` and `delete`: ask through a `scope` of whom you mean.
+        """
         session_id = check_name(session_id, "session_id")
-        row = await self._row(session_id)
-        activity = (await self._activity([session_id])).get(session_id)
-        if row is None and activity is None:
-            return None
-        return _session(session_id, row, activity)
+        found = await self._found([session_id])
+        return self._one(found).session() if found else None
 
     async def update(
         self,
@@ -104,70 +108,85 @@ class AsyncSessions:
             else dumps(check_json_object(metadata, "metadata")),
             "ended_at": None if ended_at is None else check_time(ended_at, "ended_at"),
         }
+        session_id = check_name(session_id, "session_id")
         self._records.resources.writable()
-        if await self.get(session_id) is None:
+        if not (found := await self._found([session_id])):
             raise NotFoundError(f"session {session_id!r} does not exist: create it first")
-        await self.create(session_id)
+        if self._one(found).row is None:
+            await self.create(session_id)
         for _ in range(_MAX_ATTEMPTS):
-            row = await self._row(session_id)
+            row = self._one(await self._found([session_id])).row
             assert row is not None
             changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
             changes["updated_at"] = self._records.resources.clock.now()
             changes["revision"] = next_revision(row["revision"])
-            if await self._records.resources.sessions.replace([row | changes]) == 1:
-                updated = await self.get(session_id)
-                assert updated is not None
-                return updated
+            if await self._records.resources.sessions.replace([{**row, **changes}]) == 1:
+                return self._one(await self._found([session_id])).session()
         raise ConflictError(f"session {session_id!r} kept being changed by others: try again")
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first.
 
+        Of users who call theirs alike each has one, and says by its `user_id` whose it is.
+
         With a `limit` it is read what was written lately, as far back as it takes, and what the
         sessions of that page have; not all messages.
         """
         check_span(offset=offset, limit=limit, last=None)
+        # The sessions that were active last are among those of the ids that were.
         ids = None if limit is None else await self._most_recent(offset + limit)
-        return (await self._known(ids))[offset:][:limit]
+        sessions = [one.session() for one in await self._found(ids)]
+        sessions.sort(key=lambda session: session.updated_at, reverse=True)
+        return sessions[offset:][:limit]
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether there was anything to forget."""
         session_id = check_name(session_id, "session_id")
+        if not (found := await self._found([session_id], include_hidden=True)):
+            return False
+        one = self._one(found)
         mine = self._records.where(
             sql.equals("kind", "message"),
-            sql.equals("session_id", session_id),
+            one.messages,
             include_expired=True,
             include_retired=True,
         )
         n_messages = await self._records.delete(mine)
-        described = sql.all_of([*self._walls(), sql.equals("id", session_id)])
-        n_rows = await self._records.resources.sessions.delete(described)
+        described = [] if one.row is None else [one.row[KEY]]
+        n_rows = await self._records.resources.sessions.delete(sql.in_list(KEY, described))
         return n_messages + n_rows > 0
+
+    def _own(self, found: Sequence[Conversation]) -> builtins.list[Conversation]:
+        """Those of exactly the scope's tenant and user, and agent if there are several of these."""
+        scope = self._records.scope
+        own = [one for one in found if (one.tenant, one.user_id) == (scope.tenant, scope.user_id)]
+        return own if len(own) < 2 else [one for one in own if one.own_agent == scope.agent_id]
+
+    def _one(self, found: Sequence[Conversation]) -> Conversation:
+        """The one that is meant by its id."""
+        if len(found) > 1 and not (found := self._own(all := found)):
+            whose = ", ".join(
+                str({part: getattr(one.session(), part) for part in SCOPE_PARTS}) for one in all[:5]
+            )
+            raise InvalidRequestError(
+                f"session_id={shown(all[0].id)} is what {len(all)} call a session of theirs: use "
+                f"scope(...) of one of {whose}"
+            )
+        return found[0]
+
+    async def _found(
+        self, ids: Collection[str] | None, *, include_hidden: bool = False
+    ) -> builtins.list[Conversation]:
+        """The conversations of the view, of some ids or of all."""
+        named = [] if ids is None else [sql.in_list("id", ids)]
+        table = self._records.resources.sessions
+        where = sql.all_of([*self._walls(), *named])
+        rows = await table.select(where or None, columns=table.spec.schema.names)
+        activity = await self._activity(ids, include_hidden=include_hidden)
+        return conversations(rows.to_pylist(), activity)
 
     def _walls(self) -> builtins.list[str]:
         return [sql.equals(part, value) for part, value in self._records.scope.parts().items()]
-
-    async def _row(self, session_id: str) -> dict[str, Any] | None:
-        rows = await self._rows(sql.all_of([*self._walls(), sql.equals("id", session_id)]))
-        return rows[0] if rows else None
-
-    async def _rows(self, where: str) -> builtins.list[dict[str, Any]]:
-        table = self._records.resources.sessions
-        rows: builtins.list[dict[str, Any]] = (
-            await table.select(where or None, columns=table.spec.schema.names)
-        ).to_pylist()
-        return rows
-
-    async def _known(self, ids: Collection[str] | None) -> builtins.list[Session]:
-        """These sessions, or all, as far as they are there, the most recently active first."""
-        which = [] if ids is None else [sql.in_list("id", ids)]
-        rows = {row["id"]: row for row in await self._rows(sql.all_of([*self._walls(), *which]))}
-        activity = await self._activity(ids)
-        sessions = [
-            _session(one, rows.get(one), activity.get(one))
-            for one in sorted(rows.keys() | activity)
-        ]
-        return sorted(sessions, key=lambda session: session.updated_at, reverse=True)
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
         """The `n` sessions that were active last, the latest first.
@@ -220,57 +239,33 @@ class AsyncSessions:
         latest = pa.TableGroupBy(both, "id").aggregate([("at", "max")])
         return dict(zip(latest["id"].to_pylist(), latest["at_max"].to_pylist(), strict=True))
 
-    async def _activity(self, ids: Collection[str] | None) -> dict[str, Mapping[str, Any]]:
-        """How many messages a session has, and when the first and the last were written."""
+    async def _activity(
+        self, ids: Collection[str] | None, *, include_hidden: bool
+    ) -> builtins.list[dict[str, Any]]:
+        """How many messages a session has from whom, and when the first and the last came."""
         which = [] if ids is None else [sql.in_list("session_id", ids)]
-        where = self._records.where(*_IN_A_SESSION, *which)
-        rows = await self._records.table.select(
-            where,
-            columns=["session_id", "tenant", "user_id", "agent_id", "created_at", "updated_at"],
+        where = self._records.where(
+            *_IN_A_SESSION,
+            *which,
+            include_expired=include_hidden,
+            include_retired=include_hidden,
         )
+        whose = ["session_id", *SCOPE_PARTS]
+        rows = await self._records.table.select(where, columns=[*whose, "created_at", "updated_at"])
         if rows.num_rows == 0:
-            return {}
-        summary = pa.TableGroupBy(rows, "session_id").aggregate(
-            [
-                ("updated_at", "count"),
-                ("created_at", "min"),
-                ("updated_at", "max"),
-                ("tenant", "max"),
-                ("user_id", "max"),
-                ("agent_id", "max"),
-            ]
+            return []
+        summary = pa.TableGroupBy(rows, whose).aggregate(
+            [("created_at", "min"), ("updated_at", "max"), ("updated_at", "count")]
         )
-        return {row["session_id"]: row for row in summary.to_pylist()}
+        names = {
+            "created_at_min": "created_at",
+            "updated_at_max": "updated_at",
+            "updated_at_count": "n_messages",
+        }
+        found: builtins.list[dict[str, Any]] = summary.rename_columns(
+            [names.get(name, name) for name in summary.column_names]
+        ).to_pylist()
+        return found
 
 
 _IN_A_SESSION = (sql.equals("kind", "message"), "session_id IS NOT NULL")
-
-
-def _session(
-    session_id: str, row: Mapping[str, Any] | None, activity: Mapping[str, Any] | None
-) -> Session:
-    """A session from its description, its messages, or both."""
-    if activity is None:
-        activity = {}
-    if row is None:
-        row = {
-            "created_at": activity["created_at_min"],
-            "updated_at": activity["updated_at_max"],
-            "status": "active",
-        }
-    created = min(row["created_at"], activity.get("created_at_min") or row["created_at"])
-    updated = max(row["updated_at"], activity.get("updated_at_max") or row["updated_at"])
-    ended = row.get("ended_at")
-    return Session(
-        id=session_id,
-        title=row.get("title"),
-        status=row["status"],
-        # Arrow has a UTC of its own.
-        created_at=created.replace(tzinfo=UTC),
-        updated_at=updated.replace(tzinfo=UTC),
-        ended_at=None if ended is None else ended.replace(tzinfo=UTC),
-        metadata=loads(row["metadata"], "metadata") if row.get("metadata") else {},
-        n_messages=activity.get("updated_at_count", 0),
-        # A description made outside every scope knows less than the messages do.
-        **{part: row.get(part) or activity.get(f"{part}_max") for part in SCOPE_PARTS},
-    )
