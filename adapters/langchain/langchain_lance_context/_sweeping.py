@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from lance_context_core import StoreClosedError
+from langchain_lance_context._both_ways import Running
 
 _log = logging.getLogger(__name__)
 
@@ -18,9 +19,9 @@ class Sweeper:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._done: Future[None] = Future()
+        self._done = Running()
 
-    def start(self, seconds: float) -> "Future[None]":
+    def start(self, seconds: float) -> Running:
         """Sweep every so many seconds, until `stop`; nothing changes if that is done already.
 
         The future is done when the thread ends, and cancelling it ends the thread.
@@ -28,7 +29,7 @@ class Sweeper:
         with self._lock:
             if self._thread is None or not self._thread.is_alive() or self._stopping.is_set():
                 self._stopping = threading.Event()
-                self._done = Future()
+                self._done = Running()
                 self._done.add_done_callback(_stopping_if_cancelled(self._stopping))
                 self._thread = threading.Thread(
                     target=_sweep_on,

@@ -2,10 +2,9 @@
 
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -20,6 +19,7 @@ from lance_context_core import (
     AsyncKeyValues,
     DimensionMismatchError,
     EmbeddingError,
+    InvalidRequestError,
     ItemKey,
     ItemVector,
     KeyValues,
@@ -33,6 +33,7 @@ from lance_context_core.adapting import (
     as_awaited,
     at_once,
 )
+from langchain_lance_context._both_ways import Answer, Count, Nothing, Running
 from langchain_lance_context._operations import (
     Batch,
     Listing,
@@ -52,6 +53,9 @@ from langchain_lance_context._sweeping import Sweeper
 _SWEEP_MINUTES = 5
 """How often `start_ttl_sweeper` sweeps where nobody says."""
 
+_IN_MEMORY = {":memory:": "memory://"}
+"""What SQLite calls it, and what the store does."""
+
 
 class LanceContextStore(HandleOwner, BaseStore):
     """Long-term memory for graphs and agents: JSON objects under keys, in namespaces.
@@ -68,10 +72,17 @@ class LanceContextStore(HandleOwner, BaseStore):
     - From the end of its time to live on, an item is not there, whether `omit_expired` says so or
       not; the sweep only frees the space.
 
+    What LangGraph's `SqliteStore` and `AsyncSqliteStore` have under one name and call in two ways,
+    `setup`, `sweep_ttl`, `start_ttl_sweeper` and `stop_ttl_sweeper`, may be called and may be awaited.
+    The work is done by the call: what blocks no event loop is `asweep_ttl`.
+
     What cannot be understood or stored raises a ValueError, before anything is written.
     """
 
     supports_ttl = True
+
+    index_config: IndexConfig | None
+    """What was given as `index`."""
 
     def __init__(
         self,
@@ -90,6 +101,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         - `name`: what the store calls these items, which are `store.kv(name)`.
         """
         self._handle = Handle(store)
+        self.index_config = index
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._fields = None if index is None else checked_fields(index.get("fields") or ["$"], "fields")  # fmt: skip
         twin = self._handle.aio.kv(name)
@@ -117,6 +129,23 @@ class LanceContextStore(HandleOwner, BaseStore):
         self._sweeper = Sweeper(kv.sweep)
         weakref.finalize(self, self._sweeper.let_go)
 
+    @classmethod
+    def from_conn_string(
+        cls, conn_string: str, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+    ) -> Self:
+        """As the constructor, for a `with` or `async with` block, which closes it.
+
+        `:memory:` is a store that lives as long as the block. Raises InvalidRequestError for what is
+        no text.
+        """
+        if not isinstance(conn_string, str):
+            raise InvalidRequestError(f"conn_string={conn_string!r:.80}: give a path or a URI")
+        return cls(_IN_MEMORY.get(conn_string, conn_string), index=index, ttl=ttl)
+
+    def setup(self) -> Nothing:
+        """Nothing: the table is made by the first write."""
+        return Nothing()
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See the class; the results are in the order of the operations."""
         batch = to_batch(ops, fields=self._fields)
@@ -131,28 +160,29 @@ class LanceContextStore(HandleOwner, BaseStore):
         self._sweep_from_now_on(batch)
         return results
 
-    def sweep_ttl(self) -> int:
+    def sweep_ttl(self) -> Count:
         """Remove what has expired; returns how many items that were."""
-        return self._sweep()
+        return Count(self._sweep())
 
     async def asweep_ttl(self) -> int:
         """As `sweep_ttl`."""
         return await self._asweep()
 
-    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> "Future[None]":
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Running:
         """Sweep every so many minutes, in a thread; else as `ttl` says, or every five minutes.
 
         Nothing changes if one sweeps already. Cancelling the future, `stop_ttl_sweeper`, closing
-        the store, and the end of this object all end the thread.
+        the store, and the end of this object all end the thread. Awaited, the future is one of the
+        event loop, to be awaited or cancelled.
         """
         minutes = sweep_interval_minutes
         if minutes is None:
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
         return self._sweeper.start(60 * checked_minutes(minutes, "sweep_interval_minutes"))
 
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> Answer:
         """End the thread; whether it has ended within so many seconds. None waits for it."""
-        return self._sweeper.stop(timeout)
+        return Answer(self._sweeper.stop(timeout))
 
     def close(self) -> None:
         """End the sweeper, and close the store if it was given by its URI."""

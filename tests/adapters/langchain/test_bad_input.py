@@ -571,7 +571,7 @@ def test_every_method_of_a_class_is_tried_on_a_closed_store():
         "asimilarity_search_with_relevance_scores",  # of the framework, over the one with scores
         *("close", "aclose", "from_texts", "afrom_texts", "create_schema", "acreate_schema"),
         *("list", "alist", "yield_keys", "ayield_keys", "aget_messages"),
-        *("batch", "abatch", "start_ttl_sweeper", "stop_ttl_sweeper"),
+        *("batch", "abatch", "setup", "start_ttl_sweeper", "stop_ttl_sweeper"),
         *("get_delta_channel_history", "aget_delta_channel_history", "get_next_version"),
         *("model_post_init", "with_allowlist"),
     }

@@ -4,11 +4,14 @@ import asyncio
 import gc
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from core.conformance.doubles import ManualClock
 from langchain_lance_context import LanceContextStore
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+from langgraph.store.sqlite import SqliteStore
+from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from lance_context_core import ContextStore, InvalidRequestError
 
@@ -227,8 +230,8 @@ def test_a_sweeper_sweeps_until_it_is_stopped(make, clock):
     clock.advance(minutes=1)
     assert soon(lambda: n_rows(memory) == 0)
     assert not future.done()
-    assert memory.stop_ttl_sweeper() is True
-    assert memory.stop_ttl_sweeper() is True
+    assert memory.stop_ttl_sweeper() == True  # noqa: E712 - it is an int that may be awaited
+    assert memory.stop_ttl_sweeper()
     assert threads() == []
     assert future.result(timeout=60) is None
 
@@ -295,3 +298,79 @@ def test_a_sweep_that_fails_is_not_the_last(make, caplog):
     assert soon(lambda: len(n_calls) > 2)
     assert memory.stop_ttl_sweeper()
     assert "could not be removed" in caplog.text
+
+
+# As LangGraph's asynchronous stores are called
+
+
+def test_a_sweep_may_be_awaited(make, clock):
+    memory = make()
+
+    async def main():
+        await memory.setup()
+        await memory.aput(DOCS, "a", {}, ttl=1)
+        clock.advance(minutes=1)
+        return await memory.sweep_ttl(), await memory.sweep_ttl()
+
+    found = asyncio.run(main())
+    assert found == (1, 0)
+    assert [type(one) for one in found] == [int, int]
+
+
+def test_a_sweeper_may_be_awaited_and_stopped_so(make, clock):
+    memory = make()
+
+    async def main():
+        await memory.aput(DOCS, "a", {}, ttl=1)
+        task = await memory.start_ttl_sweeper(0.0005)
+        assert not task.done()
+        clock.advance(minutes=1)
+        assert await asyncio.to_thread(soon, lambda: n_rows(memory) == 0)
+        stopped = await memory.stop_ttl_sweeper(20)
+        await asyncio.wait_for(task, 20)
+        return stopped
+
+    assert asyncio.run(main()) is True
+    assert threads() == []
+
+
+def test_cancelling_what_was_awaited_ends_the_sweeper(make):
+    memory = make()
+
+    async def main():
+        task = await memory.start_ttl_sweeper(100)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert soon(lambda: threads() == [])
+
+
+def test_a_store_is_made_of_a_connection_string_in_both_kinds_of_block(tmp_path):
+    place = str(tmp_path / "store")
+    with LanceContextStore.from_conn_string(place, ttl={"default_ttl": 5}) as memory:
+        memory.setup()
+        memory.put(DOCS, "a", {"n": 1})
+        assert memory.ttl_config == {"default_ttl": 5}
+        assert memory.index_config is None
+
+    async def main():
+        async with LanceContextStore.from_conn_string(place) as again:
+            await again.setup()
+            return await again.aget(DOCS, "a")
+
+    assert asyncio.run(main()).value == {"n": 1}
+    with LanceContextStore.from_conn_string(":memory:") as other:
+        assert other.get(DOCS, "a") is None
+    assert not Path(":memory:").exists()
+    with pytest.raises(InvalidRequestError, match="conn_string"):
+        LanceContextStore.from_conn_string(None)
+
+
+@pytest.mark.parametrize("cls", [SqliteStore, AsyncSqliteStore])
+def test_whatever_a_store_of_sqlite_has_is_here(cls):
+    migrations = {"MIGRATIONS", "VECTOR_MIGRATIONS"}
+    public = {name for name in dir(cls) if not name.startswith("_")} - migrations
+    made = LanceContextStore("memory://")
+    assert {name for name in public if not hasattr(made, name)} == set()
