@@ -35,6 +35,7 @@ def as_embedder(
     - a LangChain `Embeddings`, a LlamaIndex `BaseEmbedding`, or anything with their methods. Where
       they offer coroutines too, the blocking methods are used, in worker threads: their clients
       often belong to one event loop;
+    - a provider of lance-context, or anything with its `embed_texts`;
     - a function from a list of texts to a list of vectors, or a coroutine function: `model` is
       required.
 
@@ -64,7 +65,7 @@ def as_embedder(
             "embed_documents and embed_query, or a function together with its model's name"
         )
     documents, query = functions
-    if query is None and model is None:
+    if documents is value and model is None:
         raise InvalidRequestError(
             f"embedder={shortened(value)} is a function, which does not say what model it is: "
             'pass its name too, as in as_embedder(function, model="my-model-v1")'
@@ -109,6 +110,8 @@ def _functions(
     ):
         if _has(value, documents, query):
             return getattr(value, documents), getattr(value, query)
+    if _has(value, "embed_texts"):
+        return value.embed_texts, None
     return (value, None) if callable(value) else None
 
 

@@ -57,6 +57,7 @@ class Database:
         if not isinstance(storage_options, Mapping | None):
             raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
         self.uri = normalised(uri)
+        self.branch = refs.MAIN
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
         self.syncer = Syncer(self.uri, durability)
@@ -254,7 +255,7 @@ class BranchDatabase:
 
     def at(self, pin: Pin) -> "PinnedDatabase":
         """The underlying database at a moment."""
-        return PinnedDatabase(self._database, pin)
+        return PinnedDatabase(self._database, pin, branch=self.branch)
 
     def close_tables(self) -> None:
         """Let go of the engine's handles."""
@@ -274,9 +275,10 @@ class BranchDatabase:
 class PinnedDatabase:
     """A database as it was at an earlier moment: the same tables, each at its version of then."""
 
-    def __init__(self, database: Database, pin: Pin) -> None:
-        """Look at `database` through `pin`."""
+    def __init__(self, database: Database, pin: Pin, *, branch: str = refs.MAIN) -> None:
+        """Look at `database` through `pin`, from a handle of that branch."""
         self.uri = database.uri
+        self.branch = branch
         self._database = database
         self._pin = pin
         self._tables: dict[str, Table] = {}
@@ -298,7 +300,7 @@ class PinnedDatabase:
 
     def at(self, pin: Pin) -> "PinnedDatabase":
         """The underlying database at another moment."""
-        return PinnedDatabase(self._database, pin)
+        return PinnedDatabase(self._database, pin, branch=self.branch)
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""

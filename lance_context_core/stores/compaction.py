@@ -35,7 +35,7 @@ class CompactionSchedule:
     interval_secs: float = 300
     """How often the fragments are counted."""
     min_fragments: int = 5
-    """From how many fragments on they are merged."""
+    """From how many fragments on they are merged; one alone never is."""
     quiet_hours: tuple[tuple[int, int], ...] = ()
     """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
 
@@ -43,9 +43,9 @@ class CompactionSchedule:
         """Raise InvalidRequestError for numbers that make no schedule."""
         if not (isinstance(self.interval_secs, int | float) and self.interval_secs > 0):
             raise InvalidRequestError(f"compaction_interval_secs={self.interval_secs!r}: above 0")
-        if not (isinstance(self.min_fragments, int) and self.min_fragments >= 2):
+        if not (type(self.min_fragments) is int and self.min_fragments >= 1):
             raise InvalidRequestError(
-                f"compaction_min_fragments={self.min_fragments!r}: one alone cannot be merged"
+                f"compaction_min_fragments={self.min_fragments!r}: give a whole number, 1 or more"
             )
         check_hours(self.quiet_hours)
 
@@ -102,7 +102,7 @@ class Compactor:
         """Do what the schedule asks for at this moment; returns whether anything was done."""
         if schedule.is_quiet(self._clock.now()):
             return False
-        if await maintenance.count_fragments(self._table) < schedule.min_fragments:
+        if await maintenance.count_fragments(self._table) < max(schedule.min_fragments, 2):
             return False
         try:
             await self.compact()

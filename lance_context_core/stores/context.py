@@ -17,7 +17,7 @@ from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.stores import steps
-from lance_context_core.stores.compaction import CompactionSchedule, CompactionStats, Compactor
+from lance_context_core.stores.compaction import CompactionStats, Compactor
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import (
     RecordChanges,
@@ -29,16 +29,17 @@ from lance_context_core.stores.fields import (
     patched,
     record_dict,
 )
+from lance_context_core.stores.opening import ContextOptions, opening
 from lance_context_core.stores.pending import embed_records
 from lance_context_core.stores.records import WITHOUT_BLOB, Draft, Records, Upserted
-from lance_context_core.stores.rows import (
-    COLUMNS,
-    edge,
-)
+from lance_context_core.stores.rows import COLUMNS, edge
 from lance_context_core.stores.scanning import check_batch_size, scan
 from lance_context_core.stores.searching import SearchOptions, settled
 from lance_context_core.stores.upkeep import Maintenance
 from lance_context_core.stores.whole import Whole
+
+_MOST_HITS = 10
+"""How many hits who names no limit gets."""
 
 
 class Closable(Protocol):
@@ -66,55 +67,29 @@ class AsyncContext:
         self._owned = owned
 
     @classmethod
-    async def create(
-        cls,
-        uri: str | Path,
-        *,
-        name: str = "default",
-        embedder: Any = None,
-        embedding_dim: int | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        defer_embedding: bool = False,
-        enable_background_compaction: bool = False,
-        compaction_interval_secs: float = 300,
-        compaction_min_fragments: int = 5,
-        quiet_hours: Iterable[tuple[int, int]] | None = None,
-    ) -> Self:
+    async def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """The context `name` of the store at `uri`, which is made when it is first written to.
 
-        The store belongs to this handle and ends with its `close`; for the meaning of `embedder`,
-        `storage_options`, `clock` and `defer_embedding` see `AsyncContextStore.open`.
-        `embedding_dim` fixes the length of the vectors; without it the first vector does. With `enable_background_compaction` the
-        fragments are counted every `compaction_interval_secs`, and merged from
-        `compaction_min_fragments` on, but in none of the `quiet_hours`: pairs of hours of the
-        machine's local day, such as (22, 6).
+        The store belongs to this handle and ends with its `close`. `ContextOptions` says what the
+        options mean; raises InvalidRequestError, before anything is made, for what is none.
         """
         from lance_context_core.store import AsyncContextStore  # it hands out contexts itself
 
-        if embedding_dim is not None and not (type(embedding_dim) is int and embedding_dim > 0):
-            raise InvalidRequestError(
-                f"embedding_dim={embedding_dim!r}: give the length of the vectors, 1 or more"
-            )
-        schedule = CompactionSchedule(
-            interval_secs=compaction_interval_secs,
-            min_fragments=compaction_min_fragments,
-            quiet_hours=tuple(quiet_hours or ()),
-        )
+        chosen = opening(options)
         store = await AsyncContextStore.open(
             uri,
-            embedder=embedder,
-            storage_options=storage_options,
-            clock=clock,
-            defer_embedding=defer_embedding,
-            maintenance=Maintenance(quiet_hours=schedule.quiet_hours),
+            embedder=chosen.embedder,
+            storage_options=chosen.storage_options,
+            clock=chosen.clock,
+            defer_embedding=chosen.defer_embedding,
+            maintenance=Maintenance(quiet_hours=chosen.schedule.quiet_hours),
         )
         try:
-            shared: AsyncContext = store.context(name)
-            if embedding_dim is not None:
-                await shared._live.table.ensure_vectors(embedding_dim, None)
-            if enable_background_compaction:
-                await shared._compactor.start(schedule)
+            shared: AsyncContext = store.context(chosen.name)
+            if chosen.embedding_dim is not None:
+                await shared._live.table.ensure_vectors(chosen.embedding_dim, None)
+            if chosen.is_compacted:
+                await shared._compactor.start(chosen.schedule)
         except BaseException:
             await store.close()
             raise
@@ -172,6 +147,10 @@ class AsyncContext:
     def uri(self) -> str:
         """Where the store is."""
         return self._live.resources.database.uri
+
+    def branch(self) -> str:
+        """The branch of the store that is read and written: "main", unless the store is on one."""
+        return self._live.resources.database.branch
 
     # Writing
 
@@ -369,7 +348,7 @@ class AsyncContext:
     async def search(
         self,
         query: str | Sequence[float],
-        limit: int = 10,
+        limit: int | None = 10,
         filters: FilterLike | None = None,
         *,
         mode: SearchMode | None = None,
@@ -384,7 +363,8 @@ class AsyncContext:
 
         A text is embedded by the store's embedder; without one it is searched by words. Records
         without a vector are found by words only. Each hit has, beside the record's keys, `score`
-        in [0, 1], `distance` (cosine, in [0, 2]), `text_score` (BM25) and `matched_channels`.
+        in [0, 1], `distance` (cosine, in [0, 2]), `text_score` (BM25) and `matched_channels`, of
+        "vector" and "text" in this order. There are at most `limit` of them, 10 if that is None.
         Nothing is lent by neighbours here, unless `options` say so; in `retrieve` it is.
         """
         if mode is None:
@@ -396,7 +376,7 @@ class AsyncContext:
             where=self._records.where(
                 filter=filters, include_expired=include_expired, include_retired=include_retired
             ),
-            limit=limit,
+            limit=_MOST_HITS if limit is None else limit,
             options=settled(options, neighbours=0.0),
             columns=_columns(binary=include_binary, embedding=include_embedding),
         )
@@ -407,7 +387,7 @@ class AsyncContext:
         *,
         text: str | None = None,
         vector: Sequence[float] | None = None,
-        limit: int = 10,
+        limit: int | None = 10,
         filters: FilterLike | None = None,
         include_expired: bool = False,
         include_retired: bool = False,
@@ -432,7 +412,7 @@ class AsyncContext:
             where=self._records.where(
                 filter=filters, include_expired=include_expired, include_retired=include_retired
             ),
-            limit=limit,
+            limit=_MOST_HITS if limit is None else limit,
             options=SearchOptions(fusion=chosen) if options is None else options,
             columns=_columns(binary=include_binary, embedding=include_embedding),
         )

@@ -109,7 +109,7 @@ def hit_dict(hit: SearchHit[ContextRecord], *, relationships: bool) -> RecordDic
         shown["relationships"] = []
     return shown | {
         "score": hit.score,
-        "matched_channels": list(hit.matched_channels),
+        "matched_channels": [name for name in ("vector", "text") if name in hit.channels],
         "distance": distance,
         "vector_distance": distance,
         "text_score": None if text is None else text.raw,

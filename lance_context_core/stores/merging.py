@@ -17,7 +17,6 @@ from lance_context_core.engine import comparing, refs
 from lance_context_core.engine.applying import Applied, Changes, conformed
 from lance_context_core.engine.arrow import to_table
 from lance_context_core.engine.clauses import in_list
-from lance_context_core.engine.database import BranchDatabase
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
@@ -63,7 +62,7 @@ async def merge(whole: Whole, source: str, *, policy: Policy, is_dry_run: bool) 
             await one.carry_out()
     return MergeReport(
         source=source,
-        target=_name(whole),
+        target=whole.resources.database.branch,
         tables={table_shown(one.target.name): one.summary() for one in merges if one.changed},
         conflicts=tuple(each for one in merges for each in one.resolutions.values()),
         is_dry_run=is_dry_run,
@@ -325,11 +324,6 @@ class _Merge:
                 await self.target.drop(line)
 
 
-def _name(whole: Whole) -> str:
-    database = whole.resources.database
-    return database.branch if isinstance(database, BranchDatabase) else refs.MAIN
-
-
 async def _other(whole: Whole, source: str) -> Whole:
     """The branch `source`, as a whole."""
     source = check_name(source, "source")
@@ -339,7 +333,7 @@ async def _other(whole: Whole, source: str) -> Whole:
 
 async def _child(whole: Whole, source: str) -> str:
     """Which of the two branches was made from the other one."""
-    target = _name(whole)
+    target = whole.resources.database.branch
     parents = {branch.name: branch.parent for branch in await branching.listed(whole)}
     if parents.get(source) == target:
         return source

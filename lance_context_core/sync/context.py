@@ -15,9 +15,11 @@ from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.stores.compaction import CompactionStats
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
+from lance_context_core.stores.opening import ContextOptions
 from lance_context_core.stores.searching import SearchOptions
 
 T = TypeVar("T")
+C = TypeVar("C", bound="Context")
 
 
 class Context:
@@ -26,44 +28,14 @@ class Context:
     The twin of `AsyncContext`, which says what holds for all of its methods.
     """
 
-    def __init__(self, twin: AsyncContext) -> None:
-        """Use `create`, `open`, or `ContextStore.context`."""
-        self._twin = twin
+    def __init__(self, uri: str | Path, **options: Unpack[ContextOptions]) -> None:
+        """The same as `create`."""
+        self._twin = bridge.run(AsyncContext.create(uri, **options))
 
     @classmethod
-    def create(
-        cls,
-        uri: str | Path,
-        *,
-        name: str = "default",
-        embedder: Any = None,
-        embedding_dim: int | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        defer_embedding: bool = False,
-        enable_background_compaction: bool = False,
-        compaction_interval_secs: float = 300,
-        compaction_min_fragments: int = 5,
-        quiet_hours: Iterable[tuple[int, int]] | None = None,
-    ) -> Self:
+    def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """The context `name` of the store at `uri`, new or not. See `AsyncContext.create`."""
-        return cls(
-            bridge.run(
-                AsyncContext.create(
-                    uri,
-                    name=name,
-                    embedder=embedder,
-                    embedding_dim=embedding_dim,
-                    storage_options=storage_options,
-                    clock=clock,
-                    defer_embedding=defer_embedding,
-                    enable_background_compaction=enable_background_compaction,
-                    compaction_interval_secs=compaction_interval_secs,
-                    compaction_min_fragments=compaction_min_fragments,
-                    quiet_hours=quiet_hours,
-                )
-            )
-        )
+        return cls(uri, **options)
 
     @classmethod
     def open(
@@ -77,18 +49,17 @@ class Context:
         defer_embedding: bool = False,
     ) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
-        return cls(
-            bridge.run(
-                AsyncContext.open(
-                    uri,
-                    name=name,
-                    embedder=embedder,
-                    storage_options=storage_options,
-                    clock=clock,
-                    defer_embedding=defer_embedding,
-                )
+        twin = bridge.run(
+            AsyncContext.open(
+                uri,
+                name=name,
+                embedder=embedder,
+                storage_options=storage_options,
+                clock=clock,
+                defer_embedding=defer_embedding,
             )
         )
+        return face_of(twin, cls)
 
     def close(self) -> None:
         """End the store that `create` or `open` opened. See `AsyncContext.close`."""
@@ -111,6 +82,10 @@ class Context:
     def uri(self) -> str:
         """Where the store is."""
         return self._twin.uri()
+
+    def branch(self) -> str:
+        """The branch of the store that is read and written. See `AsyncContext.branch`."""
+        return self._twin.branch()
 
     # Writing
 
@@ -254,7 +229,7 @@ class Context:
     def search(
         self,
         query: str | Sequence[float],
-        limit: int = 10,
+        limit: int | None = 10,
         filters: FilterLike | None = None,
         *,
         mode: SearchMode | None = None,
@@ -286,7 +261,7 @@ class Context:
         *,
         text: str | None = None,
         vector: Sequence[float] | None = None,
-        limit: int = 10,
+        limit: int | None = 10,
         filters: FilterLike | None = None,
         include_expired: bool = False,
         include_retired: bool = False,
@@ -389,6 +364,13 @@ class Context:
     def compaction_stats(self) -> CompactionStats:
         """How fragmented the records are. See `AsyncContext.compaction_stats`."""
         return bridge.run(self._twin.compaction_stats())
+
+
+def face_of(twin: AsyncContext, cls: type[C]) -> C:
+    """The synchronous face of a context that is open already."""
+    context = cls.__new__(cls)
+    context._twin = twin  # noqa: SLF001 - the class is this module's own
+    return context
 
 
 def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:

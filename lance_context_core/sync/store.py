@@ -34,7 +34,7 @@ from lance_context_core.stores.upkeep import (
     StoreStats,
     TableUpkeep,
 )
-from lance_context_core.sync.context import Context
+from lance_context_core.sync.context import Context, face_of
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
@@ -130,7 +130,7 @@ class ContextStore:
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
-        return Context(self._twin.context(name))
+        return face_of(self._twin.context(name), Context)
 
     def scope(
         self,

@@ -209,7 +209,7 @@ async def test_a_filtered_search_returns_as_many_as_match(ctx):
 
 @pytest.mark.parametrize("question", [
     {"query": None}, {"query": [1.0]}, {"query": b"ab"}, {"query": [float("nan"), 1.0]},
-    {"query": "a", "limit": -1}, {"query": "a", "limit": None}, {"query": "a", "mode": "vector"},
+    {"query": "a", "limit": -1}, {"query": "a", "mode": "vector"},
     {"query": [1.0, 0.0], "mode": "text"}, {"query": "a", "mode": "fuzzy"},
 ], ids=repr)  # fmt: skip
 async def test_a_question_that_cannot_be_answered_is_refused(ctx, question):

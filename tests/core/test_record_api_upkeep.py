@@ -53,7 +53,7 @@ async def test_the_length_of_vectors_can_be_fixed_from_the_start(tmp_path):
 @pytest.mark.parametrize("bad", [
     {"embedding_dim": 0}, {"embedding_dim": -1}, {"embedding_dim": "4"}, {"embedding_dim": True},
     {"compaction_interval_secs": 0}, {"compaction_interval_secs": float("nan")},
-    {"compaction_interval_secs": "5"}, {"compaction_min_fragments": 1},
+    {"compaction_interval_secs": "5"}, {"compaction_min_fragments": 0},
     {"compaction_min_fragments": 2.5}, {"quiet_hours": (22, 6)}, {"quiet_hours": [(25, 3)]},
     {"quiet_hours": [(1, 2, 3)]}, {"quiet_hours": [("22", "6")]}, {"quiet_hours": [(22.5, 6)]}, {"quiet_hours": ["ab"]},
     {"name": ""},

@@ -1,0 +1,165 @@
+"""What a context is opened with: in this store's words, and in those of `lance-context`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from lance_context_core._json import shown
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.protocols import Clock
+from lance_context_core.stores.compaction import CompactionSchedule
+
+
+class OwnOptions(TypedDict, total=False):
+    """The options of `Context.create`; for those of a store see `AsyncContextStore.open`."""
+
+    name: str
+    """Of the context, in its store; "default" if not given."""
+    embedder: Any
+    embedding_dim: int | None
+    """Fixes the length of the vectors; without it the first vector does."""
+    storage_options: Mapping[str, str] | None
+    clock: Clock | None
+    defer_embedding: bool
+    enable_background_compaction: bool
+    """Count the fragments from time to time, and merge them when there are many."""
+    compaction_interval_secs: float
+    """How often they are counted: every 300 seconds if not given."""
+    compaction_min_fragments: int
+    """From how many on they are merged: 5 if not given."""
+    quiet_hours: Iterable[tuple[int, int]] | None
+    """When not: pairs of hours of the machine's local day, such as (22, 6)."""
+
+
+class ContextOptions(OwnOptions, total=False):
+    """The same, with what else `lance-context` calls them, or has beside them."""
+
+    embedding_provider: Any
+    """Another name of `embedder`."""
+    distance_metric: str | None
+    """Only "cosine": it is the distance of every store."""
+    id_index_type: str | None
+    """ "btree" or "zonemap", without effect: ids are indexed as soon as that pays."""
+    compaction_target_rows: int
+    """Without effect: how large fragments become is the store's choice."""
+    aws_access_key_id: str | None
+    """Into `storage_options`, as are those that follow."""
+    aws_secret_access_key: str | None
+    aws_session_token: str | None
+    region: str | None
+    endpoint_url: str | None
+    allow_http: bool
+
+
+_STORAGE = {
+    "aws_access_key_id": "aws_access_key_id",
+    "aws_secret_access_key": "aws_secret_access_key",
+    "aws_session_token": "aws_session_token",
+    "region": "aws_region",
+    "endpoint_url": "aws_endpoint_url",
+    "allow_http": "aws_allow_http",
+}
+"""What an option of its own is called among the `storage_options`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a context is opened with, checked."""
+
+    name: str = "default"
+    embedder: Any = None
+    embedding_dim: int | None = None
+    storage_options: Mapping[str, str] | None = None
+    clock: Clock | None = None
+    defer_embedding: bool = False
+    schedule: CompactionSchedule
+    is_compacted: bool = False
+
+
+def opening(options: Mapping[str, Any]) -> Opening:
+    """What `ContextOptions` say. Raises InvalidRequestError for what a store cannot do."""
+    if unknown := options.keys() - ContextOptions.__annotations__.keys():
+        raise InvalidRequestError(
+            f"{min(unknown)} is no option of a context: there are "
+            f"{', '.join(sorted(OwnOptions.__annotations__))}"
+        )
+    given = dict(options)
+    _check_metric(given.pop("distance_metric", None))
+    _check_without_effect(given.pop("id_index_type", None), given.pop("compaction_target_rows", 1))
+    given["embedder"] = _embedder(given.get("embedder"), given.pop("embedding_provider", None))
+    given["storage_options"] = _storage(
+        given.get("storage_options"), {name: given.pop(name, None) for name in _STORAGE}
+    )
+    dimension = given.get("embedding_dim")
+    if dimension is not None and not (type(dimension) is int and dimension > 0):
+        raise InvalidRequestError(
+            f"embedding_dim={dimension!r}: give the length of the vectors, 1 or more"
+        )
+    schedule = CompactionSchedule(
+        interval_secs=given.pop("compaction_interval_secs", 300),
+        min_fragments=given.pop("compaction_min_fragments", 5),
+        quiet_hours=tuple(given.pop("quiet_hours", None) or ()),
+    )
+    is_compacted = bool(given.pop("enable_background_compaction", False))
+    return Opening(**given, schedule=schedule, is_compacted=is_compacted)
+
+
+def _check_metric(metric: object) -> None:
+    if metric not in (None, "cosine"):
+        raise InvalidRequestError(
+            f"distance_metric={shown(metric)}: distance is cosine in every store, leave it out; "
+            "vectors of length 1 have the same order by 'cosine', 'l2' and 'dot'"
+        )
+
+
+def _check_without_effect(id_index_type: object, compaction_target_rows: object) -> None:
+    if id_index_type not in (None, "btree", "zonemap"):
+        raise InvalidRequestError(
+            f"id_index_type={shown(id_index_type)}: leave it out, ids are indexed by themselves"
+        )
+    if type(compaction_target_rows) is not int or compaction_target_rows < 1:
+        raise InvalidRequestError(
+            f"compaction_target_rows={shown(compaction_target_rows)}: leave it out, the store "
+            "chooses how large fragments become"
+        )
+
+
+def _embedder(embedder: object, provider: object) -> object:
+    if provider is None:
+        return embedder
+    if embedder is not None:
+        raise InvalidRequestError(
+            "embedder and embedding_provider are two names of one thing: pass one of them"
+        )
+    if isinstance(provider, Mapping):
+        raise InvalidRequestError(
+            "embedding_provider is a mapping: pass an object that embeds, such as an embedding of "
+            "LangChain or of LanceDB's registry, see as_embedder"
+        )
+    if callable(getattr(provider, "embed_media", None)):
+        raise InvalidRequestError(
+            f"embedding_provider={shown(provider)} embeds media, a store only texts: pass the "
+            "vectors of media as embedding=, and embedder=as_embedder(provider.embed_texts, "
+            "model='its-name')"
+        )
+    return provider
+
+
+def _storage(
+    options: Mapping[str, str] | None, named: Mapping[str, object]
+) -> Mapping[str, str] | None:
+    """The `storage_options` with those that were named one by one."""
+    more = {}
+    for name, value in named.items():
+        if value is None or value is False:
+            continue
+        key, text = _STORAGE[name], "true" if value is True else value
+        if not isinstance(text, str) or (value is True and name != "allow_http"):
+            # Not what it is: it may be a secret.
+            raise InvalidRequestError(f"{name} is a {type(value).__name__}: give a text")
+        if isinstance(options, Mapping) and options.get(key, text) != text:
+            raise InvalidRequestError(
+                f"{name} and storage_options[{key!r}] differ: give one of them"
+            )
+        more[key] = text
+    return {**(options or {}), **more} if more else options
