@@ -16,7 +16,6 @@ from lance_context_core._json import (
     loads,
     shown,
 )
-from lance_context_core.composition import index_words
 from lance_context_core.engine.database import SESSIONS_TABLE
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -25,6 +24,7 @@ from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
 from lance_context_core.stores import itemrows
+from lance_context_core.stores.documents import as_record
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import checked, from_row, to_row
@@ -218,9 +218,9 @@ async def _row(
         return plain
     composer = resources.composer
     if isinstance(item, Document):
-        text = item.text if (item.text or "").strip() else None
-        vector = await _vector(item, conflict, text, table, resources)
-        return plain | {"search_text": index_words(item.text or "") or None, VECTOR: vector}
+        shown = _shown(replace(item, text=plain["text"]), resources)
+        vector = await _vector(item, conflict, composer.embed_text(shown), table, resources)
+        return plain | {"search_text": composer.index_text(shown), VECTOR: vector}
     side = conflict.ours or conflict.theirs
     assert isinstance(side, ContextRecord)
     record = replace(
@@ -246,15 +246,19 @@ async def _vector(
     given = item.embedding
     for side in (conflict.ours, conflict.theirs):
         if isinstance(side, ContextRecord | Document) and side.embedding == given is not None:
-            before = (
-                resources.composer.embed_text(side)
-                if isinstance(side, ContextRecord)
-                else side.text
-            )
+            before = resources.composer.embed_text(_shown(side, resources))
             given = given if before == text else None
             break
     (vector,) = await embedded(table, resources, given=[given], texts=[text])
     return vector
+
+
+def _shown(item: ContextRecord | Document, resources: Resources) -> ContextRecord:
+    """The item as a composer is shown it."""
+    if isinstance(item, ContextRecord):
+        return item
+    now = resources.clock.now()
+    return as_record(id=item.id or "", text=item.text, metadata=item.metadata, created_at=now)
 
 
 def _item(table: str, row: Row | None) -> Content | None:

@@ -1,8 +1,10 @@
 """Embedding later: vectors for what was stored without one, or was embedded by another model."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from typing import Any
 
+from lance_context_core._json import loads
 from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of
@@ -20,6 +22,7 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
+from lance_context_core.stores.documents import as_record
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
@@ -57,6 +60,13 @@ async def embed_documents(
 
     A collection whose vectors are of another length or model is passed by: they are its owner's.
     """
+
+    def text_of(row: Mapping[str, Any]) -> str | None:
+        metadata = loads(row["metadata"], "metadata") if row["metadata"] else {}
+        created = row["created_at"].replace(tzinfo=UTC)
+        document = as_record(id=row["id"], text=row["text"], metadata=metadata, created_at=created)
+        return resources.composer.embed_text(document)
+
     _check(resources, limit)
     where = _matching(where, filter, DOCUMENT_FIELDS)
     database, done = resources.database, 0
@@ -65,7 +75,7 @@ async def embed_documents(
             rest = None if limit is None else limit - done
             table = database.table(name, VECTORS)
             try:
-                done += await _embed(table, resources, where, text_of=_document_text, limit=rest)
+                done += await _embed(table, resources, where, text_of=text_of, limit=rest)
             except (DimensionMismatchError, EmbeddingModelMismatchError):
                 continue
     return done
@@ -152,8 +162,3 @@ def _check(resources: Resources, limit: int | None) -> EmbeddingService:
 def _matching(where: str, filter: FilterLike | None, columns: Columns) -> str:
     parsed = parse(filter, columns=columns)
     return sql.all_of([where, *([sql.compile(parsed, columns=columns)] if parsed else [])])
-
-
-def _document_text(row: Mapping[str, Any]) -> str | None:
-    text: str = row["text"] or ""
-    return text if text.strip() else None

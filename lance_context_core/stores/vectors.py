@@ -13,7 +13,6 @@ from lance_context_core._json import (
     loads,
     written_json_object,
 )
-from lance_context_core.composition import index_words
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -25,6 +24,7 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.scope import Scope
 from lance_context_core.stores import erasing, searching, steps
+from lance_context_core.stores.documents import as_record
 from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.resources import Resources
@@ -280,17 +280,25 @@ class AsyncVectors:
     async def _rows(
         self, documents: Sequence["_Prepared"], existing: dict[str, dict[str, Any]]
     ) -> builtins.list[dict[str, Any]]:
+        composer, now = self._resources.composer, self._resources.clock.now()
+        records = await steps.each(
+            lambda one: as_record(
+                id=one.id,
+                text=one.text,
+                metadata=one.metadata,
+                created_at=existing[one.id]["created_at"] if one.id in existing else now,
+            ),
+            documents,
+        )
         vectors = await embedded(
             self._table,
             self._resources,
             given=[document.embedding for document in documents],
-            texts=[
-                document.text if (document.text or "").strip() else None for document in documents
-            ],
+            texts=await steps.each(composer.embed_text, records),
         )
-        now = self._resources.clock.now()
+        words = await steps.each(composer.index_text, records)
         rows = []
-        for document, vector in zip(documents, vectors, strict=True):
+        for document, vector, found_by in zip(documents, vectors, words, strict=True):
             old = existing.get(document.id)
             rows.append(
                 {
@@ -300,7 +308,7 @@ class AsyncVectors:
                     "updated_at": now,
                     "revision": next_revision(old["revision"]) if old else new_revision(),
                     "text": document.text,
-                    "search_text": index_words(document.text or "") or None,
+                    "search_text": found_by,
                     "metadata": document.written,
                     VECTOR: vector,
                     **self._scope.parts(),
