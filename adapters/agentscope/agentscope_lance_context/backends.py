@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agentscope_lance_context._places import SESSIONS, STATES
 from agentscope_lance_context._runtime import SessionHistoryServiceFactory, StateServiceFactory
 from agentscope_lance_context.memory import LanceContextMemoryService
 from agentscope_lance_context.session_history import LanceContextSessionHistoryService
@@ -20,7 +21,8 @@ def register_backends(name: str = "lancedb") -> list[str]:
     SessionHistoryServiceFactory.register_backend(name, _session_history)
     StateServiceFactory.register_backend(name, _state)
     try:
-        from agentscope_lance_context._runtime import MemoryServiceFactory
+        from agentscope_lance_context._places import SESSIONS, STATES
+from agentscope_lance_context._runtime import MemoryServiceFactory
     except MissingExtraError:
         return ["session_history", "state"]
     MemoryServiceFactory.register_backend(name, _memory)
@@ -38,7 +40,7 @@ def _session_history(
     ttl_seconds: Any = None,
     max_messages_per_session: Any = None,
     deduplicate: Any = False,
-    name: str = "agentscope_sessions",
+    name: str = SESSIONS.name,
 ) -> LanceContextSessionHistoryService:
     return LanceContextSessionHistoryService(
         _place(uri, store, "SESSION_HISTORY"),
@@ -72,7 +74,7 @@ def _memory(
 
 
 def _state(
-    *, uri: Any = None, store: Any = None, embedder: Any = None, name: str = "agentscope_states"
+    *, uri: Any = None, store: Any = None, embedder: Any = None, name: str = STATES.name
 ) -> LanceContextStateService:
     return LanceContextStateService(_place(uri, store, "STATE"), embedder=embedder, name=name)
 

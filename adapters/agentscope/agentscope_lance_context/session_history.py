@@ -13,8 +13,10 @@ from agentscope_lance_context._messages import (
     read,
     to_canonical,
 )
+from agentscope_lance_context._places import SESSIONS
 from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
-from lance_context_core import AsyncContextStore, Item, ItemKey
+from lance_context_core import AsyncContextStore, Item
+from lance_context_core import Session as Talk
 from lance_context_core.adapting import StoreLike
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         ttl_seconds: float | None = None,
         max_messages_per_session: int | None = None,
         deduplicate: bool = False,
-        name: str = "agentscope_sessions",
+        name: str = SESSIONS.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
@@ -53,7 +55,8 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         - `on_existing`: whether `create_session` begins a session that exists anew, as AgentScope's
           services do, or keeps its messages.
         - `after_delete`: what `get_session` does about a session that was deleted.
-        - `ttl_seconds`: how long after its last use a session is forgotten; absent means never.
+        - `ttl_seconds`: how long after its last use, here or in another framework, a session is
+          forgotten; absent means never.
         - `max_messages_per_session`: how many of the last messages are read; the store keeps all.
         - `deduplicate`: append a message whose id the session has already only once.
         - `name`: what the store calls the list of sessions, which is `store.kv(name)`.
@@ -116,14 +119,13 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
     async def list_sessions(self, user_id: str) -> list[Session]:
         """A user's sessions without their messages, in the order in which they began."""
         store = self._handle.of(user_id)
-        known = await store.kv(self._name).list(namespace=(), order="created")
-        begun = await store.sessions.list()
+        known = await store.kv(self._name).list(namespace=SESSIONS.namespace(), order="created")
+        talks = {one.id: one for one in await store.sessions.list()}
         mine = {item.key for item in known}
-        talked = {one.id for one in begun}
-        ids = [item.key for item in known if self._is_listed(item, talked)]
+        ids = [item.key for item in known if self._is_listed(item, talks.get(item.key))]
         # What others wrote, who keep no list.
         others = sorted(
-            (one for one in begun if one.id not in mine), key=lambda one: one.created_at
+            (one for one in talks.values() if one.id not in mine), key=lambda one: one.created_at
         )
         return [_session(one, user_id, []) for one in [*ids, *(other.id for other in others)]]
 
@@ -164,10 +166,15 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         state = await self._state(store, session_id)
         if state == _OPEN:
             return True
-        creates = self._creates_missing and (state is None or self._creates_deleted)
-        if creates:
+        if not self._creates_missing:
+            return False
+        if state is None:
+            # Somebody else may create or delete it at the same moment: what is there counts.
+            (is_mine,) = await store.kv(self._name).add([_item(session_id, _OPEN)])
+            return is_mine or await self._state(store, session_id) == _OPEN
+        if self._creates_deleted:
             await self._mark(store, session_id, _OPEN)
-        return creates
+        return self._creates_deleted
 
     async def _takes(self, store: AsyncContextStore, session_id: str) -> bool:
         """Whether messages may be appended to a session, which is created if it may be."""
@@ -183,38 +190,41 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
 
     async def _use(self, store: AsyncContextStore, session_id: str) -> None:
         """Let a session live on from now, or end if it was not used for so long."""
-        (item,) = await store.kv(self._name).get([_key(session_id)])
+        (item,) = await store.kv(self._name).get([SESSIONS.key(session_id)])
         if item is None:
             return
-        if self._is_over(item):
+        if self._is_over(item, None) and self._is_over(item, await store.sessions.get(session_id)):
             await store.history.clear("", session_id=session_id)
-            await store.kv(self._name).delete([_key(session_id)])
+            await store.kv(self._name).delete([SESSIONS.key(session_id)])
         else:
             await store.kv(self._name).put([item])
 
-    def _is_over(self, item: Item) -> bool:
+    def _is_over(self, item: Item, talk: Talk | None) -> bool:
+        """Whether nobody has used a session for so long, here or in another framework."""
         assert item.updated_at is not None
-        return self._ttl is not None and item.updated_at + self._ttl <= self._handle.now()
+        used_at = max(item.updated_at, talk.updated_at) if talk else item.updated_at
+        return self._ttl is not None and used_at + self._ttl <= self._handle.now()
 
-    def _is_listed(self, item: Item, talked: set[str]) -> bool:
-        if self._is_over(item):
+    def _is_listed(self, item: Item, talk: Talk | None) -> bool:
+        if self._is_over(item, talk):
             return False
-        return item.value == _OPEN or item.key in talked
+        return item.value == _OPEN or talk is not None
 
     async def _state(self, store: AsyncContextStore, session_id: str) -> Any:
-        (item,) = await store.kv(self._name).get([_key(session_id)])
+        (item,) = await store.kv(self._name).get([SESSIONS.key(session_id)])
         return None if item is None else item.value
 
     async def _mark(self, store: AsyncContextStore, session_id: str, state: dict[str, str]) -> None:
-        await store.kv(self._name).put([Item(key=session_id, value=state)])
+        await store.kv(self._name).put([_item(session_id, state)])
 
 
 def _session(session_id: str, user_id: str | None, messages: Sequence[Message]) -> Session:
     return Session(id=session_id, user_id=user_id or "", messages=list(messages))
 
 
-def _key(session_id: str) -> ItemKey:
-    return (), session_id
+def _item(session_id: str, state: dict[str, str]) -> Item:
+    namespace, key = SESSIONS.key(session_id)
+    return Item(namespace=namespace, key=key, value=state)
 
 
 def _new_id() -> str:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from agentscope_lance_context._handles import StoreService, UserHandle
+from agentscope_lance_context._places import STATES
 from agentscope_lance_context._runtime import StateService
 from lance_context_core import InvalidRequestError, Item
 from lance_context_core.adapting import StoreLike
@@ -17,7 +18,7 @@ class LanceContextStateService(StoreService, StateService):
     """The states of agents by user, session and round; rounds may be missing between others."""
 
     def __init__(
-        self, store: StoreLike, *, embedder: Any = None, name: str = "agentscope_states"
+        self, store: StoreLike, *, embedder: Any = None, name: str = STATES.name
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
@@ -41,7 +42,7 @@ class LanceContextStateService(StoreService, StateService):
         """
         data = _encoded(state)
         items = self._handle.of(user_id).kv(self._name)
-        session = (session_id or _DEFAULT_SESSION,)
+        session = STATES.namespace(session_id or _DEFAULT_SESSION)
         if round_id is not None:
             await items.put([_item(session, round_id, data)])
             return round_id
@@ -58,7 +59,7 @@ class LanceContextStateService(StoreService, StateService):
     ) -> dict[str, Any] | None:
         """The state of a round, or without one of the last; None if there is none."""
         items = self._handle.of(user_id).kv(self._name)
-        session = (session_id or _DEFAULT_SESSION,)
+        session = STATES.namespace(session_id or _DEFAULT_SESSION)
         if round_id is None:
             latest = await items.list(namespace=session, reverse=True, limit=1)
             found = latest[0] if latest else None
@@ -70,7 +71,7 @@ class LanceContextStateService(StoreService, StateService):
         return state
 
 
-def _item(session: tuple[str], round_id: int, data: bytes) -> Item:
+def _item(session: tuple[str, ...], round_id: int, data: bytes) -> Item:
     return Item(namespace=session, key=_key(round_id), data=data, data_type="application/json")
 
 

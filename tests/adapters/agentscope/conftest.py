@@ -39,6 +39,7 @@ LINE = LINES[0] if LINES else None
 _RUNTIMES = (RUNTIME_0, RUNTIME_1)
 ONLY = {
     "test_session_history.py": _RUNTIMES,
+    "test_session_expiry.py": _RUNTIMES,
     "test_memory.py": _RUNTIMES,
     "test_messages.py": _RUNTIMES,
     "test_context_manager.py": (RUNTIME_0,),

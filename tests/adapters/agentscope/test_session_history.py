@@ -7,7 +7,6 @@ import pytest
 from adapters.agentscope.samples import MESSAGES, dumps, said, texts
 from agentscope_lance_context import LanceContextSessionHistoryService
 from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
-from core.conformance.doubles import ManualClock
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
 from lance_context_core import Message as CanonicalMessage
@@ -247,26 +246,6 @@ def test_the_last_messages_alone_are_read_if_there_is_a_limit(restarts):
 
     assert in_session(restarts, use, max_messages_per_session=3) == (list("cde"), list("cde"))
     assert texts(in_session(restarts, stored)) == list("abcde")
-
-
-def test_a_session_is_forgotten_when_it_was_not_used_for_long_enough(tmp_path):
-    async def main():
-        clock = ManualClock()
-        async with await AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
-            service = LanceContextSessionHistoryService(store, ttl_seconds=10)
-            session = await append(service, said("a"))
-            clock.advance(seconds=9)
-            assert texts(await stored(service)) == ["a"]
-            clock.advance(seconds=9)
-            await service.append_message(session, said("b"))
-            clock.advance(seconds=9)
-            assert texts(await stored(service)) == ["a", "b"]
-            clock.advance(seconds=10)
-            assert await service.list_sessions("ada") == []
-            assert await stored(service) == []
-            assert await store.scope(user_id="ada").history.count("", session_id="monday") == 0
-
-    asyncio.run(main())
 
 
 # Bad input

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
+from agentscope_lance_context._places import SUMMARIES
 from agentscope_lance_context.agentscope1._framework import MemoryBase, Msg
 from agentscope_lance_context.agentscope1._messages import (
     SUMMARY,
@@ -42,7 +43,7 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         user_id: str | None = None,
         agent_id: str = "",
         embedder: Any = None,
-        name: str = "agentscope_summaries",
+        name: str = SUMMARIES.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
@@ -114,7 +115,8 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         """Replace the summary; an empty one is none."""
         if not isinstance(summary, str):
             raise TypeError(f"summary={summary!r:.80}: give a text")
-        item = Item(namespace=(self._session_id,), key=self._agent_id, value={"summary": summary})
+        namespace, key = self._summary_key
+        item = Item(namespace=namespace, key=key, value={"summary": summary})
         await self._store.kv(self._name).put([item])
         self._compressed_summary = summary
 
@@ -168,6 +170,10 @@ class LanceContextMemory(StoreOwner, MemoryBase):
     def _store(self) -> AsyncContextStore:
         return self._handle.of(self._user_id)
 
+    @property
+    def _summary_key(self) -> ItemKey:
+        return SUMMARIES.key(self._agent_id, self._session_id)
+
     async def _clear(self, filter: Filter | None) -> int:
         return await self._store.history.clear(
             self._agent_id, session_id=self._session_id, filter=filter
@@ -175,8 +181,7 @@ class LanceContextMemory(StoreOwner, MemoryBase):
 
     async def _summary(self) -> str:
         """The summary that is stored, or else the one of a state that was loaded."""
-        key: ItemKey = (self._session_id,), self._agent_id
-        (item,) = await self._store.kv(self._name).get([key])
+        (item,) = await self._store.kv(self._name).get([self._summary_key])
         if item is not None and item.value is not None:
             self._compressed_summary = item.value["summary"]
         return self._compressed_summary

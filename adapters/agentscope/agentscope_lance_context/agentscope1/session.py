@@ -7,6 +7,7 @@ from typing import Any
 from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
+from agentscope_lance_context._places import SESSION_STATES
 from agentscope_lance_context.agentscope1._framework import SessionBase, StateModule
 from lance_context_core import InvalidRequestError, Item, ItemKey
 from lance_context_core.adapting import StoreLike
@@ -26,7 +27,7 @@ class LanceContextSession(StoreOwner, SessionBase):
         *,
         ttl_seconds: float | None = None,
         embedder: Any = None,
-        name: str = "agentscope_sessions",
+        name: str = SESSION_STATES.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
@@ -48,8 +49,10 @@ class LanceContextSession(StoreOwner, SessionBase):
         """
         states = {name: module.state_dict() for name, module in state_modules_mapping.items()}
         data = await asyncio.to_thread(_encoded, states)
+        namespace, key = _key(session_id)
         item = Item(
-            key=_checked(session_id),
+            namespace=namespace,
+            key=key,
             data=data,
             data_type="application/json",
             expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
@@ -69,7 +72,7 @@ class LanceContextSession(StoreOwner, SessionBase):
         ValueError.
         """
         states = self._handle.of(user_id).kv(self._name)
-        key: ItemKey = (), _checked(session_id)
+        key = _key(session_id)
         (item,) = await states.get([key])
         if item is None or item.data is None:
             if not allow_not_exist:
@@ -87,15 +90,15 @@ class LanceContextSession(StoreOwner, SessionBase):
 
     async def delete_session_state(self, session_id: str, user_id: str = "") -> bool:
         """Forget what a session has saved; returns whether there was anything."""
-        key: ItemKey = (), _checked(session_id)
+        key = _key(session_id)
         (existed,) = await self._handle.of(user_id).kv(self._name).delete([key])
         return existed
 
 
-def _checked(session_id: str) -> str:
+def _key(session_id: str) -> ItemKey:
     if not isinstance(session_id, str) or not session_id:
         raise InvalidRequestError(f"session_id={session_id!r:.80}: give it a name")
-    return session_id
+    return SESSION_STATES.key(session_id)
 
 
 def _encoded(states: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
+from agentscope_lance_context._places import AGENT_STATES
 from agentscope_lance_context.agentscope2._framework import AgentState
 from agentscope_lance_context.agentscope2._messages import (
     from_canonical,
@@ -39,7 +40,7 @@ class LanceContextAgentStateStore(StoreOwner):
         *,
         ttl_seconds: float | None = None,
         embedder: Any = None,
-        name: str = "agentscope_agent_states",
+        name: str = AGENT_STATES.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
@@ -115,7 +116,7 @@ class LanceContextAgentStateStore(StoreOwner):
     async def session_ids(self, *, user_id: str = "", agent_id: str = "") -> list[str]:
         """The sessions of which an agent has a state, in the order in which they were first saved."""
         items = self._handle.of(user_id).kv(self._name)
-        keys = await items.keys(namespace=(agent_id,), order="created")
+        keys = await items.keys(namespace=AGENT_STATES.namespace(agent_id), order="created")
         return [session_id for _, session_id in keys]
 
     @staticmethod
@@ -233,7 +234,7 @@ def _is_kept(one: _Said, foreign: Message | None) -> bool:
 def _key(session_id: str, agent_id: str) -> ItemKey:
     if not isinstance(session_id, str) or not session_id:
         raise InvalidRequestError(f"session_id={session_id!r:.80}: give it a name")
-    return (agent_id,), session_id
+    return AGENT_STATES.key(session_id, agent_id)
 
 
 def _encoded(state: AgentState) -> bytes:

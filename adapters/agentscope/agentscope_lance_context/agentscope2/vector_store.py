@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from agentscope_lance_context._owning import StoreOwner
+from agentscope_lance_context._places import COLLECTIONS
 from agentscope_lance_context.agentscope2 import _chunks
 from agentscope_lance_context.agentscope2._framework import (
     Chunk,
@@ -41,7 +42,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
         store: StoreLike,
         *,
         embedder: Any = None,
-        name: str = "agentscope_collections",
+        name: str = COLLECTIONS.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
@@ -62,7 +63,9 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
             )
         self._documents(name)  # which refuses what is no name
         items = self._handle.aio.kv(self._name)
-        (is_new,) = await items.add([Item(key=name, value={"dimensions": dimensions})])
+        namespace, key = COLLECTIONS.key(name)
+        item = Item(namespace=namespace, key=key, value={"dimensions": dimensions})
+        (is_new,) = await items.add([item])
         known = dimensions if is_new else await self._dimensions(name)
         if known is not None and known != dimensions:
             raise DimensionMismatchError(
@@ -72,7 +75,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
     async def delete_collection(self, name: str) -> None:
         """Remove a collection and all that it has; one that is not there is no error."""
         await self._documents(name).delete_collection()
-        await self._handle.aio.kv(self._name).delete([((), name)])
+        await self._handle.aio.kv(self._name).delete([COLLECTIONS.key(name)])
 
     async def has_collection(self, name: str) -> bool:
         """Whether a collection was created, or others have put documents into it."""
@@ -193,7 +196,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
 
     async def _dimensions(self, collection: str) -> int | None:
         """The length of the vectors of a collection that was created; None if it was not."""
-        (item,) = await self._handle.aio.kv(self._name).get([((), collection)])
+        (item,) = await self._handle.aio.kv(self._name).get([COLLECTIONS.key(collection)])
         return None if item is None or item.value is None else item.value["dimensions"]
 
     async def _each(self, collection: str, filter: Filter) -> AsyncIterator[Document]:
