@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_context_core._json import check_json_object, check_name, check_names, listed
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
@@ -114,16 +117,29 @@ class AsyncMemory:
         filter: FilterLike | None = None,
         limit: int = 10,
         offset: int = 0,
+        by_session: bool = False,
     ) -> builtins.list[ContextRecord]:
         """A user's memories, or those that match, the newest first: `limit` after `offset`.
 
-        Only those that are returned are read whole.
+        With `by_session`, those of the session that began last come first: of which the first memory
+        that is still there, whether or not it matches, was added last. Only those that are returned
+        are read whole.
         """
         where = self._where(user_id, session_id, filter=filter)
         if limit is None:
             raise InvalidRequestError("limit=None: say how many are wanted, such as 10")
         check_span(offset=offset, limit=limit, last=None)
-        return (await self._records.read(where, offset=offset, last=limit))[::-1]
+        if not by_session:
+            return (await self._records.read(where, offset=offset, last=limit))[::-1]
+        table = self._records.table
+        matching = await table.select(where, columns=["session_id"])
+        if len(matching["session_id"].unique()) > 1:
+            everything = await table.select(
+                self._where(user_id, session_id), columns=["session_id"]
+            )
+            matching = _by_beginning(matching, everything["session_id"].unique())
+        wanted = matching["_rowid"].to_pylist()[::-1][offset:][:limit]
+        return await steps.each_row(from_row, await table.take(wanted, columns=COLUMNS))
 
     async def delete(
         self,
@@ -137,6 +153,13 @@ class AsyncMemory:
         if ids is not None:
             where = sql.all_of([where, sql.in_list("id", check_names(ids, "ids"))])
         return await self._records.delete(where)
+
+    async def clear(self) -> int:
+        """Forget the memories of all users in the scope, in one commit; returns how many."""
+        memories = sql.equals("kind", "memory")
+        return await self._records.delete(
+            self._records.where(memories, include_expired=True, include_retired=True)
+        )
 
     def _user(self, user_id: str) -> str | None:
         """The user that the call is about, inside the scope; None for no user in particular."""
@@ -194,3 +217,11 @@ class AsyncMemory:
             expires_at=expires_at,
         )
         return Draft(record=record, identity=("id", message.id) if message.id else None)
+
+
+def _by_beginning(rows: pa.Table, sessions: pa.Array) -> pa.Table:
+    """Rows in the order of these sessions, which those that began since are after."""
+    begun = pc.index_in(rows["session_id"], value_set=sessions)
+    return rows.append_column("begun", begun).sort_by(
+        [("begun", "ascending"), ("_rowid", "ascending")]
+    )

@@ -90,11 +90,17 @@ class Memory:
         filter: FilterLike | None = None,
         limit: int = 10,
         offset: int = 0,
+        by_session: bool = False,
     ) -> builtins.list[ContextRecord]:
         """A user's memories, the newest first. See `AsyncMemory.latest`."""
         return bridge.run(
             self._twin.latest(
-                user_id=user_id, session_id=session_id, filter=filter, limit=limit, offset=offset
+                user_id=user_id,
+                session_id=session_id,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                by_session=by_session,
             )
         )
 
@@ -107,3 +113,7 @@ class Memory:
     ) -> int:
         """Forget a user's memories, or some of them; returns how many. See `AsyncMemory.delete`."""
         return bridge.run(self._twin.delete(user_id=user_id, session_id=session_id, ids=ids))
+
+    def clear(self) -> int:
+        """Forget the memories of all users in the scope. See `AsyncMemory.clear`."""
+        return bridge.run(self._twin.clear())

@@ -38,7 +38,11 @@ _ROLES = ("assistant", "system", "user", "tool")
 
 
 class StoredMessage(Message):
-    """A message that is read like a mapping, too, and is equal to any message that says the same."""
+    """A message that is read like a mapping, too.
+
+    It is equal to any message that says the same, and to a dict of which one would be made that
+    says the same: what such a dict leaves out, such as the id, says nothing.
+    """
 
     def __getitem__(self, name: str) -> Any:
         """The field of that name; raises KeyError if there is none."""
@@ -55,10 +59,16 @@ class StoredMessage(Message):
         return list(self.__dict__)
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal."""
-        if not isinstance(other, Message):
+        """Whether all fields are equal, or all that a dict has."""
+        if isinstance(other, Message):
+            return self.__dict__ == other.__dict__
+        if not isinstance(other, Mapping) or not other.keys() <= self.__dict__.keys():
             return NotImplemented
-        return self.__dict__ == other.__dict__
+        try:
+            made = _normalized(other, "other")
+        except InvalidRequestError:
+            return NotImplemented
+        return all(made[name] == self[name] for name in other)
 
     __hash__ = None  # type: ignore[assignment]  # as in the base, because it can be changed
 

@@ -1,4 +1,4 @@
-"""The memories of a user that say given words, the newest first."""
+"""The memories of a user that say given words, those of the session that began last first."""
 
 from collections.abc import AsyncIterator, Collection
 
@@ -17,6 +17,8 @@ async def saying(
 ) -> AsyncIterator[Message]:
     """The messages in whose first text one of the words stands, as a word or a part of one.
 
+    As AgentScope's services go through them, backwards: session by session, in the order of the
+    first memory of each, and in a session in the order in which they were added.
     The words are in lower case; upper and lower case are the same. Read as they are asked for,
     `wanted` of them at first, or without it as many as may be read at once.
     """
@@ -27,7 +29,10 @@ async def saying(
     while True:
         size = min(size, _LARGEST_PAGE)
         page = await store.memory.latest(
-            filter=filter if len(words) <= _MAX_WORDS else None, limit=size, offset=offset
+            filter=filter if len(words) <= _MAX_WORDS else None,
+            limit=size,
+            offset=offset,
+            by_session=True,
         )
         for record in page:
             # What was added meanwhile moves the others on.

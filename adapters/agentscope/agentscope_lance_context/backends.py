@@ -21,8 +21,7 @@ def register_backends(name: str = "lancedb") -> list[str]:
     SessionHistoryServiceFactory.register_backend(name, _session_history)
     StateServiceFactory.register_backend(name, _state)
     try:
-        from agentscope_lance_context._places import SESSIONS, STATES
-from agentscope_lance_context._runtime import MemoryServiceFactory
+        from agentscope_lance_context._runtime import MemoryServiceFactory
     except MissingExtraError:
         return ["session_history", "state"]
     MemoryServiceFactory.register_backend(name, _memory)
@@ -62,6 +61,7 @@ def _memory(
     embedder: Any = None,
     search: Any = "words",
     ttl_seconds: Any = None,
+    max_messages_per_session: Any = None,
     deduplicate: Any = False,
 ) -> LanceContextMemoryService:
     return LanceContextMemoryService(
@@ -69,14 +69,25 @@ def _memory(
         embedder=embedder,
         search=search,
         ttl_seconds=_number(ttl_seconds, "ttl_seconds"),
+        max_messages_per_session=_whole(max_messages_per_session, "max_messages_per_session"),
         deduplicate=_flag(deduplicate, "deduplicate"),
     )
 
 
 def _state(
-    *, uri: Any = None, store: Any = None, embedder: Any = None, name: str = STATES.name
+    *,
+    uri: Any = None,
+    store: Any = None,
+    embedder: Any = None,
+    ttl_seconds: Any = None,
+    name: str = STATES.name,
 ) -> LanceContextStateService:
-    return LanceContextStateService(_place(uri, store, "STATE"), embedder=embedder, name=name)
+    return LanceContextStateService(
+        _place(uri, store, "STATE"),
+        embedder=embedder,
+        ttl_seconds=_number(ttl_seconds, "ttl_seconds"),
+        name=name,
+    )
 
 
 def _place(uri: Any, store: Any, prefix: str) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agentscope_lance_context._checks import check_choice, check_seconds
+from agentscope_lance_context._checks import check_choice, check_count, check_seconds
 from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._messages import (
     as_memory,
@@ -18,11 +18,14 @@ from agentscope_lance_context._runtime import MemoryService, Message
 from lance_context_core import InvalidRequestError
 from lance_context_core.adapting import StoreLike
 from lance_context_core.protocols import SearchMode
+from lance_context_core.stores.memory import AsyncMemory
 
 _DEFAULT_SESSION = "default"
 _PAGE_SIZE = 10
 _MANY = 100
 """How many are found by relevance where nobody says how many to find."""
+_AT_ONCE = 1_000
+"""How many are forgotten at once."""
 
 
 class LanceContextMemoryService(StoreService, MemoryService):
@@ -38,6 +41,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
         embedder: Any = None,
         search: Literal["words", "hybrid", "vector"] = "words",
         ttl_seconds: float | None = None,
+        max_messages_per_session: int | None = None,
         deduplicate: bool = False,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
@@ -46,11 +50,14 @@ class LanceContextMemoryService(StoreService, MemoryService):
         - `search`: `"words"`, as AgentScope's own service: the last messages that say one of the
           words; or what is most relevant, by meaning (`"vector"`), or by both (`"hybrid"`).
         - `ttl_seconds`: how long a message is remembered; absent means for ever.
+        - `max_messages_per_session`: how many of the last messages of a session are remembered; what
+          was before them is forgotten when more are added.
         - `deduplicate`: remember a message that a session has already only once.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._mode = _MODES[check_choice(search, "search", *_MODES)]
         self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
+        self._last = check_count(max_messages_per_session, "max_messages_per_session")
         self._deduplicates = deduplicate
 
     async def add_memory(self, user_id: str, messages: Any, session_id: str | None = None) -> None:
@@ -62,12 +69,14 @@ class LanceContextMemoryService(StoreService, MemoryService):
         named = distinct(given) if self._deduplicates else [(None, one) for one in given]
         memories = [as_memory(to_canonical(one, id=id)) for id, one in named]
         if memories:
-            await self._handle.of(user_id).memory.add(
-                memories,
-                session_id=session_id or _DEFAULT_SESSION,
-                expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
-                keep_existing=True,
+            memory = self._handle.of(user_id).memory
+            session_id = session_id or _DEFAULT_SESSION
+            expires_at = None if self._ttl is None else self._handle.now() + self._ttl
+            await memory.add(
+                memories, session_id=session_id, expires_at=expires_at, keep_existing=True
             )
+            if self._last is not None:
+                await _forget_before_last(memory, session_id, self._last)
 
     async def search_memory(
         self, user_id: str, messages: Any, filters: Mapping[str, Any] | None = None
@@ -75,8 +84,9 @@ class LanceContextMemoryService(StoreService, MemoryService):
         """What a user's memories, of all sessions, say about the last of `messages`.
 
         By words: the messages in whose first text a word of the last message's first text stands,
-        as a word or a part of one; the last `filters["top_k"]` of them or all, in the order in which
-        they were added. By relevance: so many, or 100, the best first. Nothing for no messages.
+        as a word or a part of one; the last `filters["top_k"]` of them or all, session by session as
+        these began, then in the order in which they were added. By relevance: so many, or 100, the
+        best first. Nothing for no messages.
         """
         query = _query(messages)
         if not query.strip():
@@ -122,12 +132,22 @@ class LanceContextMemoryService(StoreService, MemoryService):
         """Forget all that is remembered of a user."""
         await self.delete_memory(user_id)
 
+    async def clear_all_memory(self) -> None:
+        """Forget all that is remembered of all users, by whatever framework it was added."""
+        await self._handle.aio.memory.clear()
+
     async def get_query_text(self, message: Message | None) -> str:
         """What is searched for, and in: the first text of a message; empty if it has none."""
         return first_text(message) if message else ""
 
 
 _MODES: dict[str, SearchMode | None] = {"words": None, "hybrid": "hybrid", "vector": "vector"}
+
+
+async def _forget_before_last(memory: AsyncMemory, session_id: str, n: int) -> None:
+    """Forget what a session has beside its last `n` memories."""
+    while old := await memory.latest(session_id=session_id, limit=_AT_ONCE, offset=n):
+        await memory.delete(session_id=session_id, ids=[one.id for one in old])
 
 
 def _query(messages: object) -> str:

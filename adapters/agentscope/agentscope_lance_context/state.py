@@ -1,13 +1,16 @@
 """Key-value items of the store as AgentScope's state service."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._places import STATES
 from agentscope_lance_context._runtime import StateService
 from lance_context_core import InvalidRequestError, Item
 from lance_context_core.adapting import StoreLike
+from lance_context_core.stores.keyvalues import AsyncKeyValues
 
 _DEFAULT_SESSION = "default"
 _MAX_ROUND = 2**63 - 1
@@ -18,14 +21,22 @@ class LanceContextStateService(StoreService, StateService):
     """The states of agents by user, session and round; rounds may be missing between others."""
 
     def __init__(
-        self, store: StoreLike, *, embedder: Any = None, name: str = STATES.name
+        self,
+        store: StoreLike,
+        *,
+        embedder: Any = None,
+        ttl_seconds: float | None = None,
+        name: str = STATES.name,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
         - `embedder`: for a URI; states need none.
+        - `ttl_seconds`: how long after a session was last saved or exported its states are kept;
+          absent means for ever.
         - `name`: what the store calls the states, which are `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
+        self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
         self._name = name
 
     async def save_state(
@@ -43,16 +54,19 @@ class LanceContextStateService(StoreService, StateService):
         data = _encoded(state)
         items = self._handle.of(user_id).kv(self._name)
         session = STATES.namespace(session_id or _DEFAULT_SESSION)
-        if round_id is not None:
-            await items.put([_item(session, round_id, data)])
-            return round_id
-        while True:
-            latest = await items.keys(namespace=session, reverse=True, limit=1)
-            free = _round(latest[0][1]) + 1 if latest else 1
-            # Somebody else may take it at the same moment.
-            (is_mine,) = await items.add([_item(session, free, data)])
-            if is_mine:
-                return free
+        item = Item(
+            namespace=session,
+            key=_key(1 if round_id is None else round_id),
+            data=data,
+            data_type="application/json",
+            expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
+        )
+        if round_id is None:
+            round_id = await _added(items, item)
+        else:
+            await items.put([item])
+        await self._use(items, session)
+        return round_id
 
     async def export_state(
         self, user_id: str, session_id: str | None = None, round_id: int | None = None
@@ -67,12 +81,26 @@ class LanceContextStateService(StoreService, StateService):
             (found,) = await items.get([(session, _key(round_id))])
         if found is None or found.data is None:
             return None
+        await self._use(items, session)
         state: dict[str, Any] = json.loads(found.data)
         return state
 
+    async def _use(self, items: AsyncKeyValues, session: tuple[str, ...]) -> None:
+        """Let all states of a session live on from now."""
+        if self._ttl is not None:
+            keys = await items.keys(namespace=session)
+            await items.touch(keys, expires_at=self._handle.now() + self._ttl)
 
-def _item(session: tuple[str, ...], round_id: int, data: bytes) -> Item:
-    return Item(namespace=session, key=_key(round_id), data=data, data_type="application/json")
+
+async def _added(items: AsyncKeyValues, item: Item) -> int:
+    """The round after the last of a session, which is that of the item now."""
+    while True:
+        latest = await items.keys(namespace=item.namespace, reverse=True, limit=1)
+        free = _round(latest[0][1]) + 1 if latest else 1
+        # Somebody else may take it at the same moment.
+        (is_mine,) = await items.add([replace(item, key=_key(free))])
+        if is_mine:
+            return free
 
 
 def _key(round_id: int) -> str:

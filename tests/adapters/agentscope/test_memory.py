@@ -7,8 +7,6 @@ from adapters.agentscope.samples import MESSAGES, dumps, said, texts
 from agentscope_lance_context import LanceContextMemoryService
 from agentscope_lance_context._runtime import MemoryService
 from core.conformance.doubles import ManualClock, WordVectors
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
 
@@ -153,34 +151,6 @@ def test_matches_are_found_between_and_behind_many_that_only_seem_to_be(restarts
     needles = ["needle", *(f"needle {n}" for n in range(0, 61, 3))]
     for top_k in (1, 12, len(needles)):
         assert found(restarts, "needle", top_k=top_k) == needles[-top_k:]
-
-
-WORDS = st.sampled_from(["tea", "TEA", "ea", "t", "%", "_", "'", '"', "\\", "ö", "green", "OR 1=1"])
-TEXTS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    memories=st.lists(st.tuples(TEXTS, st.sampled_from(["s", "t"])), max_size=8),
-    query=TEXTS,
-    top_k=st.one_of(st.none(), st.integers(-2, 4)),
-)
-def test_search_finds_what_a_plain_search_of_the_texts_would(memories, query, top_k):
-    words = query.lower().split()
-    expected = [text for text, _ in memories if any(word in text.lower() for word in words)]
-    if top_k is not None:
-        expected = expected[-top_k:]
-
-    async def main():
-        async with await AsyncContextStore.open("memory://") as store:
-            service = LanceContextMemoryService(store)
-            for text, session in memories:
-                await service.add_memory("ada", [said(text)], session)
-            await service.add_memory("ben", [said(query)])
-            filters = None if top_k is None else {"top_k": top_k}
-            return texts(await service.search_memory("ada", [said(query)], filters))
-
-    assert asyncio.run(main()) == expected
 
 
 # Search by relevance

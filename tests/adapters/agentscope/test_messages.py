@@ -4,7 +4,12 @@ import json
 
 import pytest
 from adapters.agentscope.samples import MESSAGES, PNG, dumps, said
-from agentscope_lance_context._messages import StoredMessage, from_canonical, to_canonical
+from agentscope_lance_context._messages import (
+    StoredMessage,
+    from_canonical,
+    normalized,
+    to_canonical,
+)
 from agentscope_lance_context._runtime import Message
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,3 +215,26 @@ def test_messages_differ_by_what_they_say_and_not_by_their_class():
     assert dict(same) == dict(message)
     with pytest.raises(TypeError):
         hash(same)
+
+
+TEXT = {"type": "text", "text": "tea"}
+
+
+@pytest.mark.parametrize(
+    "wrote",
+    [
+        {"role": "user", "content": [TEXT]},
+        {"role": "user", "content": "tea"},
+        {"id": "1", "role": "assistant", "type": "message", "content": [TEXT, TEXT]},
+        {"role": "user", "content": None},
+        {},
+        said("tea").model_dump(),
+    ],
+)
+def test_a_dict_reads_back_equal_and_unlike_any_other(wrote):
+    (message,) = from_canonical(to_canonical(normalized(wrote, "wrote")[0]))
+    assert message == wrote
+    assert wrote == message
+    others = [{"role": "tool"}, {"content": "cake"}, {"role": "poet"}, {"mood": "thirsty"}, 7, None]
+    for other in others:
+        assert message != {**wrote, **other} if isinstance(other, dict) else message != other

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from agentscope_lance_context import LanceContextStateService
 from agentscope_runtime.engine.services.agent_state.state_service import StateService
+from core.conformance.doubles import ManualClock
 
 from lance_context_core import AsyncContextStore, InvalidRequestError
 
@@ -136,3 +137,46 @@ def test_it_needs_no_start_and_its_health_is_asked_for(restarts):
         assert await service.health() is False
 
     asyncio.run(main())
+
+
+def test_the_states_of_a_session_that_nobody_uses_end_together(tmp_path):
+    async def main():
+        clock = ManualClock()
+        async with await AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
+            service = LanceContextStateService(store, ttl_seconds=10)
+            found = []
+            for session in ("monday", "tuesday"):
+                await service.save_state("ada", {"n": 1}, session)
+            for seconds in (9, 9, 10):
+                clock.advance(seconds=seconds)
+                # Each of the rounds is kept by the use of any of them.
+                found.append(await service.export_state("ada", "monday"))
+                await service.export_state("ada", "monday", round_id=1)
+                if seconds == 9:
+                    await service.save_state("ada", {"n": len(found) + 1}, "monday")
+            found.append(await service.export_state("ada", "tuesday"))
+            # What has ended is counted anew.
+            return found, await service.save_state("ada", {"n": 1}, "monday")
+
+    assert asyncio.run(main()) == ([{"n": 1}, {"n": 2}, None, None], 1)
+
+
+def test_all_rounds_of_a_session_that_is_used_are_kept(tmp_path):
+    async def main():
+        clock = ManualClock()
+        async with await AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
+            service = LanceContextStateService(store, ttl_seconds=10)
+            for n in (1, 2, 3):
+                await service.save_state("ada", {"n": n})
+                clock.advance(seconds=9)
+            first = await service.export_state("ada", round_id=1)
+            clock.advance(seconds=9)
+            return first, await service.export_state("ada")
+
+    assert asyncio.run(main()) == ({"n": 1}, {"n": 3})
+
+
+@pytest.mark.parametrize("seconds", [0, float("nan"), "10", True])
+def test_how_long_a_state_is_kept_is_seconds(restarts, seconds):
+    with pytest.raises(InvalidRequestError, match="ttl_seconds"):
+        LanceContextStateService(restarts.where, ttl_seconds=seconds)

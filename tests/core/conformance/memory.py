@@ -87,6 +87,40 @@ class MemoryContract:
             assert texts(third) == newest[2::3][offset:][:limit]
         assert len(await memory.latest(user_id="u")) == 10
 
+    async def test_the_latest_by_session_are_first_those_of_the_session_that_began_last(
+        self, memory
+    ):
+        begun = {}
+        for n, session in enumerate(["b", "", "a", "b", "c", "a", "", "b", "c", "c"]):
+            begun.setdefault(session, []).append(f"{n}")
+            await memory.add([f"{n}"], user_id="u", session_id=session, metadata={"odd": n % 2})
+            await memory.add(["another's"], user_id="v", session_id="d")
+        written = [text for texts in begun.values() for text in texts]
+        for limit, offset in product((0, 1, 4, 50), (0, 1, 9, 10, 50)):
+            page = {"user_id": "u", "limit": limit, "offset": offset, "by_session": True}
+            assert texts(await memory.latest(**page)) == written[::-1][offset:][:limit]
+            # The order of the sessions is that of all their memories, not of those that match.
+            odd = [text for text in written if int(text) % 2][::-1]
+            assert texts(await memory.latest(**page, filter={"odd": 1})) == odd[offset:][:limit]
+            in_c = await memory.latest(**page, session_id="c")
+            assert texts(in_c) == begun["c"][::-1][offset:][:limit]
+
+    async def test_a_session_that_was_forgotten_begins_anew(self, memory):
+        for session in ("a", "b"):
+            await memory.add([f"in {session}"], user_id="u", session_id=session)
+        await memory.delete(user_id="u", session_id="a")
+        await memory.add(["again in a"], user_id="u", session_id="a")
+        newest = await memory.latest(user_id="u", by_session=True)
+        assert texts(newest) == ["again in a", "in b"]
+
+    async def test_all_memories_of_all_users_are_forgotten_at_once(self, memory):
+        for user, session in product(("", "u", "v"), ("", "s")):
+            await memory.add(["x"], user_id=user, session_id=session)
+        assert await memory.clear() == 6
+        for user in ("", "u", "v"):
+            assert texts(await memory.list(user_id=user)) == []
+        assert await memory.clear() == 0
+
     async def test_a_memory_comes_back_as_it_was_added(self, memory, clock):
         message = Message.assistant(
             ["seen", ImagePart(data=b"\0\1", caption="a cat")],
