@@ -35,6 +35,8 @@ _NOTES = (
     f"sessions of {_SESSION} messages, each in the history and in the memory",
     "Redis keeps nothing on the disk",
 )
+_CROWDS = 4
+"""How often all users have a turn, the first time to warm up."""
 _STALL_ROUNDS = 5
 _STALL_MS = 20
 
@@ -90,6 +92,7 @@ def _turns(bench: Bench, *, users: int, whose: str) -> list[Row]:
         peers = {name: side for name, side in sides.items() if name != _SMALLER}
         found = _asked(bench, peers, "search", users=users)
         nothing = _asked(bench, peers, "search", users=users, text="unsaid")
+        crowds = _crowds(bench, peers, users=users) if users > 1 else []
     times, composed, appended = map(turns.medians_ms, ("seconds", "composed", "appended"))
     smaller = [each.pop(_SMALLER, 0) for each in (times, composed, appended)]
     own = {name: times[name] for name in (AGENTSCOPE_SERVICES,) if name in times}
@@ -120,7 +123,36 @@ def _turns(bench: Bench, *, users: int, whose: str) -> list[Row]:
             notes=_differing(found),
         ),
         Row(what="search of what nobody said", unit="ms", values=nothing.medians_ms()),
+        *crowds,
     ]
+
+
+def _crowds(bench: Bench, sides: Mapping[str, Side], *, users: int) -> list[Row]:
+    """The rows of turns of all users, as many a second as there are."""
+    rows = []
+    for how, at_once in (("one after the other", False), ("all at once", True)):
+        requests = [
+            {
+                "op": "crowd",
+                "number": number * users,
+                "users": users,
+                "at_once": at_once,
+                "text": text,
+            }
+            for number, text in enumerate(bench.corpus.query_texts[:_CROWDS])
+        ]
+        turns = in_turn(bench, sides, requests, adapt=_of)
+        rates = {name: 1_000 / each for name, each in turns.medians_ms().items()}
+        rows.append(
+            Row(
+                what=f"turns of {users} users, {how}",
+                unit="turns/s",
+                values=rates,
+                judged=ratio(rates, of=AGENTSCOPE_SERVICES, to=REDIS_SERVICES),
+                notes=turns.notes,
+            )
+        )
+    return rows
 
 
 def _filled(bench: Bench, servers: ExitStack, *, users: int) -> tuple[dict[str, Side], list[str]]:

@@ -59,27 +59,25 @@ def fill(*, services: str, corpus: str, rows: int, users: int, session_rows: int
 
 def turn(*, services: str, number: int, users: int, text: str) -> dict[str, Any]:
     """Compose what a user says, and append an answer: the seconds of each, and of it all."""
+    return RUNNER.run(_turn(services, number, users, text))
 
-    async def run() -> dict[str, Any]:
-        manager = _MANAGERS[services]
-        user, session_id = _names(number, users)
-        read, session = await timed_async(
-            manager.compose_session(user_id=user, session_id=session_id)
-        )
-        composed, _ = await timed_async(
-            manager.compose_context(session, request_input=[_said(text, "user")])
-        )
-        appended, _ = await timed_async(
-            manager.append(session, event_output=[_said(f"{text}, indeed", "assistant")])
-        )
-        return {
-            "seconds": read + composed + appended,
-            "composed": read + composed,
-            "appended": appended,
-            "messages": len(session.messages),
-        }
 
-    return RUNNER.run(run())
+def crowd(*, services: str, number: int, users: int, text: str, at_once: bool) -> dict[str, float]:
+    """A turn of each user, all at once or one after the other: the seconds of one, on average.
+
+    `number` is the session of the first user.
+    """
+
+    async def run() -> None:
+        turns = [_turn(services, number + user, users, text) for user in range(users)]
+        if at_once:
+            await asyncio.gather(*turns)
+        else:
+            for each in turns:
+                await each
+
+    seconds, _ = RUNNER.run(timed_async(run()))
+    return {"seconds": seconds / users}
 
 
 def search(*, services: str, number: int, users: int, text: str) -> dict[str, Any]:
@@ -123,6 +121,24 @@ def stalls(*, place: str) -> dict[str, float]:
     return RUNNER.run(run())
 
 
+async def _turn(services: str, number: int, users: int, text: str) -> dict[str, Any]:
+    manager = _MANAGERS[services]
+    user, session_id = _names(number, users)
+    read, session = await timed_async(manager.compose_session(user_id=user, session_id=session_id))
+    composed, _ = await timed_async(
+        manager.compose_context(session, request_input=[_said(text, "user")])
+    )
+    appended, _ = await timed_async(
+        manager.append(session, event_output=[_said(f"{text}, indeed", "assistant")])
+    )
+    return {
+        "seconds": read + composed + appended,
+        "composed": read + composed,
+        "appended": appended,
+        "messages": len(session.messages),
+    }
+
+
 async def _start(services: str, place: str) -> None:
     manager = await _manager(services, place)
     for service in (manager.session, manager.memory):
@@ -153,4 +169,13 @@ def _said(text: str, role: str) -> Message:
 
 
 if __name__ == "__main__":
-    serve({"start": start, "fill": fill, "turn": turn, "search": search, "stalls": stalls})
+    serve(
+        {
+            "start": start,
+            "fill": fill,
+            "turn": turn,
+            "crowd": crowd,
+            "search": search,
+            "stalls": stalls,
+        }
+    )
