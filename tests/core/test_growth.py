@@ -1,0 +1,44 @@
+"""A process that goes on for long keeps no more than one that has just begun."""
+
+import asyncio
+import collections
+import gc
+import threading
+
+from lance_context_core import IndexPolicy, Maintenance, Message
+
+OFTEN = Maintenance(every_n_commits=8, indexes=IndexPolicy(tail_rows=20))
+
+
+async def turns(store, n):
+    for number in range(n):
+        await store.history.append("a", Message.user(f"word{number % 7}"), session_id="s")
+        if number % 2:
+            await store.search(f"word{number % 7}", mode="text", limit=5)
+            await store.history.get_messages("a", session_id="s", last=5)
+    if (worker := store._resources.upkeep._worker) is not None:
+        await asyncio.wait([asyncio.wrap_future(worker)])
+
+
+def alive():
+    """How many there are of each of our classes and the engine's, and of what waits or runs."""
+    gc.collect()
+    kinds = collections.Counter(
+        f"{type(one).__module__}.{type(one).__qualname__}"
+        for one in gc.get_objects()
+        if isinstance(one, asyncio.Future)
+        or str(type(one).__module__).startswith(("lance_context_core", "lancedb", "concurrent"))
+    )
+    del kinds["lance_context_core.engine.tiers.Fragment"]  # as many as the table has
+    return kinds + collections.Counter(threads=threading.active_count())
+
+
+async def test_after_three_times_as_many_turns_nothing_more_is_kept(open_store):
+    store = open_store(maintenance=OFTEN)
+    await turns(store, 60)
+    before = alive()
+    await turns(store, 120)
+    more = {kind: n - before[kind] for kind, n in alive().items()}
+    # What one turn, or one round of upkeep, has in its hands may be there; of 120 turns nothing is.
+    assert max(more.values()) < 10, more
+    assert (await store.stats()).tables[0].n_done > 10
