@@ -39,8 +39,11 @@ async def take(
     query = handle.take_row_ids(wanted).select(await present(handle, columns)).with_row_id()
     rows = await _rows(query)
     place = {row_id: index for index, row_id in enumerate(wanted)}
-    order = np.argsort([place[row_id] for row_id in rows["_rowid"].to_pylist()], kind="stable")
-    return rows.take(pa.array(order, pa.int64()))
+    places = [place[row_id] for row_id in rows["_rowid"].to_pylist()]
+    if places == sorted(places):
+        return rows
+    # A list: of an array of numpy's, the first one has all of `numpy.ma` imported.
+    return rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
 
 
 async def nearest(

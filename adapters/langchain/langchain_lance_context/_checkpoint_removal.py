@@ -96,9 +96,10 @@ class Removal:
         What the chosen ones need of others stays: the values that they share, and unless `is_strict`
         the ancestors that the values of their delta channels are put together from.
         """
-        # In this order: what is written meanwhile is either not among the values, or is seen.
-        values = await self.items.list(namespace=place.values, include_data=False)
-        state = await self.items.list(namespace=place.state, include_data=False)
+        # In one read: what is written meanwhile is in neither of them.
+        found = await self.items.list(namespace=(place.thread, None, place.ns), include_data=False)
+        values = [one for one in found if one.namespace == place.values]
+        state = [one for one in found if one.namespace == place.state]
         checkpoints = {one.key: one for one in state if one.data_type == rows.CHECKPOINT}
         newest_first = [checkpoints[key] for key in sorted(checkpoints, reverse=True)]
         kept = choose(newest_first) if newest_first else set()
@@ -107,10 +108,8 @@ class Removal:
         there = {one.key: one for one in values}
         delta = {name for one in newest_first for name in rows.delta_channels(one)}
         wanted = checkpoints.keys() if delta and not is_strict else kept
-        found = await self.items.get(keys=[(place.state, key) for key in wanted])
-        stored = {
-            one.key: rows.read_checkpoint(self.serde, one) for one in found if one is not None
-        }
+        read = await self.items.get(keys=[(place.state, key) for key in wanted])
+        stored = {one.key: rows.read_checkpoint(self.serde, one) for one in read if one is not None}
         if not is_strict:
             kept = kept.union(*(_ancestry(one, stored, delta, there) for one in kept))
         needed: set[str] = set()
@@ -126,7 +125,7 @@ class Removal:
             if rows.owner(one) in checkpoints and rows.owner(one) not in kept
         ]
         gone += [(place.values, key) for key in there if key not in needed]
-        self.memory.forget(place)
+        self.memory.without(place, checkpoints.keys() - kept)
         await self.items.delete(keys=gone)
 
 

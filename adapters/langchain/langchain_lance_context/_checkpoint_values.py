@@ -9,6 +9,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from lance_context_core import AsyncKeyValues, Item, NotFoundError
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
+from langchain_lance_context._known import Memory
 from langchain_lance_context._segments import Rope, joined, spun
 
 
@@ -32,6 +33,7 @@ class ChannelValues:
     """The values among the items of a saver."""
 
     serde: SerializerProtocol
+    memory: Memory
     items: AsyncKeyValues
 
     def dumped(self, value: Any, key: ValueKey, before: Value | None) -> tuple[Value, bytes]:
@@ -106,6 +108,7 @@ class ChannelValues:
                 segments[key] = rows.read_segments(key, items[key], len(items[key].data or b""))
             elif key.channel in one.unvalued:
                 found[key] = Value.empty(key.version)
+                self.memory.rows.note(place, {key: None})
             else:
                 raise ValueLostError(one, key.channel)
         missing = {
@@ -118,6 +121,8 @@ class ChannelValues:
             if None in parts.values():
                 raise ValueLostError(wanted[key], key.channel)
             data = joined(some, {v: one.data or b"" for v, one in parts.items() if one})
+            if not rows.is_intact(items[key], data):
+                raise ValueLostError(wanted[key], key.channel)
             type_ = (items[key].value or {})["type"]
             found[key] = Value(version=key.version, type=type_, rope=Rope(data, tuple(some)))
         return found
@@ -125,10 +130,18 @@ class ChannelValues:
     async def _rows(
         self, place: Place, keys: Sequence[ValueKey], *, include_data: bool = True
     ) -> dict[ValueKey, Item]:
-        found = await self.items.get(
-            keys=[(place.values, one.key) for one in keys], include_data=include_data
-        )
-        return {key: one for key, one in zip(keys, found, strict=True) if one is not None}
+        known = self.memory.rows.get(place, keys) if include_data else {}
+        found = {key: item for key, item in known.items() if item is not None}
+        unknown = [one for one in keys if one not in known]
+        if unknown:
+            read = await self.items.get(
+                keys=[(place.values, one.key) for one in unknown], include_data=include_data
+            )
+            there = {key: one for key, one in zip(unknown, read, strict=True) if one is not None}
+            found |= there
+            if include_data:
+                self.memory.rows.note(place, there)
+        return found
 
 
 def is_lasting(channel: str, value: Value) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -192,6 +193,7 @@ def value_item(place: Place, channel: str, value: Value, own: bytes) -> Item:
     stored: dict[str, Any] = {"type": value.type}
     if len(own) != len(value.rope.data):
         stored["segments"] = [list(one) for one in value.rope.segments]
+        stored["crc32"] = crc32(value.rope.data)
     return Item(
         namespace=place.values,
         key=ValueKey(channel, value.version).key,
@@ -205,6 +207,12 @@ def read_segments(key: ValueKey, item: Item, size: int) -> list[Segment]:
     """The segments that the value of an item with so many bytes consists of."""
     found = (item.value or {}).get("segments")
     return [Segment(key.version, 0, size)] if found is None else [Segment(*one) for one in found]
+
+
+def is_intact(item: Item, data: bytes) -> bool:
+    """Whether that is the value of an item: a row that it is made of may have been written anew."""
+    value = item.value or {}
+    return "segments" not in value or value["crc32"] == crc32(data)
 
 
 def writes_item(
@@ -280,9 +288,9 @@ def of_runs(run_ids: Iterable[str]) -> Filter:
     return Field("value", "metadata", "run_id").is_in(list(run_ids))
 
 
-def is_id(checkpoint_id: str) -> Filter:
-    """The condition that an item is that checkpoint."""
-    return Field("key").eq(checkpoint_id)
+def is_id(*checkpoint_ids: str) -> Filter:
+    """The condition that an item is one of these checkpoints."""
+    return Field("key").is_in(checkpoint_ids)
 
 
 def delta_channels(item: Item) -> list[str]:

@@ -2,7 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from lance_context_core import Item, ItemsAppended
@@ -10,8 +11,14 @@ from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
 from langchain_lance_context._own_versions import OwnVersions
 
 _MAX_BYTES = 64 * 1024 * 1024
-"""How much of the values is kept in memory."""
+"""How much of checkpoints and their values is kept in memory."""
+_MAX_ROW_BYTES = 32 * 1024 * 1024
+"""How much of the rows of values, from which those of older checkpoints are put together."""
 _MAX_PLACES = 10_000
+_MAX_CHECKPOINTS = 128
+"""How many of a place are remembered."""
+_ITEM_BYTES = 1_000
+"""What an item takes beside its data, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +29,11 @@ class Known:
     """Empty if there was none."""
     values: Mapping[str, Value]
     """By channel; of some channels alone. They are what later values are stored on top of."""
-    items: tuple[Item, ...]
-    """The checkpoint's own, and those of its writes, in the order of their keys."""
-    early: tuple[Item, ...] = ()
-    """Writes of later checkpoints, which LangGraph may store before these."""
+    window: Mapping[str, tuple[Item, ...]]
+    """By the id of a checkpoint its own item and those of its writes, in the order of their keys; of
+    `since` and all later ones. LangGraph may store writes before their checkpoint."""
+    since: str
+    """Empty if it is all that there is of the place."""
     version: int | None = None
     """A version of the items at which nothing newer was there. What this process has written since
     then is known, too. None if one would have to look."""
@@ -37,8 +45,13 @@ class Known:
     @property
     def n_bytes(self) -> int:
         """How much memory it takes, about."""
+        items = (item for some in self.window.values() for item in some)
         values = sum(len(one.rope.data) for one in self.values.values())
-        return values + sum(len(one.data or b"") for one in (*self.items, *self.early))
+        return values + sum(_n_bytes(one) for one in items)
+
+    def has(self, checkpoint_id: str) -> bool:
+        """Whether that checkpoint stands in the window, if it is there at all."""
+        return checkpoint_id >= self.since
 
     def trusted(self, done: ItemsAppended) -> frozenset[ValueKey]:
         """The rows of values that are there after a commit: nobody can have deleted them."""
@@ -55,7 +68,9 @@ class Memory:
         """Know nothing."""
         self._lock = threading.Lock()
         self._known: OrderedDict[Place, Known] = OrderedDict()
+        self._sizes: dict[Place, int] = {}
         self._n_bytes = 0
+        self.rows = ValueRows()
         self._n_puts: dict[Place, int] = {}
         self._own = OwnVersions()
         self._n_dropped = 0
@@ -90,12 +105,9 @@ class Memory:
             before = self._known.get(place)
             if before is not None and before.checkpoint_id < known.checkpoint_id:
                 id_ = known.checkpoint_id
-                known = replace(
-                    known,
-                    items=(*known.items, *(one for one in before.early if owner(one) == id_)),
-                    early=tuple(one for one in before.early if owner(one) > id_),
-                    version=before.version,
-                )
+                own = (*known.window[id_], *before.window.get(id_, ()))
+                window, since = _shortened({**before.window, id_: own}, before.since)
+                known = replace(known, window=window, since=since, version=before.version)
             self._keep(place, known)
 
     def add(self, place: Place, item: Item, done: ItemsAppended) -> None:
@@ -103,17 +115,27 @@ class Memory:
         with self._lock:
             self._own.note(done, n_items=1)
             known = self._known.get(place)
-            if known is None or item.key in _keys((*known.items, *known.early)):
+            if known is None or not known.has(id_ := owner(item)):
                 return
-            if owner(item) == known.checkpoint_id:
-                self._keep(place, replace(known, items=(*known.items, item)))
-            elif owner(item) > known.checkpoint_id:
-                self._keep(place, replace(known, early=(*known.early, item)))
+            own = known.window.get(id_, ())
+            if item.key not in {one.key for one in own}:
+                self._keep(place, replace(known, window={**known.window, id_: (*own, item)}))
 
     def forget(self, place: Place) -> None:
         """Know nothing of a place."""
         with self._lock:
             self._drop(place)
+
+    def without(self, place: Place, checkpoint_ids: AbstractSet[str]) -> None:
+        """Know no more of these checkpoints of a place, and of the newest only that it stays."""
+        with self._lock:
+            known = self._known.get(place)
+            if known is None or known.checkpoint_id in checkpoint_ids:
+                self._drop(place)
+                return
+            window = {id_: one for id_, one in known.window.items() if id_ not in checkpoint_ids}
+            self._n_dropped += 1
+            self._keep(place, replace(known, window=window))
 
     def forget_thread(self, thread: str) -> None:
         """Know nothing of a thread."""
@@ -131,18 +153,70 @@ class Memory:
             return n_puts >= every
 
     def _keep(self, place: Place, known: Known) -> None:
-        if (before := self._known.pop(place, None)) is not None:
-            self._n_bytes -= before.n_bytes
+        self._known.pop(place, None)
         self._known[place] = known
-        self._n_bytes += known.n_bytes
+        self._n_bytes -= self._sizes.get(place, 0)
+        self._sizes[place] = known.n_bytes
+        self._n_bytes += self._sizes[place]
         while self._n_bytes > _MAX_BYTES or len(self._known) > _MAX_PLACES:
             self._drop(next(iter(self._known)))
 
     def _drop(self, place: Place) -> None:
-        if (known := self._known.pop(place, None)) is not None:
-            self._n_bytes -= known.n_bytes
+        self.rows.forget(place)
+        if self._known.pop(place, None) is not None:
+            self._n_bytes -= self._sizes.pop(place)
             self._n_dropped += 1
 
 
-def _keys(items: Collection[Item]) -> set[str]:
-    return {one.key for one in items}
+class ValueRows:
+    """Rows of values, of the places used last: what has a version of its own never changes."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._lock = threading.Lock()
+        self._rows: OrderedDict[Place, dict[ValueKey, Item | None]] = OrderedDict()
+        self._n_bytes = 0
+
+    def get(self, place: Place, keys: Iterable[ValueKey]) -> dict[ValueKey, Item | None]:
+        """Those of the rows that are known; None for one of a channel without a value."""
+        with self._lock:
+            if place in self._rows:
+                self._rows.move_to_end(place)
+            there = self._rows.get(place, {})
+            return {key: there[key] for key in keys if key in there}
+
+    def note(self, place: Place, found: Mapping[ValueKey, Item | None]) -> None:
+        """Remember rows of a place, read or written with their data."""
+        with self._lock:
+            there = self._rows.setdefault(place, {})
+            for key, item in found.items():
+                if key.is_unique and key not in there:
+                    there[key] = item
+                    self._n_bytes += _n_bytes(item)
+            while self._n_bytes > _MAX_ROW_BYTES:
+                self._forget_some(next(iter(self._rows)))
+
+    def forget(self, place: Place) -> None:
+        """Know none of a place."""
+        with self._lock:
+            self._n_bytes -= sum(map(_n_bytes, self._rows.pop(place, {}).values()))
+
+    def _forget_some(self, place: Place) -> None:
+        there = self._rows[place]
+        for key in list(there)[: len(there) // 2 + 1]:
+            self._n_bytes -= _n_bytes(there.pop(key))
+        if not there:
+            del self._rows[place]
+
+
+def _shortened(
+    window: dict[str, tuple[Item, ...]], since: str
+) -> tuple[dict[str, tuple[Item, ...]], str]:
+    if len(window) <= _MAX_CHECKPOINTS:
+        return window, since
+    kept = sorted(window)[-_MAX_CHECKPOINTS * 3 // 4 :]
+    return {id_: window[id_] for id_ in kept}, kept[0]
+
+
+def _n_bytes(item: Item | None) -> int:
+    return _ITEM_BYTES + (0 if item is None else len(item.data or b""))

@@ -32,6 +32,7 @@ from lance_context_core.adapting import (
     in_place,
     listed,
 )
+from langchain_lance_context._checkpoint_list import CheckpointList
 from langchain_lance_context._checkpoint_log import CheckpointLog
 from langchain_lance_context._checkpoint_removal import Retention
 from langchain_lance_context._known import Memory
@@ -95,9 +96,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        log, n_taken = self._log, 0
-        for keys in await log.find(config, filter=filter, before=before, limit=limit):
-            page = await log.load(keys, filter=filter)
+        found = CheckpointList(
+            log=self._log, config=config, filter=filter, before=before, limit=limit
+        )
+        n_taken = 0
+        for keys in await found.pages():
+            page = await found.load(keys)
             for one in page.tuples[: None if limit is None else limit - n_taken]:
                 n_taken += 1
                 yield one
@@ -171,17 +175,18 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
         - `before`: names the checkpoint that all of them are older than.
         """
-        log = self._log_at_once
-        pages = at_once(log.find(config, filter=filter, before=before, limit=limit))
+        found = CheckpointList(
+            log=self._log_at_once, config=config, filter=filter, before=before, limit=limit
+        )
 
-        def found() -> Iterator[CheckpointTuple]:
-            for keys in pages:
-                page = at_once(log.load(keys, filter=filter))
+        def taken() -> Iterator[CheckpointTuple]:
+            for keys in at_once(found.pages()):
+                page = at_once(found.load(keys))
                 yield from page.tuples
                 if page.lost is not None:
                     raise page.lost
 
-        yield from islice(found(), limit)
+        yield from islice(taken(), limit)
 
     def put(
         self,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from operator import add
 from typing import Annotated, TypedDict
 
@@ -191,6 +192,17 @@ def test_a_list_has_what_is_newer_than_a_checkpoint_that_has_lost_a_value(store)
     assert [next(listed).config for _ in range(3)] == newer
     with pytest.raises(NotFoundError, match="profile"):
         next(listed)
+
+
+def test_a_value_whose_parts_are_of_another_one_counts_as_lost(store):
+    saver = LanceContextSaver(store)
+    put(saver, {"log": ["a" * 200, "b"]})
+    put(saver, {"log": ["a" * 200, "b", "c" * 70]})
+    kv = store.kv("checkpoints")
+    [whole] = [one for one in kv.list(prefix=("t", "values")) if "segments" not in one.value]
+    kv.put([replace(whole, data=whole.data.replace(b"a", b"d"))])
+    with pytest.raises(NotFoundError, match="log"):
+        LanceContextSaver(store).get_tuple(AT)
 
 
 def test_a_channel_without_a_value_is_no_lost_one(store):

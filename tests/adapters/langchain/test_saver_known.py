@@ -122,6 +122,7 @@ def test_what_a_process_wrote_alone_is_not_read_again(store, monkeypatch):
             return await method(self, *args, **kwargs)
 
         monkeypatch.setattr(AsyncKeyValues, name, spied)
+    written = []
     for step in range(5):
         made = checkpoint(saver, step)
         config = saver.put(at("t"), made, {}, made["channel_versions"])
@@ -131,7 +132,64 @@ def test_what_a_process_wrote_alone_is_not_read_again(store, monkeypatch):
         found = saver.get_tuple(at("t"))
         assert (found.config, found.pending_writes) == (config, [("task", "a", step)])
         assert found.checkpoint["channel_values"] == {"a": step}
+        older = saver.get_tuple(at("t", (written or [config])[0]["configurable"]["checkpoint_id"]))
+        assert older.checkpoint["channel_values"] == {"a": 0}
+        written.append(config)
+        assert [one.config for one in saver.list(at("t"), limit=1)] == [config]
+        assert [one.config for one in saver.list(at("t"), before=config)] == written[-2::-1]
     assert reads == []
+
+
+def test_what_others_did_elsewhere_costs_a_look_at_the_names_alone(store, monkeypatch):
+    saver, other = LanceContextSaver(store), LanceContextSaver(store)
+    configs = []
+    for step in range(4):
+        assert (saver.get_tuple(at("t")) is None) is (step == 0)
+        made = checkpoint(saver, step)
+        configs.append(saver.put(at("t"), made, {}, made["channel_versions"]))
+    elsewhere = checkpoint(other, 0)
+    other.put(at("elsewhere"), elsewhere, {}, elsewhere["channel_versions"])
+    store.maintain()
+    reads = []
+    for name in ("get", "list", "keys"):
+        method = getattr(AsyncKeyValues, name)
+
+        async def spied(self, *args, method=method, **kwargs):
+            reads.append(method.__name__)
+            return await method(self, *args, **kwargs)
+
+        monkeypatch.setattr(AsyncKeyValues, name, spied)
+    assert saver.get_tuple(configs[1]).checkpoint["channel_values"] == {"a": 1}
+    assert [one.config for one in saver.list(at("t"))] == configs[::-1]
+    assert reads == ["keys"]
+    # Where they did something to the thread it is read again.
+    reads.clear()
+    other.put_writes(configs[1], [("a", "late")], "task")
+    assert saver.get_tuple(configs[1]).pending_writes == [("task", "a", "late")]
+    other.prune(["t"])
+    assert saver.get_tuple(configs[1]) is None
+    assert [one.config for one in saver.list(at("t"))] == configs[-1:]
+
+
+def test_of_a_list_no_more_is_read_than_is_asked_for(store, monkeypatch):
+    saver = LanceContextSaver(store)
+    for step in range(12):
+        made = checkpoint(saver, step)
+        saver.put(at("t"), made, {"odd": step % 2 == 1, "kind": "x"}, made["channel_versions"])
+    n_read = []
+    listed = AsyncKeyValues.list
+
+    async def spied(self, *args, **kwargs):
+        found = await listed(self, *args, **kwargs)
+        n_read.append(len(found))
+        return found
+
+    monkeypatch.setattr(AsyncKeyValues, "list", spied)
+    for filter in (None, {"kind": "x"}):
+        n_read.clear()
+        [one] = LanceContextSaver(store).list(at("t"), limit=1, filter=filter)
+        assert one.checkpoint["channel_values"] == {"a": 11}
+        assert n_read == [1]
 
 
 async def test_a_commit_that_is_shared_with_others_is_not_ones_own(tmp_path):
