@@ -108,25 +108,34 @@ class ChatLog:
             await self._remove([entry.id for entry in found], key, None)
         return _flat(found)
 
-    async def take_oldest(self, key: str, n: int) -> list[ChatMessage]:
-        """Remove the first `n` active messages, and return them in order."""
-        taken: list[ChatMessage] = []
-        while oldest := await self._oldest(key, _checked(n, "n") - len(taken)):
-            ids = [entry.id for entry in oldest]
-            n_removed = await self._remove(ids, key, MessageStatus.ACTIVE)
-            # What is missing was taken by another, who began at the beginning, too.
-            taken += _flat(oldest[len(oldest) - n_removed :])
+    async def take_oldest(self, key: str, n: int, *, seen: Sequence[str] = ()) -> list[ChatMessage]:
+        """Remove the first `n` active messages, and return them in order; see `archive_oldest`."""
+        known = seen[: _checked(n, "n")]
+        taken = await self._take(key, await self._active(key, known))
+        n_taken = n - len(known) + len(taken)
+        while oldest := await self._oldest(key, n_taken - len(taken)):
+            taken += await self._take(key, oldest)
         return taken
 
-    async def archive_oldest(self, key: str, n: int) -> list[ChatMessage]:
-        """Archive the first `n` active messages, and return them in order."""
-        archived: list[ChatMessage] = []
-        while oldest := await self._oldest(key, _checked(n, "n") - len(archived)):
+    async def archive_oldest(
+        self, key: str, n: int, *, seen: Sequence[str] = ()
+    ) -> list[ChatMessage]:
+        """Archive the first `n` active messages, and return them in order.
+
+        They are counted from those that the caller has `seen`, the id of each, oldest first: one
+        that others have let go of since is one of the `n`, and no later one goes in its place.
+        """
+        known = seen[: _checked(n, "n")]
+        archived = await self.archive(key, await self._active(key, known))
+        n_archived = n - len(known) + len(archived)
+        while oldest := await self._oldest(key, n_archived - len(archived)):
             archived += await self.archive(key, oldest)
         return archived
 
     async def archive(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
         """Archive these, in one commit; returns the messages that nobody has archived before."""
+        if not entries:
+            return []
         changed = await self._history.annotate(
             self._agent_id,
             {STATUS: MessageStatus.ARCHIVED.value},
@@ -134,6 +143,24 @@ class ChatLog:
             filter=_with_ids([entry.id for entry in entries]) & ~_IS_ARCHIVED,
         )
         return _flat([entry for entry in entries if entry.id in set(changed)])
+
+    async def _take(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
+        """Remove active ones, in one commit; returns the messages that nobody has removed before."""
+        if not entries:
+            return []
+        ids = [entry.id for entry in entries]
+        n_removed = await self._remove(ids, key, MessageStatus.ACTIVE)
+        # What is missing was taken by another, who began at the beginning, too.
+        return _flat(entries[len(entries) - n_removed :])
+
+    async def _active(self, key: str, ids: Sequence[str]) -> list[Entry]:
+        """Which of these are active, in order."""
+        if not ids:
+            return []
+        found = await self._history.get_messages(
+            self._agent_id, session_id=key, filter=_with_ids(ids) & ~_IS_ARCHIVED
+        )
+        return _entries(found)
 
     async def _oldest(self, key: str, n: int) -> list[Entry]:
         """The first active entries that make up `n` messages."""
@@ -152,7 +179,7 @@ class ChatLog:
 
 
 def _with_ids(ids: Sequence[str]) -> Filter:
-    return Field("id").is_in(list(ids))
+    return Field("id").is_in(list(dict.fromkeys(ids)))
 
 
 def _marked(message: ChatMessage, status: MessageStatus) -> Message:

@@ -11,6 +11,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
 from lance_context_core.stores.history import AsyncHistory
 from llama_index_lance_context._chat_log import ChatLog
+from llama_index_lance_context._looks import Looks
 
 ACTIVE = MessageStatus.ACTIVE
 
@@ -37,6 +38,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
+    _looks: Looks = PrivateAttr(default_factory=Looks)
 
     def __init__(self, store: StoreLike, *, agent_id: str = "", **kwargs: Any) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
@@ -57,7 +59,11 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """The messages of that status, or both kinds in the order of the conversation."""
-        return await self._log.messages(key, status, limit=limit, offset=offset)
+        if status != ACTIVE or limit is not None or offset:
+            return await self._log.messages(key, status, limit=limit, offset=offset)
+        entries = await self._log.entries(key, ACTIVE)
+        self._looks.note(key, [entry.id for entry in entries for _ in entry.messages])
+        return [message for entry in entries for message in entry.messages]
 
     async def count_messages(self, key: str, status: MessageStatus | None = ACTIVE) -> int:
         """How many `get_messages` would return; they are read for it."""
@@ -79,6 +85,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
         """Put messages in the place of those of that status, in one commit; the others stay."""
+        self._looks.forget()
         await self._log.replace(key, messages, status, replaced=status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
@@ -86,22 +93,34 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
 
         A negative position counts from the end.
         """
+        self._looks.forget()
         return await self._log.remove_at(key, idx, ACTIVE)
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of that status, or all of the session, in one commit."""
+        self._looks.forget()
         await self._log.remove_all(key, status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Remove the first `n` active messages, or all if there are fewer; returns them in order."""
-        return await self._log.take_oldest(key, n)
+        """Remove the first `n` active messages, or all if there are fewer; returns them in order.
+
+        As `archive_oldest_messages`, of those that this task has read.
+        """
+        taken = await self._log.take_oldest(key, n, seen=self._looks.seen(key))
+        self._looks.drop(key, n)
+        return taken
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the first `n` active messages, or all if there are fewer; returns them in order.
 
-        Of two calls at the same time, in whatever processes, each archives other messages.
+        Of two calls at the same time, in whatever processes, each archives other messages. But a
+        task that has read the active messages means the first of those: what others have archived
+        or removed since is among the `n`, and what it has not seen stays in its place. So two that
+        read the same, and find the same too much, let go of it once.
         """
-        return await self._log.archive_oldest(key, n)
+        archived = await self._log.archive_oldest(key, n, seen=self._looks.seen(key))
+        self._looks.drop(key, n)
+        return archived
 
     async def get_keys(self) -> list[str]:
         """The sessions in which the agent has messages, in the order in which they began."""
