@@ -12,6 +12,7 @@ from llama_index.core.storage.docstore.types import RefDocInfo
 from lance_context_core import AlreadyExistsError, Item, ItemKey
 from lance_context_core.adapting import ConvertEach
 from lance_context_core.stores.keyvalues import AsyncKeyValues
+from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
 from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
 
@@ -45,6 +46,7 @@ class NodeLog:
     _kv: AsyncKeyValues
     _namespace: str
     _each: ConvertEach
+    _known: KnownHashes
 
     async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
         """Write nodes, in one commit. A node that is replaced keeps its place among its document's.
@@ -116,16 +118,24 @@ class NodeLog:
 
     async def hash(self, id: str) -> str | None:
         """The hash that was set for a node, or else that it had when it was written."""
+        version = await self._kv.version()
+        if (known := self._known.at(version)) is not None:
+            return known.get(id)
+        if self._known.ask(version):
+            self._known.count(version, await self._kv.count(namespace=(self._namespace, None)))
+        if self._known.should_read_all(version):
+            items = await self._items_with_hashes()
+            hashes = _hashes(items)
+            # What expires is gone one day without a new version.
+            if all(item.expires_at is None for item in items):
+                self._known.keep(version, hashes)
+            return hashes.get(id)
         found = await self._kv.get([self._hash(id), self._node(id)], include_data=False)
         return next((_hash_of(item) for item in found if item is not None), None)
 
     async def hashes(self) -> dict[str, str]:
         """The hashes of all nodes, by the nodes' ids."""
-        found = await self._kv.list(namespace=(self._namespace, None), include_data=False)
-        # First the nodes, then what was set for them.
-        ordered = sorted(_in_order(found), key=lambda item: item.namespace == self._hash("")[0])
-        hashes = {item.key: _hash_of(item) for item in ordered}
-        return {id: hash for id, hash in hashes.items() if hash}
+        return _hashes(await self._items_with_hashes())
 
     async def documents(self, source: str | None = None) -> dict[str, RefDocInfo]:
         """What nodes the documents have, or one of them; by the documents' ids."""
@@ -143,6 +153,11 @@ class NodeLog:
 
         await self._each(note, _in_order(found))
         return documents
+
+    async def _items_with_hashes(self) -> list[Item]:
+        """First the nodes, then what was set for them; each in order."""
+        found = await self._kv.list(namespace=(self._namespace, None), include_data=False)
+        return sorted(_in_order(found), key=lambda item: item.namespace == self._hash("")[0])
 
     async def _node_keys(self, source: str) -> list[ItemKey]:
         return await self._kv.keys(
@@ -189,6 +204,11 @@ def _refuse_taken(old: Mapping[str, Item | None]) -> None:
             raise AlreadyExistsError(
                 f"node_id {id!r:.80} already exists: pass allow_update=True to overwrite it"
             )
+
+
+def _hashes(items: Iterable[Item]) -> dict[str, str]:
+    hashes = {item.key: _hash_of(item) for item in items}
+    return {id: hash for id, hash in hashes.items() if hash}
 
 
 def _hash_of(item: Item) -> str | None:

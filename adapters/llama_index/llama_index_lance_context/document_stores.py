@@ -26,6 +26,7 @@ from lance_context_core.adapting import (
 )
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.sync import KeyValues
+from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._node_log import NodeLog, entries_of
 
 
@@ -60,8 +61,9 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         twin = self._handle.aio.kv(name)
         # The type is that of the one face: of the other, nothing waits.
         blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
-        self._awaiting = NodeLog(twin, namespace, in_steps)
-        self._at_once = NodeLog(blocking, namespace, at_a_stretch)
+        known = KnownHashes()
+        self._awaiting = NodeLog(twin, namespace, in_steps, known)
+        self._at_once = NodeLog(blocking, namespace, at_a_stretch, known)
 
     def persist(self, persist_path: str = DEFAULT_PERSIST_PATH, fs: Any = None) -> None:
         """Nothing: every node is in the store already."""
@@ -169,7 +171,11 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         await self._awaiting.set_hashes(doc_hashes)
 
     def get_document_hash(self, doc_id: str) -> str | None:
-        """The hash that was set for a node, or else its own; None for an unknown one."""
+        """The hash that was set for a node, or else its own; None for an unknown one.
+
+        Who asks for many, one after the other, as pipelines do, soon has them from one read of all,
+        for as long as nothing is written to the store's document stores; a write is seen at once.
+        """
         return at_once(self._at_once.hash(doc_id))
 
     async def aget_document_hash(self, doc_id: str) -> str | None:
