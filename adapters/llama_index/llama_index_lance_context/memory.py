@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from llama_index.core.async_utils import asyncio_run
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import (
     DEFAULT_FLUSH_SIZE,
@@ -23,6 +23,7 @@ from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
 from llama_index_lance_context._chat_log import ChatLog
 from llama_index_lance_context._locks import locked
 from llama_index_lance_context._overflow import overflow
+from llama_index_lance_context._tokens import count_tokens
 from llama_index_lance_context.chat_stores import LanceContextAsyncChatStore
 
 _PLAIN = (
@@ -42,6 +43,8 @@ class LanceContextMemory(HandleOwner, Memory):
       `store` and `session_id` goes on with it.
     - Of what happens to one session at the same time, one thing happens after the other: messages
       never leave the conversation twice, nor one in the place of another.
+    - All that a model is sent counts toward `token_limit`: tool calls, reasoning and what is cited,
+      which LlamaIndex counts as nothing, too.
     - Instructions (system and developer messages) never leave it.
     - Messages leave only when all memory blocks have taken them. If a block fails, or the process
       is killed, they are offered again; a block may be given the same ones twice.
@@ -164,6 +167,24 @@ class LanceContextMemory(HandleOwner, Memory):
             messages = [one.model_copy(deep=True) for entry in leaving for one in entry.messages]
             await block.aput(messages, from_short_term_memory=True, session_id=self.session_id)
         await self._log.archive(self.session_id, leaving)
+
+    def _estimate_token_count(
+        self, message_or_blocks: str | ChatMessage | list[ChatMessage] | list[ContentBlock]
+    ) -> int:
+        """The tokens of what a model is sent, tool calls and reasoning too; see `count_tokens`."""
+        if isinstance(message_or_blocks, str):
+            return len(self.tokenizer_fn(message_or_blocks))
+        one_or_more = message_or_blocks
+        return count_tokens(
+            [one_or_more] if isinstance(one_or_more, ChatMessage) else one_or_more,
+            tokenizer=self.tokenizer_fn,
+            media={
+                "image": self.image_token_size_estimate,
+                "audio": self.audio_token_size_estimate,
+                "video": self.video_token_size_estimate,
+                "document": self.document_token_size_estimate,
+            },
+        )
 
     def _alone(self) -> Any:
         """The lock of the session, which all memories of this process share that are over it."""
