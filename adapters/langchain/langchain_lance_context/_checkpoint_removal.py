@@ -12,6 +12,9 @@ from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoints import Place, Stored, ValueKey
 from langchain_lance_context._known import Memory
 
+_BATCH = 32
+"""How many checkpoints are removed at a time, at least: it costs as much as some puts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
@@ -28,7 +31,7 @@ class Retention:
     @property
     def every(self) -> int:
         """After how many puts it is applied."""
-        return max(1, (self.keep_last or 32) // 2)
+        return max(_BATCH, (self.keep_last or 0) // 2)
 
     def kept(self, items: Sequence[Item]) -> set[str]:
         """The ids of those that stay, of checkpoints that come newest first."""

@@ -67,7 +67,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
           `LANGGRAPH_STRICT_MSGPACK=true`. Then those alone do whose types LangGraph lists as safe
           or the graph's schemas name, and others come back as plain data.
         - `keep_last`: how many checkpoints of a thread, in each of its namespaces, stay at least;
-          at most half as many again are there before the oldest go.
+          at most 32 more, or half as many again if that is more, are there before the oldest go.
         - `keep_for`: how long they stay. The newest one stays in any case.
 
         What is kept needs of others stays as well, such as the writes of delta channels.

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_lance_context import LanceContextSaver
+from langchain_lance_context._checkpoint_removal import Removal
 from langchain_lance_context._segments import joined, spun
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
@@ -295,8 +296,13 @@ def test_a_long_list_is_read_as_it_is_taken(saver):
 # Retention
 
 
-def test_only_so_many_checkpoints_are_kept(saver, store):
+def test_only_so_many_checkpoints_are_kept(saver, store, monkeypatch):
     saver = LanceContextSaver(store, keep_last=10)
+    n_removals = []
+    removed = Removal.reduce
+    monkeypatch.setattr(
+        Removal, "reduce", lambda *args, **kw: n_removals.append(1) or removed(*args, **kw)
+    )
     for step in range(36):
         put(
             saver,
@@ -307,7 +313,9 @@ def test_only_so_many_checkpoints_are_kept(saver, store):
         saver.put_writes(
             at(checkpoint_id=saver.get_tuple(at()).checkpoint["id"]), [("c", step)], "t"
         )
-        assert min(step + 1, 10) <= len(list(saver.list(at()))) <= 15
+        # Before the 33rd put there is nothing to be removed but at the first, which looks.
+        assert len(list(saver.list(at()))) == (step + 1 if step < 32 else step - 22)
+    assert len(n_removals) == 2
     saver.prune(["t"], strategy="retention")
     found = [len(one.checkpoint["channel_values"]["messages"]) for one in saver.list(at())]
     assert found == [*range(35, 25, -1)]

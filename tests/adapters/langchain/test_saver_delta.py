@@ -104,7 +104,9 @@ def test_pruning_leaves_the_state_as_it_was(store, every):
 @EVERY
 def test_retention_leaves_the_state_as_it_was(store, every):
     saver = LanceContextSaver(store, keep_last=3)
-    assert run(saver, "t", range(5), every=every) == expected(range(5))
+    for turn in range(5):
+        assert run(saver, "t", [turn], every=every) == expected(range(turn + 1))
+        saver.prune(["t"], strategy="retention")
     assert run(LanceContextSaver(store), "t", [5], every=every) == expected(range(6))
 
 
