@@ -303,9 +303,15 @@ class AsyncContextStore:
         """The number of the store's version: that of its records; 0 before the first write."""
         return await self._resources.records.version()
 
-    async def versions(self) -> list[Version]:
-        """All versions that are kept, oldest first."""
-        return await versions.versions(self._resources.records)
+    async def versions(
+        self, *, limit: int | None = None, before: int | None = None
+    ) -> list[Version]:
+        """The versions that are kept, oldest first: all, or the newest `limit`.
+
+        `before` is the number that all are less than, so that they can be read backwards page by
+        page. In a directory only those of the page are read; an object store reads all of them.
+        """
+        return await versions.versions(self._resources.records, limit=limit, before=before)
 
     async def checkout(self, ref: Ref) -> Self:
         """The store as it was at a version, a tag, or an aware datetime; for reading only.

@@ -6,6 +6,7 @@ whose place stands in its last 16 bytes. Only the fields that lead to files are 
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -41,6 +42,33 @@ def path(directory: Path, version: int) -> Path:
 def version(manifest: Path) -> int:
     """The version that a manifest of that name describes."""
     return _NEWEST - int(manifest.stem)
+
+
+def versions(directory: Path) -> list[int]:
+    """The versions whose manifests are in `directory`, ascending."""
+    stems = [one.stem for one in (directory / "_versions").glob("*.manifest")]
+    # Tables of old releases of the engine name them by their numbers.
+    found = [_NEWEST - int(one) if len(one) == 20 else int(one) for one in stems if one.isdigit()]
+    return sorted(found)
+
+
+def created_at(directory: Path, version: int) -> datetime | None:
+    """When a version was made; None if it is not there, or its layout is unknown."""
+    for manifest in (path(directory, version), directory / "_versions" / f"{version}.manifest"):
+        try:
+            data = manifest.read_bytes()
+        except FileNotFoundError:
+            continue
+        try:
+            message = _message(data, int.from_bytes(data[-16:-8], "little"))
+            about = dict(_fields(_bytes(dict(_fields(message))[7])))
+            seconds, nanos = _int(about.get(1, 0)), _int(about.get(2, 0))
+        except (IndexError, KeyError, TypeError, ValueError):
+            return None
+        # As the engine's list of versions rounds it.
+        ns = seconds * 10**9 + nanos
+        return datetime.fromtimestamp(ns // 1e9, UTC) + timedelta(microseconds=(ns % 1e9) // 1e3)
+    return None
 
 
 def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -> Contents:

@@ -26,7 +26,9 @@ Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
 class VersionRetention:
     """How long the store's versions are kept; it has no bearing on records.
 
-    The newest version stays in any case, and so does what a tag names or a branch was made from.
+    The newest version stays in any case, and so does what a tag names or a branch was made from. A
+    length of zero turns its part off; what is not a minute old stays even so, since the engine is
+    told an age and not a moment.
     """
 
     all_for: timedelta = timedelta(hours=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lance_context_core.engine import reading, refs
+from lance_context_core.engine import moments, reading, refs
 from lance_context_core.engine.access import Pin
 from lance_context_core.engine.applying import Changes
 from lance_context_core.engine.errors import translated
@@ -17,6 +17,7 @@ from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import (
     ConflictError,
+    InternalError,
     InvalidRequestError,
     NotFoundError,
     StorageError,
@@ -75,9 +76,33 @@ class AtMoment:
             return await _rooted(handle, name, At(self.line, self.numbers[name]))
         if self.line is not None and self.line not in await refs.lines(handle, name):
             return None
-        known = await _versions(handle, name, self.line)
-        past = [version.number for version in known if version.created_at <= self.moment]
-        return await _rooted(handle, name, At(self.line, max(past))) if past else None
+        number = await _last_before(handle, name, self.line, self.moment)
+        return None if number is None else await _rooted(handle, name, At(self.line, number))
+
+
+class AtNumber:
+    """One line of the store at a version of its records, whose moment is asked for when it counts.
+
+    That of other tables: on an object store all versions are read for it.
+    """
+
+    def __init__(self, records: Table, number: int) -> None:
+        """Look at the version of that number, which exists."""
+        self._records = records
+        self._number = number
+        self._moment: datetime | None = None
+
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """The newest version of the table `name` at that moment; None if it did not exist."""
+        line = self._records.line
+        if name == self._records.name:
+            return await _rooted(handle, name, At(line, self._number))
+        if self._moment is None:
+            known = await versions(self._records, limit=1, before=self._number + 1)
+            if not known or known[-1].number != self._number:
+                raise NotFoundError(f"version {self._number} is not kept any more")
+            self._moment = known[-1].created_at
+        return await AtMoment(line, self._moment, {}).locate(name, handle)
 
 
 async def pin(records: Table, ref: Ref) -> Pin:
@@ -89,27 +114,42 @@ async def pin(records: Table, ref: Ref) -> Pin:
     handle = await records.reader()
     if isinstance(ref, str):
         return await _named(records.name, handle, ref)
-    known = [] if handle is None else await _versions(handle, records.name, records.line)
+    name, line = records.name, records.line
     if isinstance(ref, datetime):
         if ref.utcoffset() is None:
             raise InvalidRequestError(f"{ref!r} has no time zone: pass an aware datetime")
-        if not known or known[0].created_at > ref:
-            first = known[0].created_at.isoformat() if known else "never"
-            raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
-        return AtMoment(records.line, ref, {})
+        number = None if handle is None else await _last_before(handle, name, line, ref)
+        if number is not None:
+            return AtMoment(line, ref, {name: number})
+        known = [] if handle is None else await _versions(handle, name, line)
+        first = known[0].created_at.isoformat() if known else "never"
+        raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
     if isinstance(ref, bool) or not isinstance(ref, int):
         raise InvalidRequestError(
             f"{ref!r} is no version: pass a number, a tag, a branch or a datetime"
         )
+    if handle is not None and await _is_there(handle, name, line, ref):
+        return AtNumber(records, ref)
+    known = [] if handle is None else await _versions(handle, name, line)
     for version in known:
         if version.number == ref:
-            return AtMoment(records.line, version.created_at, {records.name: ref})
+            return AtMoment(line, version.created_at, {name: ref})
     span = f"{known[0].number} to {known[-1].number}" if known else "none yet"
     raise NotFoundError(f"version {ref} does not exist: versions are {span}")
 
 
-async def versions(table: Table) -> list[Version]:
-    """All versions of a table's line that are kept, oldest first, with their tags."""
+async def versions(
+    table: Table, *, limit: int | None = None, before: int | None = None
+) -> list[Version]:
+    """The versions of a table's line that are kept, oldest first, with their tags.
+
+    With `limit` the newest ones, of those whose number is less than `before`.
+    """
+    for what, value in (("limit", limit), ("before", before)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise InvalidRequestError(f"{what}={value!r}: give a whole number")
+    if limit is not None and limit < 0:
+        raise InvalidRequestError(f"limit={limit!r}: give a whole number, 0 or more")
     handle = await table.reader()
     if handle is None:
         return []
@@ -123,7 +163,7 @@ async def versions(table: Table) -> list[Version]:
             created_at=version.created_at,
             tags=tuple(sorted(names.get(version.number, ()))),
         )
-        for version in await _versions(handle, table.name, table.line)
+        for version in await _versions(handle, table.name, table.line, limit=limit, before=before)
     ]
 
 
@@ -246,26 +286,73 @@ async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
         return list(await handle.list_versions())
 
 
-async def _versions(handle: Any, name: str, line: str | None) -> list[Version]:
-    """All versions of a line, ascending; the first is the one that the line was made from."""
+async def _versions(
+    handle: Any,
+    name: str,
+    line: str | None,
+    *,
+    limit: int | None = None,
+    before: int | None = None,
+) -> list[Version]:
+    """Versions of a line, ascending; the first is the one that the line was made from."""
     lines = await refs.lines(handle, name)
     at = None if line is None else lines[line]
-    opened = await refs.opened(handle, name, line)
-    listed = await _listed(opened, name)
-    found = {
-        # The engine gives local time without its zone.
-        about["version"]: Version(
-            number=about["version"], created_at=about["timestamp"].astimezone(UTC)
-        )
-        for about in listed
-    }
-    for number, kept in refs.kept_of(str(refs.branch_of(line)), lines).items():
-        found.setdefault(number, Version(number=number, created_at=refs.moment_of(kept)))
-    if at is not None and min(found) > at.version:
+    kept = refs.kept_of(str(refs.branch_of(line)), lines)
+    made = {number: refs.moment_of(one) for number, one in kept.items()}
+    files = await moments.of_line(handle, line)
+    if files is None:
+        made |= await _told(handle, name, line)
+        numbers = {*made}
+    else:
+        numbers = {*made, *await files.numbers()}
+    if at is not None and (not numbers or min(numbers) > at.version):
         # What a line begins with is held on the line that it was made from, and there alone.
-        before = await _versions(handle, name, at.line)
-        found.update({one.number: one for one in before if one.number == at.version})
-    return [found[number] for number in sorted(found)]
+        root = await _versions(handle, name, at.line, limit=1, before=at.version + 1)
+        made |= {one.number: one.created_at for one in root if one.number == at.version}
+        numbers |= made.keys()
+    wanted = sorted(one for one in numbers if before is None or one < before)
+    wanted = wanted[max(len(wanted) - limit, 0) :] if limit is not None else wanted
+    if files is not None:
+        made |= await files.of([one for one in wanted if one not in made])
+        if wanted and not made.keys() & {*wanted}:
+            made |= await _told(handle, name, line)
+    return [Version(number=one, created_at=made[one]) for one in wanted if one in made]
+
+
+async def _told(handle: Any, name: str, line: str | None) -> dict[int, datetime]:
+    """When the versions of a line were made, as far as their manifests are there, by the engine."""
+    opened = await refs.opened(handle, name, line)
+    # The engine gives local time without its zone.
+    return {
+        about["version"]: about["timestamp"].astimezone(UTC)
+        for about in await _listed(opened, name)
+    }
+
+
+async def _last_before(handle: Any, name: str, line: str | None, moment: datetime) -> int | None:
+    """The newest version of a line that was made by then; None if there was none."""
+    if (files := await moments.of_line(handle, line)) is not None:
+        found = await files.last_before(moment, await files.numbers())
+        lines = await refs.lines(handle, name)
+        kept = refs.kept_of(str(refs.branch_of(line)), lines).items()
+        past = [number for number, one in kept if refs.moment_of(one) <= moment]
+        # Before the first of its own a branch has that of its parent.
+        if found or (found == 0 and line is None):
+            return max([*past, found]) or None
+    known = await _versions(handle, name, line)
+    past = [one.number for one in known if one.created_at <= moment]
+    return max(past) if past else None
+
+
+async def _is_there(handle: Any, name: str, line: str | None, number: int) -> bool:
+    """Whether a version can be opened, which no other one is read for."""
+    if number < 1:
+        return False
+    try:
+        (await refs.opened(handle, name, line, number)).close()
+    except (NotFoundError, StorageError, InternalError, InvalidRequestError):
+        return False
+    return True
 
 
 async def _rooted(handle: Any, name: str, at: At) -> At:

@@ -445,9 +445,11 @@ class AsyncContext:
         """The number of the version that is read; 0 before anything was written."""
         return await self._records.table.version()
 
-    async def versions(self) -> builtins.list[Version]:
-        """All versions that are kept, oldest first."""
-        return await versions.versions(self._live.table)
+    async def versions(
+        self, *, limit: int | None = None, before: int | None = None
+    ) -> builtins.list[Version]:
+        """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
+        return await versions.versions(self._live.table, limit=limit, before=before)
 
     async def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment: a version, a tag, or an aware datetime.

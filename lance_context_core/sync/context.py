@@ -314,9 +314,11 @@ class Context:
         """The number of the version that is read. See `AsyncContext.version`."""
         return bridge.run(self._twin.version())
 
-    def versions(self) -> builtins.list[Version]:
-        """All versions that are kept, oldest first. See `AsyncContext.versions`."""
-        return bridge.run(self._twin.versions())
+    def versions(
+        self, *, limit: int | None = None, before: int | None = None
+    ) -> builtins.list[Version]:
+        """The versions that are kept, oldest first. See `AsyncContext.versions`."""
+        return bridge.run(self._twin.versions(limit=limit, before=before))
 
     def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""

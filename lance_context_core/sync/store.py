@@ -178,9 +178,9 @@ class ContextStore:
         """The number of the store's version. See `AsyncContextStore.version`."""
         return bridge.run(self._twin.version())
 
-    def versions(self) -> list[Version]:
-        """All versions that are kept, oldest first. See `AsyncContextStore.versions`."""
-        return bridge.run(self._twin.versions())
+    def versions(self, *, limit: int | None = None, before: int | None = None) -> list[Version]:
+        """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
+        return bridge.run(self._twin.versions(limit=limit, before=before))
 
     def checkout(self, ref: Ref) -> Self:
         """The store as it was, for reading only. See `AsyncContextStore.checkout`."""
