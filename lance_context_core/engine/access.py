@@ -77,6 +77,7 @@ class TableAccess:
         self._database = database
         self._pin = pin
         self._handle: Any = None
+        self._is_outworn = False
         self._creating = threading.Lock()
         self._upkeep: Future[None] | None = None
         self._refreshed_at = -float("inf")
@@ -91,9 +92,11 @@ class TableAccess:
     async def reader(self) -> Any | None:
         """The engine's handle, as fresh as the database's read consistency asks; None if absent."""
         self._database.require_open()
+        self._database.keep_caches_small()
         handle = self._handle
-        if handle is None:
-            handle = await self._opened_after(None)
+        if handle is None or self._is_outworn:
+            self._is_outworn = False
+            handle = await self._opened_after(handle)
         elif self._pin is None and self._is_due():
             try:
                 with translated(f"read {self.label}"):
@@ -266,6 +269,10 @@ class TableAccess:
     async def sync_removals(self) -> None:
         """Return when the files that were removed are gone for good, if the database promises it."""
         await self._database.syncer.sync_removals(self.name)
+
+    def renew_handle(self) -> None:
+        """Open the table anew at the next look; whoever has the handle now may go on with it."""
+        self._is_outworn = True
 
     def close(self) -> None:
         """Let go of the engine's handle."""

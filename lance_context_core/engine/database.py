@@ -16,6 +16,7 @@ import lancedb
 from lance_context_core._json import check_name
 from lance_context_core.engine import refs
 from lance_context_core.engine.access import Pin
+from lance_context_core.engine.caches import Caches
 from lance_context_core.engine.durability import Durability, Syncer
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
@@ -32,8 +33,8 @@ SESSIONS_TABLE = "sessions"
 _REMAINS_SECONDS = 2
 """How long nothing has changed in what nobody is about to finish."""
 
-_METADATA_BYTES = 64 * 1024 * 1024
-"""What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
+_MEMORY = "memory://"
+"""Where everything is gone with the connection."""
 
 _REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
@@ -65,6 +66,7 @@ class Database:
         """Is told the table of each commit; must be quick."""
         self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._connection: Any = None
+        self._caches = Caches()
         self._tables: dict[str, Table] = {}
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.Lock()
@@ -74,18 +76,33 @@ class Database:
     async def connection(self) -> Any:
         """The engine's connection, made at the first call; see `require_open`."""
         self.require_open()
-        if self._connection is None:
-            with translated(f"open {self.uri!r}"):
-                connection = await lancedb.connect_async(
-                    self.uri,
-                    storage_options=self._storage_options or None,
-                    session=lancedb.Session(metadata_cache_size_bytes=_METADATA_BYTES),
-                )
-            with self._lock:
-                # Two first calls may both have connected; every table must use the same one,
-                # or `memory://` would be two databases.
-                self._connection = self._connection or connection
-        return self._connection
+        if (known := self._connection) is not None:
+            return known
+        with translated(f"open {self.uri!r}"):
+            connection = await lancedb.connect_async(
+                self.uri,
+                storage_options=self._storage_options or None,
+                session=self._caches.session,
+            )
+        with self._lock:
+            # Two first calls may both have connected; every table must use the same one,
+            # or `memory://` would be two databases.
+            self._connection = connection = self._connection or connection
+        return connection
+
+    def keep_caches_small(self) -> None:
+        """Connect anew, and open every table anew, if the engine remembers much that is of no use.
+
+        To be called at each look at a table; whoever is at work goes on through the former handle.
+        """
+        if not self._caches.are_outgrown() or self.uri.startswith(_MEMORY):
+            return
+        with self._lock:
+            self._caches, self._connection = Caches(), None
+            tables = list(self._tables.values())
+            tables += [table for one in self._branches.values() for table in one.tables()]
+        for table in tables:
+            table.renew_handle()
 
     async def has_place(self) -> bool:
         """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""
@@ -231,6 +248,11 @@ class BranchDatabase:
                 line = refs.head(self.branch)
                 self._tables[name] = Table(self._database, name, spec, line=line)
             return self._tables[name]
+
+    def tables(self) -> list[Table]:
+        """Those that were asked for."""
+        with self._lock:
+            return list(self._tables.values())
 
     async def table_names(self) -> list[str]:
         """The names of the tables that the branch has."""

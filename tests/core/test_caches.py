@@ -1,0 +1,102 @@
+"""What the engine remembers is bounded by what is in use, and nobody notices when it begins anew."""
+
+import asyncio
+
+import pytest
+
+from lance_context_core import Message
+from lance_context_core.engine import caches
+from lance_context_core.engine.caches import Caches
+
+MIB = 1024 * 1024
+
+
+class Session:
+    """Caches of a size that the test chooses."""
+
+    size_bytes = 0
+
+
+@pytest.mark.parametrize(("in_use", "may_be"), [(0, 16), (40, 96), (1_500, 3_016)])
+def test_caches_are_outgrown_at_twice_what_was_in_use_and_sixteen_mebibytes(in_use, may_be):
+    found = Caches()
+    found.session = Session()
+    found.session.size_bytes = in_use * MIB
+    assert not any(found.are_outgrown() for _ in range(1_000))
+    found.session.size_bytes = may_be * MIB
+    assert not found.are_outgrown()
+    found.session.size_bytes += 1
+    assert found.are_outgrown()
+
+
+def test_what_is_read_first_does_not_count_as_grown():
+    found = Caches()
+    found.session = Session()
+    for size in range(200):  # A large index comes in piece by piece.
+        found.session.size_bytes = size * 10 * MIB
+        assert not found.are_outgrown()
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Caches that are outgrown at every third look; how often they were made is counted."""
+    monkeypatch.setattr(caches, "_SETTLED_LOOKS", 2)
+    monkeypatch.setattr(caches, "_SLACK_BYTES", -(2**60))
+    made = []
+    monkeypatch.setattr(Caches, "__init__", _counted(Caches.__init__, made))
+    return made
+
+
+def _counted(method, made):
+    def counted(self):
+        made.append(self)
+        method(self)
+
+    return counted
+
+
+async def test_readers_and_writers_at_once_see_what_they_would_though_all_is_opened_anew_all_the_time(
+    always, open_store
+):
+    store = open_store(maintenance=None)
+    await store.history.append("a", Message.user("word0"), session_id="0")
+    await store.create_branch("b")
+    on_branch = await store.branch("b")
+
+    async def talk(session):
+        for number in range(1, 15):
+            home = on_branch if number % 5 == 0 else store
+            await home.history.append("a", Message.user(f"word{number}"), session_id=session)
+            texts = [one.text for one in await home.history.get_messages("a", session_id=session)]
+            assert texts[-1] == f"word{number}"
+            hits = await home.search(f"word{number}", mode="text", filter={"session_id": session})
+            assert [hit.record.text for hit in hits] == [f"word{number}"]
+
+    await asyncio.gather(*(talk(session) for session in "123"))
+    for home, expected in (
+        (store, [n for n in range(1, 15) if n % 5]),
+        (on_branch, [n for n in range(1, 15) if n % 5 == 0]),
+    ):
+        for session in "123":
+            found = await home.history.get_messages("a", session_id=session)
+            assert [one.text for one in found] == [f"word{n}" for n in expected]
+    assert len(always) > 20
+
+
+async def test_what_is_opened_anew_lets_go_of_the_former_handle_which_would_keep_its_caches(
+    always, store
+):
+    await store.history.append("a", Message.user("word0"), session_id="s")
+    table = store._resources.records
+    former = [table._handle]
+    for _ in range(9):
+        await store.history.count("a", session_id="s")
+        former.append(table._handle)
+    assert len(set(map(id, former))) >= 3
+
+
+async def test_the_memory_of_the_process_stays_connected(always, memory_backend):
+    async with memory_backend.open(maintenance=None) as store:
+        for number in range(10):
+            await store.history.append("a", Message.user(f"word{number}"), session_id="s")
+            assert await store.history.count("a", session_id="s") == number + 1
