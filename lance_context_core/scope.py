@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lance_context_core._json import shown
+from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 
 SCOPE_PARTS = ("tenant", "user_id", "agent_id")

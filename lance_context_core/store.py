@@ -8,7 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lance_context_core._json import check_name
+from lance_context_core._checks import check_name
+from lance_context_core._resources import (
+    Resources,
+    SystemClock,
+    Tails,
+)
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import EmbeddingService, as_embedder
 from lance_context_core.engine import versions
@@ -42,7 +47,6 @@ from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.pending import change_model, embed_documents, embed_records
 from lance_context_core.stores.records import Records
-from lance_context_core.stores.resources import Resources, SystemClock, Tails
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.thinning import Thinned

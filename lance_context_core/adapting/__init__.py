@@ -7,6 +7,7 @@ message a limit of tokens counts. `listed` and `check_name` refuse what the stor
 anything is done. Nothing here knows a framework.
 """
 
+from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
 from lance_context_core.adapting.faces import (
@@ -22,7 +23,6 @@ from lance_context_core.adapting.faces import (
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.records import content_of, facts_of
 from lance_context_core.adapting.values import JsonCodec, TypeCodec
-from lance_context_core.stores.steps import each as in_steps
 
 __all__ = [
     "Blocking",

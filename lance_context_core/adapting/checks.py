@@ -3,6 +3,10 @@
 Each takes the value and the name that the error, an InvalidRequestError, shall call it by.
 """
 
-from lance_context_core._json import check_name, check_names, listed
+from lance_context_core._checks import (
+    check_name,
+    check_names,
+    listed,
+)
 
 __all__ = ["check_name", "check_names", "listed"]

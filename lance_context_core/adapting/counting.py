@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from lance_context_core._json import dumps
-from lance_context_core._parts import (
+from lance_context_core._checks import dumps
+from lance_context_core.messages.parts import (
     DataPart,
     Part,
     ReasoningPart,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
-from lance_context_core._json import shown
+from lance_context_core._checks import shown
 from lance_context_core._stand_ins import TYPE, VALUE, is_stand_in, order_of, stand_in
 from lance_context_core.errors import InvalidRequestError
 

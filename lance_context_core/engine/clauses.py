@@ -11,7 +11,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeGuard
 
-from lance_context_core._json import check_text, check_time, shown
+from lance_context_core._checks import (
+    check_text,
+    check_time,
+    shown,
+)
 from lance_context_core.errors import InvalidRequestError
 
 EVERYTHING = "true"

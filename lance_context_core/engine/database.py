@@ -13,7 +13,7 @@ from typing import Any
 
 import lancedb
 
-from lance_context_core._json import check_name
+from lance_context_core._checks import check_name
 from lance_context_core.engine import refs
 from lance_context_core.engine.access import Pin
 from lance_context_core.engine.caches import Caches

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.engine.arrow import Row
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ContextStoreError

@@ -2,7 +2,7 @@
 
 import re
 
-from lance_context_core._json import check_name, shown
+from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
 _VECTORS, _KEY_VALUES = "vectors.", "kv."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lance_context_core._json import check_name, shown
+from lance_context_core._checks import check_name, shown
 from lance_context_core.engine.errors import is_damage, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import ConflictError, InvalidRequestError, StorageError

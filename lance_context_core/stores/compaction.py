@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.engine import maintenance
 from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.table import Table

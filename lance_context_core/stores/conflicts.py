@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC
 from typing import Any, Literal
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_text,
@@ -16,6 +16,8 @@ from lance_context_core._json import (
     loads,
     shown,
 )
+from lance_context_core._embedding import embedded
+from lance_context_core._resources import Resources
 from lance_context_core.engine.database import SESSIONS_TABLE
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -25,8 +27,6 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
 from lance_context_core.stores import itemrows
 from lance_context_core.stores.documents import as_record
-from lance_context_core.stores.embedding import embedded
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import checked, from_row, to_row
 
 Content = ContextRecord | Session | Document | Item

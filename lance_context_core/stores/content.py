@@ -6,7 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._json import check_json, check_text, dumps
+from lance_context_core._checks import (
+    check_json,
+    check_text,
+    dumps,
+)
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part
 

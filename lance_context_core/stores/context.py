@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, Unpack
 
-from lance_context_core._json import check_name, listed
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_name, listed
 from lance_context_core.engine import sql, versions
 from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.schema import VECTOR
@@ -16,7 +17,6 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
-from lance_context_core.stores import steps
 from lance_context_core.stores.compaction import CompactionStats, Compactor
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import (

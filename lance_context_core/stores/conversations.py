@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._json import loads
+from lance_context_core._checks import loads
 from lance_context_core.engine import sql
 from lance_context_core.records import Session
 from lance_context_core.scope import SCOPE_PARTS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_names
+from lance_context_core._checks import check_names
 from lance_context_core.engine import erasing, refs, sql
 from lance_context_core.engine.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database

@@ -7,14 +7,20 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_json_object, check_name, listed, loads
+from lance_context_core import _steps as steps
+from lance_context_core._checks import (
+    check_json_object,
+    check_name,
+    listed,
+    loads,
+)
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
-from lance_context_core.messages import Message, TextPart, parts_from_json, stored_message
+from lance_context_core.messages import Message, TextPart, parts_from_json
+from lance_context_core.messages.message import stored_message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.stores import steps
 from lance_context_core.stores.records import (
     SESSION,
     Draft,

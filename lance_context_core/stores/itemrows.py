@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json_object,
     check_text,
     check_time,

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._json import listed
+from lance_context_core import _steps as steps
+from lance_context_core._checks import listed
+from lance_context_core._embedding import embedded
+from lance_context_core._resources import Resources
 from lance_context_core.engine import keyed
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
@@ -14,9 +17,7 @@ from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows, steps
-from lance_context_core.stores.embedding import embedded
-from lance_context_core.stores.resources import Resources
+from lance_context_core.stores import itemrows
 from lance_context_core.stores.rows import refuse_duplicates
 
 _N_KEYS_AS_ONE = 8

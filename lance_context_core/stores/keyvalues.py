@@ -8,7 +8,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_time, shown
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_time, shown
+from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
@@ -18,10 +20,13 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows, itemwriting, searching, steps
+from lance_context_core.stores import (
+    itemrows,
+    itemwriting,
+    searching,
+)
 from lance_context_core.stores.itemrows import Within
 from lance_context_core.stores.records import check_span
-from lance_context_core.stores.resources import Resources
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
     "key": ("namespace", "id"),

@@ -9,14 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_json_object, check_name, check_names, listed
+from lance_context_core import _steps as steps
+from lance_context_core._checks import (
+    check_json_object,
+    check_name,
+    check_names,
+    listed,
+)
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
-from lance_context_core.stores import steps
 from lance_context_core.stores.records import Draft, Records, check_span
 from lance_context_core.stores.rows import COLUMNS, from_row, new_id
 from lance_context_core.stores.searching import SearchOptions, settled

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._json import check_name
+from lance_context_core._checks import check_name
+from lance_context_core._resources import Resources
 from lance_context_core.engine import comparing, refs
 from lance_context_core.engine.applying import Applied, Changes, conformed
 from lance_context_core.engine.arrow import to_table
@@ -35,7 +36,6 @@ from lance_context_core.stores.conflicts import (
     settled,
     table_shown,
 )
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.whole import Whole, spec_of
 
 _MAX_ATTEMPTS = 20

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from lance_context_core._json import shown
+from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.stores.compaction import CompactionSchedule

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-from lance_context_core._json import loads
+from lance_context_core._checks import loads
+from lance_context_core._embedding import embedded
+from lance_context_core._resources import Resources
 from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of
@@ -23,9 +25,7 @@ from lance_context_core.errors import (
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.stores.documents import as_record
-from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import from_row
 from lance_context_core.stores.whole import Whole
 

@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from lance_context_core import _steps as steps
+from lance_context_core._embedding import embedded
+from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
@@ -16,10 +19,12 @@ from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.stores import searching, steps, superseding, visibility
-from lance_context_core.stores.embedding import embedded
+from lance_context_core.stores import (
+    searching,
+    superseding,
+    visibility,
+)
 from lance_context_core.stores.repeating import CONTENT, refuse_other_content
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import (
     COLUMNS,
     NO_CONTEXT,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_text,

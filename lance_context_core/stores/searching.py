@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._json import check_text
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_text
+from lance_context_core._embedding import as_vector
+from lance_context_core._resources import Resources
 from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
@@ -26,9 +29,7 @@ from lance_context_core.fusion import (
     mmr,
 )
 from lance_context_core.protocols import Reranker, SearchMode
-from lance_context_core.stores import reranking, steps
-from lance_context_core.stores.embedding import as_vector
-from lance_context_core.stores.resources import Resources
+from lance_context_core.stores import reranking
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_text,

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from lance_context_core._resources import Resources
 from lance_context_core.engine import maintenance, refs, versions
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.refs import MAIN
@@ -22,7 +23,6 @@ from lance_context_core.engine.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Version
 from lance_context_core.stores import branching
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.whole import Whole
 
 MIN_DUE = 256

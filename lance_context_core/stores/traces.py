@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core._json import dumps, loads
+from lance_context_core._checks import dumps, loads
 from lance_context_core.engine import erasing, sql
 from lance_context_core.engine.erasing import Line
 from lance_context_core.engine.revisions import next_revision

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.engine import maintenance
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.indexes import IndexPolicy

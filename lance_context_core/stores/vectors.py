@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lance_context_core._json import (
+from lance_context_core import _steps as steps
+from lance_context_core._checks import (
     check_name,
     check_names,
     check_text,
@@ -13,6 +14,8 @@ from lance_context_core._json import (
     loads,
     written_json_object,
 )
+from lance_context_core._embedding import embedded
+from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -23,11 +26,9 @@ from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import erasing, searching, steps
+from lance_context_core.stores import erasing, searching
 from lance_context_core.stores.documents import as_record
-from lance_context_core.stores.embedding import embedded
 from lance_context_core.stores.records import check_span
-from lance_context_core.stores.resources import Resources
 from lance_context_core.stores.rows import key_of, new_id, refuse_duplicates
 from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.whole import Whole

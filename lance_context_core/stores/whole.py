@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from lance_context_core._json import check_name
+from lance_context_core._checks import check_name
+from lance_context_core._resources import Resources
 from lance_context_core.engine import refs, versions
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, PinnedDatabase
 from lance_context_core.engine.names import collection_of, kv_of
@@ -18,7 +19,6 @@ from lance_context_core.errors import (
     ReadOnlyError,
 )
 from lance_context_core.scope import Scope
-from lance_context_core.stores.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)

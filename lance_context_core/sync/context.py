@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike

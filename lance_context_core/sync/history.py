@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.composition import Composer
 from lance_context_core.engine.durability import Durability
 from lance_context_core.engine.indexes import IndexPolicy

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit

@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 
 
 def test_a_stopped_bridge_cancels_what_runs_and_starts_again_when_it_is_needed():

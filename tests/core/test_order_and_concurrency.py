@@ -22,7 +22,7 @@ from core.conformance.writers import (
     spawn,
 )
 
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.engine import creation
 from lance_context_core.engine.access import STABLE_ROW_IDS
 from lance_context_core.engine.schema import RECORDS

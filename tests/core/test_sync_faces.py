@@ -12,7 +12,7 @@ import pytest
 
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
-from lance_context_core._bridge import bridge
+from lance_context_core._loop import bridge
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,

@@ -16,11 +16,11 @@ from core.conformance.backends import Backend
 from core.conformance.doubles import ManualClock
 
 from lance_context_core import IndexPolicy, InvalidRequestError, Message
+from lance_context_core._resources import SystemClock
 from lance_context_core.engine import access
 from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import ConflictError
 from lance_context_core.stores.leases import LEASE, UPKEEP_TABLE, Leases
-from lance_context_core.stores.resources import SystemClock
 from lance_context_core.stores.upkeep import Maintenance, Upkeep
 
 EAGER = Maintenance(

@@ -20,7 +20,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_lance_context import LanceContextChatMessageHistory
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 
 SAID = [HumanMessage("Is there tea?"), AIMessage("Yes.")]
 

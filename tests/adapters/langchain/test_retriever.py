@@ -15,7 +15,7 @@ from lance_context_core import (
     Message,
     SearchOptions,
 )
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from lance_context_core import (
     SearchOptions,
 )
 from lance_context_core import Document as StoredDocument
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 from lance_context_core.adapting import Handle
 
 TEXTS = {

@@ -24,7 +24,7 @@ from llama_index.graph_stores.lance_context import LanceContextPropertyGraphStor
 from llama_index_lance_context import LanceContextPropertyGraphStore
 
 from lance_context_core import InvalidRequestError
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from lance_context_core import (
     Document,
     InvalidRequestError,
 )
-from lance_context_core._bridge import Bridge
+from lance_context_core._loop import Bridge
 
 
 @pytest.fixture

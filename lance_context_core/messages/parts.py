@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json,
     check_json_object,
     check_name,

@@ -5,50 +5,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from lance_context_core._filter_sql import parse_sql
-from lance_context_core._filter_tree import (
+from lance_context_core._checks import shown
+from lance_context_core.errors import FilterError
+from lance_context_core.filters.sql import parse_sql
+from lance_context_core.filters.tree import (
     MAX_DEPTH,
     Absent,
     And,
-    Comparison,
     Condition,
-    Contains,
-    ContainsAll,
-    ContainsAny,
     Field,
     Filter,
-    Membership,
     Not,
     Or,
-    Text,
 )
-from lance_context_core._json import shown
-from lance_context_core.errors import FilterError
-
-__all__ = [
-    "DOCUMENT_FIELDS",
-    "ITEM_FIELDS",
-    "METADATA",
-    "RECORD_FIELDS",
-    "VALUE",
-    "Absent",
-    "And",
-    "ColumnType",
-    "Columns",
-    "Comparison",
-    "Condition",
-    "Contains",
-    "ContainsAll",
-    "ContainsAny",
-    "Field",
-    "Filter",
-    "FilterLike",
-    "Membership",
-    "Not",
-    "Or",
-    "Text",
-    "parse",
-]
 
 METADATA = "metadata"
 """The JSON column in which every key is looked up that is not the name of a column."""

@@ -8,7 +8,12 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from lance_context_core._json import check_json, check_text, check_time, shown
+from lance_context_core._checks import (
+    check_json,
+    check_text,
+    check_time,
+    shown,
+)
 from lance_context_core._stand_ins import has_order
 from lance_context_core.errors import FilterError, InvalidRequestError
 

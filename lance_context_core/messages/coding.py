@@ -9,8 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, cast, get_args
 
-from lance_context_core._json import dumps, loads, shown
-from lance_context_core._parts import (
+from lance_context_core._checks import (
+    dumps,
+    loads,
+    shown,
+)
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages.parts import (
     MAX_NESTING,
     TOO_NESTED,
     BasePart,
@@ -20,7 +25,6 @@ from lance_context_core._parts import (
     UnknownPart,
     decode_base64,
 )
-from lance_context_core.errors import InvalidRequestError
 
 
 def parts_to_json(parts: Iterable[Part]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self, TypedDict, Unpack
 
-from lance_context_core._json import (
+from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_time,
@@ -19,55 +19,18 @@ from lance_context_core._json import (
     loads,
     shown,
 )
-from lance_context_core._parts import (
-    MAX_NESTING,
-    AudioPart,
-    Content,
-    DataPart,
-    FilePart,
-    ImagePart,
-    MediaPart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    VideoPart,
-    as_parts,
-    iter_parts,
-    parts_text,
-)
-from lance_context_core._parts_json import (
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages.coding import (
     decode_parts,
     encode_parts,
-    parts_from_json,
-    parts_to_json,
 )
-from lance_context_core.errors import InvalidRequestError
-
-__all__ = [
-    "MAX_NESTING",
-    "AudioPart",
-    "Content",
-    "DataPart",
-    "FilePart",
-    "ImagePart",
-    "MediaPart",
-    "Message",
-    "MessageFields",
-    "Part",
-    "ReasoningPart",
-    "TextPart",
-    "ToolCallPart",
-    "ToolResultPart",
-    "UnknownPart",
-    "VideoPart",
-    "iter_parts",
-    "parts_from_json",
-    "parts_text",
-    "parts_to_json",
-]
+from lance_context_core.messages.parts import (
+    Content,
+    Part,
+    ToolResultPart,
+    as_parts,
+    parts_text,
+)
 
 
 class MessageFields(TypedDict, total=False):

@@ -1,0 +1,53 @@
+"""The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
+
+from lance_context_core.filters.language import (
+    DOCUMENT_FIELDS,
+    ITEM_FIELDS,
+    METADATA,
+    RECORD_FIELDS,
+    VALUE,
+    Columns,
+    ColumnType,
+    FilterLike,
+    parse,
+)
+from lance_context_core.filters.tree import (
+    Absent,
+    And,
+    Comparison,
+    Condition,
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    Field,
+    Filter,
+    Membership,
+    Not,
+    Or,
+    Text,
+)
+
+__all__ = [
+    "DOCUMENT_FIELDS",
+    "ITEM_FIELDS",
+    "METADATA",
+    "RECORD_FIELDS",
+    "VALUE",
+    "Absent",
+    "And",
+    "ColumnType",
+    "Columns",
+    "Comparison",
+    "Condition",
+    "Contains",
+    "ContainsAll",
+    "ContainsAny",
+    "Field",
+    "Filter",
+    "FilterLike",
+    "Membership",
+    "Not",
+    "Or",
+    "Text",
+    "parse",
+]

@@ -1,0 +1,56 @@
+"""The framework-neutral message, and its lossless JSON form.
+
+What one framework writes is translated into a `Message` and stored, and every other framework reads
+the translation. What these classes have no word for is kept, never dropped: unknown keys of a part
+in its `extra`, unknown parts as `UnknownPart`, the writing framework's own form in `native`.
+"""
+
+from lance_context_core.messages.coding import (
+    parts_from_json,
+    parts_to_json,
+)
+from lance_context_core.messages.message import (
+    Message,
+    MessageFields,
+)
+from lance_context_core.messages.parts import (
+    MAX_NESTING,
+    AudioPart,
+    Content,
+    DataPart,
+    FilePart,
+    ImagePart,
+    MediaPart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    VideoPart,
+    iter_parts,
+    parts_text,
+)
+
+__all__ = [
+    "MAX_NESTING",
+    "AudioPart",
+    "Content",
+    "DataPart",
+    "FilePart",
+    "ImagePart",
+    "MediaPart",
+    "Message",
+    "MessageFields",
+    "Part",
+    "ReasoningPart",
+    "TextPart",
+    "ToolCallPart",
+    "ToolResultPart",
+    "UnknownPart",
+    "VideoPart",
+    "iter_parts",
+    "parts_from_json",
+    "parts_text",
+    "parts_to_json",
+]
