@@ -43,12 +43,6 @@ from lance_context_core.filters import (
     Field,
     Filter,
 )
-from lance_context_core.fusion import (
-    ChannelScore,
-    Convex,
-    Fusion,
-    ReciprocalRank,
-)
 from lance_context_core.messages import (
     AudioPart,
     DataPart,
@@ -95,6 +89,13 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
+from lance_context_core.search.fusion import (
+    ChannelScore,
+    Convex,
+    Fusion,
+    ReciprocalRank,
+)
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.store import (
     AsyncContextStore,
 )
@@ -102,9 +103,6 @@ from lance_context_core.stores.context import (
     AsyncContext,
 )
 from lance_context_core.stores.keyvalues import AsyncKeyValues
-from lance_context_core.stores.searching import (
-    SearchOptions,
-)
 from lance_context_core.stores.thinning import Thinned, ThinnedTable
 from lance_context_core.stores.upkeep import Maintenance, StoreStats, TableStats, TableUpkeep
 from lance_context_core.sync import (

@@ -8,8 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 import pyarrow as pa
 
 from lance_context_core._record_arrow import record_columns
-from lance_context_core.fusion import ChannelScore
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
+from lance_context_core.search.fusion import ChannelScore
 
 R = TypeVar("R")
 

@@ -36,6 +36,7 @@ from lance_context_core.records import (
     Version,
 )
 from lance_context_core.scope import Scope
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores import branching, erasing, merging, thinning
 from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.conflicts import Policy
@@ -47,7 +48,6 @@ from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.pending import change_model, embed_documents, embed_records
 from lance_context_core.stores.records import Records
-from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.thinning import Thinned
 from lance_context_core.stores.upkeep import (

@@ -14,9 +14,14 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.versions import Ref
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
-from lance_context_core.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
+from lance_context_core.search.fusion import (
+    DEFAULT_FUSION,
+    Fusion,
+    ReciprocalRank,
+)
+from lance_context_core.search.query import SearchOptions, settled
 from lance_context_core.stores.compaction import CompactionStats, Compactor
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.fields import (
@@ -34,7 +39,6 @@ from lance_context_core.stores.pending import embed_records
 from lance_context_core.stores.records import WITHOUT_BLOB, Draft, Records, Upserted
 from lance_context_core.stores.rows import COLUMNS, edge
 from lance_context_core.stores.scanning import check_batch_size, scan
-from lance_context_core.stores.searching import SearchOptions, settled
 from lance_context_core.stores.upkeep import Maintenance
 from lance_context_core.stores.whole import Whole
 

@@ -26,11 +26,12 @@ from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.scope import Scope
-from lance_context_core.stores import erasing, searching
+from lance_context_core.search import query as searching
+from lance_context_core.search.query import SearchOptions
+from lance_context_core.stores import erasing
 from lance_context_core.stores.documents import as_record
 from lance_context_core.stores.records import check_span
 from lance_context_core.stores.rows import key_of, new_id, refuse_duplicates
-from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.whole import Whole
 
 _COLUMNS = ("id", "text", "metadata")

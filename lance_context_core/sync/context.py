@@ -9,14 +9,14 @@ from lance_context_core._loop import bridge
 from lance_context_core.engine.maintenance import CompactionMetrics
 from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
-from lance_context_core.fusion import Fusion
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
+from lance_context_core.search.fusion import Fusion
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.compaction import CompactionStats
 from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
 from lance_context_core.stores.opening import ContextOptions
-from lance_context_core.stores.searching import SearchOptions
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Context")

@@ -9,8 +9,8 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.searching import SearchOptions
 
 
 @dataclass(frozen=True, slots=True)

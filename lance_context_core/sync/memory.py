@@ -11,8 +11,8 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.memory import AsyncMemory
-from lance_context_core.stores.searching import SearchOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from lance_context_core.records import (
     SearchHit,
     Version,
 )
+from lance_context_core.search.query import SearchOptions
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.stores.conflicts import Policy
-from lance_context_core.stores.searching import SearchOptions
 from lance_context_core.stores.thinning import Thinned
 from lance_context_core.stores.upkeep import (
     DEFAULT_MAINTENANCE,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.fusion import (
+from lance_context_core.search.fusion import (
     Convex,
     ReciprocalRank,
     by_text,

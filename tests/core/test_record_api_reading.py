@@ -13,9 +13,9 @@ from lance_context_core import (
     NotFoundError,
     ReadOnlyError,
 )
-from lance_context_core.fusion import Convex, ReciprocalRank
 from lance_context_core.records import Relationship
-from lance_context_core.stores.searching import SearchOptions
+from lance_context_core.search.fusion import Convex, ReciprocalRank
+from lance_context_core.search.query import SearchOptions
 
 EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
 

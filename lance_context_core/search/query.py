@@ -17,7 +17,9 @@ from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.fusion import (
+from lance_context_core.protocols import Reranker, SearchMode
+from lance_context_core.search import reranking
+from lance_context_core.search.fusion import (
     DEFAULT_FUSION,
     DEFAULT_NEIGHBOURS,
     ChannelScore,
@@ -28,8 +30,6 @@ from lance_context_core.fusion import (
     fuse,
     mmr,
 )
-from lance_context_core.protocols import Reranker, SearchMode
-from lance_context_core.stores import reranking
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""

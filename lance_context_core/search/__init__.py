@@ -1,0 +1,1 @@
+"""Search: the channels of one table, how they become one ranking, and reranking."""
