@@ -25,9 +25,13 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
-from lance_context_core.stores import itemrows
-from lance_context_core.stores.documents import as_record
-from lance_context_core.stores.rows import checked, from_row, to_row
+from lance_context_core.rows import items as itemrows
+from lance_context_core.rows.documents import as_record
+from lance_context_core.rows.records import (
+    checked,
+    from_row,
+    to_row,
+)
 
 Content = ContextRecord | Session | Document | Item
 """What a row of one of the tables is to a user."""

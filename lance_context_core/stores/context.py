@@ -16,6 +16,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
+from lance_context_core.rows.records import COLUMNS, edge
 from lance_context_core.search.fusion import (
     DEFAULT_FUSION,
     Fusion,
@@ -37,7 +38,6 @@ from lance_context_core.stores.fields import (
 from lance_context_core.stores.opening import ContextOptions, opening
 from lance_context_core.stores.pending import embed_records
 from lance_context_core.stores.records import WITHOUT_BLOB, Draft, Records, Upserted
-from lance_context_core.stores.rows import COLUMNS, edge
 from lance_context_core.stores.scanning import check_batch_size, scan
 from lance_context_core.stores.upkeep import Maintenance
 from lance_context_core.stores.whole import Whole

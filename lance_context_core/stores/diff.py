@@ -10,7 +10,7 @@ from lance_context_core.engine import comparing
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table import Table
 from lance_context_core.records import ContextRecord, Diff, RecordChange
-from lance_context_core.stores.rows import COLUMNS, from_row
+from lance_context_core.rows.records import COLUMNS, from_row
 
 _COMPARED = [field.name for field in fields(ContextRecord) if field.name != "updated_at"]
 

@@ -9,11 +9,11 @@ from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Relationship, SearchHit
+from lance_context_core.rows.content import content_of
+from lance_context_core.rows.records import new_id, relationships_of
 from lance_context_core.scope import Scope
-from lance_context_core.stores.content import content_of
 from lance_context_core.stores.history import CHAT_ROLES
 from lance_context_core.stores.records import Draft
-from lance_context_core.stores.rows import new_id, relationships_of
 
 RecordDict = dict[str, Any]
 """A record by the names of the record API; see `record_dict`."""

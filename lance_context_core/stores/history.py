@@ -21,6 +21,7 @@ from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.rows.records import new_id
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.records import (
     SESSION,
@@ -29,7 +30,6 @@ from lance_context_core.stores.records import (
     check_span,
     message_scope,
 )
-from lance_context_core.stores.rows import new_id
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""

@@ -16,9 +16,9 @@ from lance_context_core.engine.table import Table
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten
+from lance_context_core.rows import items as itemrows
+from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
-from lance_context_core.stores import itemrows
-from lance_context_core.stores.rows import refuse_duplicates
 
 _N_KEYS_AS_ONE = 8
 """A key takes that part of a record's time."""

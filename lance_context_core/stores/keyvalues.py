@@ -19,10 +19,11 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
+from lance_context_core.rows import items as itemrows
+from lance_context_core.rows.items import Within
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
-from lance_context_core.stores import itemrows, itemwriting
-from lance_context_core.stores.itemrows import Within
+from lance_context_core.stores import itemwriting
 from lance_context_core.stores.records import check_span
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {

@@ -22,9 +22,13 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.rows.records import (
+    COLUMNS,
+    from_row,
+    new_id,
+)
 from lance_context_core.search.query import SearchOptions, settled
 from lance_context_core.stores.records import Draft, Records, check_span
-from lance_context_core.stores.rows import COLUMNS, from_row, new_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
-from lance_context_core.stores.documents import as_record
+from lance_context_core.rows.documents import as_record
+from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records import check_span
-from lance_context_core.stores.rows import from_row
 from lance_context_core.stores.whole import Whole
 
 _BATCH = 1000

@@ -18,12 +18,7 @@ from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
-from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.search import query as searching
-from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores import superseding, visibility
-from lance_context_core.stores.repeating import CONTENT, refuse_other_content
-from lance_context_core.stores.rows import (
+from lance_context_core.rows.records import (
     COLUMNS,
     NO_CONTEXT,
     checked,
@@ -33,6 +28,11 @@ from lance_context_core.stores.rows import (
     refuse_duplicates,
     to_row,
 )
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.search import query as searching
+from lance_context_core.search.query import SearchOptions
+from lance_context_core.stores import superseding, visibility
+from lance_context_core.stores.repeating import CONTENT, refuse_other_content
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import TextPart, parts_to_json
 from lance_context_core.records import ContextRecord
-from lance_context_core.stores.rows import to_row
+from lance_context_core.rows.records import to_row
 
 CONTENT = (
     "session_id", "role", "name", "content_type", "text", "parts", "blob", "payload_uri",

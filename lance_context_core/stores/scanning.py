@@ -9,9 +9,9 @@ from lance_context_core.engine.database import PinnedDatabase
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.rows.records import COLUMNS, from_rows
 from lance_context_core.stores.fields import RecordDict, record_dict
 from lance_context_core.stores.records import Records
-from lance_context_core.stores.rows import COLUMNS, from_rows
 
 
 def check_batch_size(batch_size: object) -> int:

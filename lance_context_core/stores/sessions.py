@@ -21,10 +21,10 @@ from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Session
+from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
 from lance_context_core.stores.records import Records, check_span
-from lance_context_core.stores.rows import key_of, new_id
 
 _MAX_ATTEMPTS = 20
 

@@ -12,7 +12,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import ContextRecord
-from lance_context_core.stores.rows import from_row
+from lance_context_core.rows.records import from_row
 
 if TYPE_CHECKING:
     from lance_context_core.stores.records import Records

@@ -25,13 +25,17 @@ from lance_context_core.errors import AlreadyExistsError, ConflictError, Invalid
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
+from lance_context_core.rows.documents import as_record
+from lance_context_core.rows.records import (
+    key_of,
+    new_id,
+    refuse_duplicates,
+)
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores import erasing
-from lance_context_core.stores.documents import as_record
 from lance_context_core.stores.records import check_span
-from lance_context_core.stores.rows import key_of, new_id, refuse_duplicates
 from lance_context_core.stores.whole import Whole
 
 _COLUMNS = ("id", "text", "metadata")

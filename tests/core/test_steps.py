@@ -7,10 +7,10 @@ from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 
 from lance_context_core import Document, Item, Message
 from lance_context_core import _steps as steps
+from lance_context_core.rows import items as itemrows
 from lance_context_core.stores import (
     context,
     history,
-    itemrows,
     records,
     vectors,
 )

@@ -23,8 +23,8 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS, FilterLike, parse
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemVector
+from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.stores.rows import key_of
 
 _DATA = ("data",)
 _VECTORS = ("vector_paths", VECTOR)

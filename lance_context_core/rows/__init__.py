@@ -1,0 +1,1 @@
+"""What is stored, to rows and back: one file a table."""
