@@ -40,14 +40,18 @@ from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores import branching, erasing, merging, thinning
 from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.conflicts import Policy
-from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.diff import diff
-from lance_context_core.stores.fields import one_agent
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
-from lance_context_core.stores.pending import change_model, embed_documents, embed_records
-from lance_context_core.stores.records import Records
+from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.records.mappings import one_agent
+from lance_context_core.stores.records.pending import (
+    change_model,
+    embed_documents,
+    embed_records,
+)
+from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.thinning import Thinned
 from lance_context_core.stores.upkeep import (

@@ -28,7 +28,11 @@ from lance_context_core.rows.records import (
     new_id,
 )
 from lance_context_core.search.query import SearchOptions, settled
-from lance_context_core.stores.records import Draft, Records, check_span
+from lance_context_core.stores.records.view import (
+    Draft,
+    Records,
+    check_span,
+)
 
 
 @dataclass(frozen=True, slots=True)

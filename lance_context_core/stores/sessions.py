@@ -24,7 +24,7 @@ from lance_context_core.records import Session
 from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
-from lance_context_core.stores.records import Records, check_span
+from lance_context_core.stores.records.view import Records, check_span
 
 _MAX_ATTEMPTS = 20
 

@@ -14,9 +14,13 @@ from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.search.fusion import Fusion
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.compaction import CompactionStats
-from lance_context_core.stores.context import AsyncContext
-from lance_context_core.stores.fields import RecordChanges, RecordDict, RecordFields
-from lance_context_core.stores.opening import ContextOptions
+from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.records.mappings import (
+    RecordChanges,
+    RecordDict,
+    RecordFields,
+)
+from lance_context_core.stores.records.opening import ContextOptions
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Context")

@@ -5,7 +5,7 @@ from core.record_api import contents
 
 from lance_context_core import AsyncContext, Context, as_embedder
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.stores.opening import opening
+from lance_context_core.stores.records.opening import opening
 
 
 class Provider:

@@ -8,12 +8,9 @@ from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 from lance_context_core import Document, Item, Message
 from lance_context_core import _steps as steps
 from lance_context_core.rows import items as itemrows
-from lance_context_core.stores import (
-    context,
-    history,
-    records,
-    vectors,
-)
+from lance_context_core.stores import history, vectors
+from lance_context_core.stores.records import context
+from lance_context_core.stores.records import view as records
 
 N = 700
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lance_context_core import Context, Message
 from lance_context_core.engine.table import Table
-from lance_context_core.stores import superseding
+from lance_context_core.stores.records import superseding
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from lance_context_core.errors import (
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.store import AsyncContextStore
-from lance_context_core.stores.context import AsyncContext
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (

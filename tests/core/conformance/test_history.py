@@ -5,7 +5,7 @@ from core.conformance.history import HistoryContract, texts
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message
-from lance_context_core.stores.records import Records
+from lance_context_core.stores.records.view import Records
 
 
 class TestHistory(HistoryContract):

@@ -10,8 +10,8 @@ from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import COLUMNS, from_rows
-from lance_context_core.stores.fields import RecordDict, record_dict
-from lance_context_core.stores.records import Records
+from lance_context_core.stores.records.mappings import RecordDict, record_dict
+from lance_context_core.stores.records.view import Records
 
 
 def check_batch_size(batch_size: object) -> int:

@@ -31,8 +31,8 @@ from lance_context_core.rows.records import (
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores import superseding, visibility
-from lance_context_core.stores.repeating import CONTENT, refuse_other_content
+from lance_context_core.stores.records import superseding, visibility
+from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 

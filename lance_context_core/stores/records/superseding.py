@@ -15,7 +15,7 @@ from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
 
 if TYPE_CHECKING:
-    from lance_context_core.stores.records import Records
+    from lance_context_core.stores.records.view import Records
 
 _MAX_ATTEMPTS = 20
 """How often a mark is tried anew when other writers keep changing the record that gets it."""

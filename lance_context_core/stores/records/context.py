@@ -25,7 +25,7 @@ from lance_context_core.search.fusion import (
 from lance_context_core.search.query import SearchOptions, settled
 from lance_context_core.stores.compaction import CompactionStats, Compactor
 from lance_context_core.stores.diff import diff
-from lance_context_core.stores.fields import (
+from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
     RecordFields,
@@ -35,10 +35,15 @@ from lance_context_core.stores.fields import (
     patched,
     record_dict,
 )
-from lance_context_core.stores.opening import ContextOptions, opening
-from lance_context_core.stores.pending import embed_records
-from lance_context_core.stores.records import WITHOUT_BLOB, Draft, Records, Upserted
-from lance_context_core.stores.scanning import check_batch_size, scan
+from lance_context_core.stores.records.opening import ContextOptions, opening
+from lance_context_core.stores.records.pending import embed_records
+from lance_context_core.stores.records.scan import check_batch_size, scan
+from lance_context_core.stores.records.view import (
+    WITHOUT_BLOB,
+    Draft,
+    Records,
+    Upserted,
+)
 from lance_context_core.stores.upkeep import Maintenance
 from lance_context_core.stores.whole import Whole
 

@@ -13,7 +13,7 @@ from lance_context_core.rows.content import content_of
 from lance_context_core.rows.records import new_id, relationships_of
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import CHAT_ROLES
-from lance_context_core.stores.records import Draft
+from lance_context_core.stores.records.view import Draft
 
 RecordDict = dict[str, Any]
 """A record by the names of the record API; see `record_dict`."""

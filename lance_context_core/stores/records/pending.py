@@ -26,7 +26,7 @@ from lance_context_core.errors import (
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.rows.documents import as_record
 from lance_context_core.rows.records import from_row
-from lance_context_core.stores.records import check_span
+from lance_context_core.stores.records.view import check_span
 from lance_context_core.stores.whole import Whole
 
 _BATCH = 1000
