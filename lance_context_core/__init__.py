@@ -99,7 +99,7 @@ from lance_context_core.search.query import SearchOptions
 from lance_context_core.store import (
     AsyncContextStore,
 )
-from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.thinning import Thinned, ThinnedTable
 from lance_context_core.stores.upkeep import Maintenance, StoreStats, TableStats, TableUpkeep

@@ -42,7 +42,7 @@ from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.conflicts import Policy
 from lance_context_core.stores.diff import diff
 from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.mappings import one_agent

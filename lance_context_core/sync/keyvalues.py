@@ -9,7 +9,7 @@ from lance_context_core._loop import bridge
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
-from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from lance_context_core.adapting import (
     in_steps,
     uri_of,
 )
-from lance_context_core.stores.keyvalues import AsyncKeyValues
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.sync import KeyValues
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._node_log import NodeLog, entries_of

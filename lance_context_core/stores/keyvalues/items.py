@@ -23,7 +23,7 @@ from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.items import Within
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
-from lance_context_core.stores import itemwriting
+from lance_context_core.stores.keyvalues import writing as itemwriting
 from lance_context_core.stores.records.view import check_span
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {

@@ -1,0 +1,1 @@
+"""Key-value items: their verbs, and their writing."""
