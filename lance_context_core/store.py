@@ -37,10 +37,8 @@ from lance_context_core.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores import branching, erasing, merging, thinning
+from lance_context_core.stores import erasing
 from lance_context_core.stores.compaction import Compactor
-from lance_context_core.stores.conflicts import Policy
-from lance_context_core.stores.diff import diff
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
@@ -53,7 +51,6 @@ from lance_context_core.stores.records.pending import (
 )
 from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
-from lance_context_core.stores.thinning import Thinned
 from lance_context_core.stores.upkeep import (
     DEFAULT_MAINTENANCE,
     Maintenance,
@@ -62,7 +59,19 @@ from lance_context_core.stores.upkeep import (
     Upkeep,
 )
 from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning import (
+    branches as branching,
+)
+from lance_context_core.versioning import (
+    merge as merging,
+)
+from lance_context_core.versioning import (
+    thin as thinning,
+)
+from lance_context_core.versioning.conflicts import Policy
+from lance_context_core.versioning.diff import diff
+from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.thin import Thinned
 
 DEFAULT_CONTEXT = "default"
 

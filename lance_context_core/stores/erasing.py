@@ -23,9 +23,10 @@ from lance_context_core.errors import ConflictError, InvalidRequestError, NotFou
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
-from lance_context_core.stores import branching, traces
+from lance_context_core.stores import traces
 from lance_context_core.stores.traces import Names, State
-from lance_context_core.stores.whole import Whole, spec_of
+from lance_context_core.versioning import branches as branching
+from lance_context_core.versioning.places import Whole, spec_of
 
 _MAX_ROUNDS = 10
 """How often it is looked for lines that others have made meanwhile."""

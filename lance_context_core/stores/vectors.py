@@ -36,7 +36,7 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores import erasing
 from lance_context_core.stores.records.view import check_span
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning.places import Whole
 
 _COLUMNS = ("id", "text", "metadata")
 

@@ -26,8 +26,6 @@ from lance_context_core.records import (
 )
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
-from lance_context_core.stores.conflicts import Policy
-from lance_context_core.stores.thinning import Thinned
 from lance_context_core.stores.upkeep import (
     DEFAULT_MAINTENANCE,
     Maintenance,
@@ -40,6 +38,8 @@ from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
+from lance_context_core.versioning.conflicts import Policy
+from lance_context_core.versioning.thin import Thinned
 
 
 class ContextStore:

@@ -19,8 +19,8 @@ from lance_context_core.engine.retention import VersionRetention, choose
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.messages import Message
 from lance_context_core.records import Document, Version
-from lance_context_core.stores import thinning
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning import thin as thinning
+from lance_context_core.versioning.places import Whole
 
 DEFAULT = VersionRetention()
 GRID = VersionRetention(all_for=timedelta(0))

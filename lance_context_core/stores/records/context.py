@@ -24,7 +24,6 @@ from lance_context_core.search.fusion import (
 )
 from lance_context_core.search.query import SearchOptions, settled
 from lance_context_core.stores.compaction import CompactionStats, Compactor
-from lance_context_core.stores.diff import diff
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
@@ -45,7 +44,8 @@ from lance_context_core.stores.records.view import (
     Upserted,
 )
 from lance_context_core.stores.upkeep import Maintenance
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning.diff import diff
+from lance_context_core.versioning.places import Whole
 
 _MOST_HITS = 10
 """How many hits who names no limit gets."""

@@ -27,7 +27,7 @@ from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, 
 from lance_context_core.rows.documents import as_record
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records.view import check_span
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning.places import Whole
 
 _BATCH = 1000
 

@@ -24,8 +24,8 @@ from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
-from lance_context_core.stores import branching
-from lance_context_core.stores.conflicts import (
+from lance_context_core.versioning import branches as branching
+from lance_context_core.versioning.conflicts import (
     Content,
     Policy,
     Row,
@@ -36,7 +36,7 @@ from lance_context_core.stores.conflicts import (
     settled,
     table_shown,
 )
-from lance_context_core.stores.whole import Whole, spec_of
+from lance_context_core.versioning.places import Whole, spec_of
 
 _MAX_ATTEMPTS = 20
 """How often a table is merged anew when other writers keep changing what is merged."""

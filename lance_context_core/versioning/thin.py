@@ -22,8 +22,8 @@ from lance_context_core.engine.retention import (
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Version
-from lance_context_core.stores import branching
-from lance_context_core.stores.whole import Whole
+from lance_context_core.versioning import branches as branching
+from lance_context_core.versioning.places import Whole
 
 MIN_DUE = 256
 """So many versions must be about to go before a table is thinned by itself."""

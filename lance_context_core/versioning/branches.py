@@ -12,7 +12,7 @@ from lance_context_core.engine.versions import AtHead, Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Branch, ContextRecord
 from lance_context_core.rows.records import NO_CONTEXT, to_row
-from lance_context_core.stores.whole import Whole, require_childless
+from lance_context_core.versioning.places import Whole, require_childless
 
 
 async def create(whole: Whole, name: str, ref: Ref | None) -> None:

@@ -1,0 +1,1 @@
+"""The whole store in time: places, branches, merges, differences, and versions that go."""
