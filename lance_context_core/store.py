@@ -24,6 +24,7 @@ from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.table import Table
 from lance_context_core.engine.text import TextIndex
 from lance_context_core.engine.versions import Ref
+from lance_context_core.erasure import erase as erasing
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import (
@@ -37,7 +38,6 @@ from lance_context_core.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores import erasing
 from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues

@@ -21,6 +21,7 @@ from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table import Table
+from lance_context_core.erasure import erase as erasing
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
@@ -34,7 +35,6 @@ from lance_context_core.rows.records import (
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores import erasing
 from lance_context_core.stores.records.view import check_span
 from lance_context_core.versioning.places import Whole
 

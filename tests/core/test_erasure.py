@@ -19,13 +19,13 @@ import pytest
 
 import lance_context_core.engine.erasing as steps
 from lance_context_core import ContextStore, DataPart, Document, Erasure, IndexPolicy, Item, Message
+from lance_context_core.erasure import references as traces
 from lance_context_core.errors import (
     InvalidRequestError,
     NotFoundError,
     ReadOnlyError,
     StorageError,
 )
-from lance_context_core.stores import traces
 
 SPAWN = multiprocessing.get_context("spawn")
 

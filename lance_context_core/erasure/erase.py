@@ -19,12 +19,12 @@ from lance_context_core.engine.erasing import Line, Removed
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
 from lance_context_core.engine.table import Table
+from lance_context_core.erasure import references as traces
+from lance_context_core.erasure.references import Names, State
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
-from lance_context_core.stores import traces
-from lance_context_core.stores.traces import Names, State
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole, spec_of
 

@@ -1,0 +1,1 @@
+"""Erasure: what is meant by it, and what refers to it."""
