@@ -101,11 +101,16 @@ from lance_context_core.store import (
 )
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.records.context import AsyncContext
-from lance_context_core.stores.upkeep import Maintenance, StoreStats, TableStats, TableUpkeep
 from lance_context_core.sync import (
     Context,
     ContextStore,
     KeyValues,
+)
+from lance_context_core.upkeep.upkeep import (
+    Maintenance,
+    StoreStats,
+    TableStats,
+    TableUpkeep,
 )
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
 

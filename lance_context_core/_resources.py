@@ -20,7 +20,7 @@ from lance_context_core.engine.schema import RECORDS, SESSIONS
 from lance_context_core.engine.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.protocols import Clock
-from lance_context_core.stores.upkeep import Upkeep
+from lance_context_core.upkeep.upkeep import Upkeep
 
 
 class SystemClock:

@@ -38,7 +38,6 @@ from lance_context_core.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores.compaction import Compactor
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
@@ -51,14 +50,15 @@ from lance_context_core.stores.records.pending import (
 )
 from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
-from lance_context_core.stores.upkeep import (
+from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.upkeep.fragments import Compactor
+from lance_context_core.upkeep.upkeep import (
     DEFAULT_MAINTENANCE,
     Maintenance,
     StoreStats,
     TableUpkeep,
     Upkeep,
 )
-from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.versioning import (
     branches as branching,
 )

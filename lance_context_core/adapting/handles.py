@@ -10,8 +10,8 @@ from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
 from lance_context_core.store import AsyncContextStore
-from lance_context_core.stores.upkeep import TableUpkeep
 from lance_context_core.sync import ContextStore
+from lance_context_core.upkeep.upkeep import TableUpkeep
 
 StoreLike: TypeAlias = ContextStore | AsyncContextStore | str | Path
 """An open store, or a scope, branch or version of one; or where there is one: a directory or URI."""

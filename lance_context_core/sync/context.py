@@ -13,7 +13,6 @@ from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.search.fusion import Fusion
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores.compaction import CompactionStats
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
@@ -21,6 +20,7 @@ from lance_context_core.stores.records.mappings import (
     RecordFields,
 )
 from lance_context_core.stores.records.opening import ContextOptions
+from lance_context_core.upkeep.fragments import CompactionStats
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Context")

@@ -26,18 +26,18 @@ from lance_context_core.records import (
 )
 from lance_context_core.search.query import SearchOptions
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
-from lance_context_core.stores.upkeep import (
-    DEFAULT_MAINTENANCE,
-    Maintenance,
-    StoreStats,
-    TableUpkeep,
-)
 from lance_context_core.sync.context import Context, face_of
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
+from lance_context_core.upkeep.upkeep import (
+    DEFAULT_MAINTENANCE,
+    Maintenance,
+    StoreStats,
+    TableUpkeep,
+)
 from lance_context_core.versioning.conflicts import Policy
 from lance_context_core.versioning.thin import Thinned
 

@@ -11,7 +11,7 @@ from core.record_api import contents
 
 from lance_context_core import AsyncContext, Context
 from lance_context_core.errors import CompactionInProgressError
-from lance_context_core.stores.compaction import CompactionSchedule, Compactor
+from lance_context_core.upkeep.fragments import CompactionSchedule, Compactor
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_a_compaction_that_fails_says_so_in_the_statistics(ctx, monkeypatc
 
     await ctx.add("user", "a")
     with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.stores.compaction.maintenance.compact", fail)
+        patch.setattr("lance_context_core.upkeep.fragments.maintenance.compact", fail)
         with pytest.raises(OSError, match="no space"):
             await ctx.compact()
     stats = await ctx.compaction_stats()
@@ -138,7 +138,7 @@ def test_the_background_keeps_on_after_a_failure(tmp_path, monkeypatch):
         compaction_min_fragments=2,
     ) as ctx:
         with monkeypatch.context() as patch:
-            patch.setattr("lance_context_core.stores.compaction.maintenance.compact", fail)
+            patch.setattr("lance_context_core.upkeep.fragments.maintenance.compact", fail)
             for n in range(3):
                 ctx.add("user", str(n))
             until(lambda: ctx.compaction_stats()["last_error"] == "no space")
@@ -156,9 +156,7 @@ class Slow:
         self.n_begun = 0
         self.n_ended = 0
         self.may_end = threading.Event()
-        monkeypatch.setattr(
-            "lance_context_core.stores.compaction.maintenance.compact", self.compact
-        )
+        monkeypatch.setattr("lance_context_core.upkeep.fragments.maintenance.compact", self.compact)
 
     async def compact(self, table):
         self.n_begun += 1

@@ -20,8 +20,12 @@ from lance_context_core._resources import SystemClock
 from lance_context_core.engine import access
 from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import ConflictError
-from lance_context_core.stores.leases import LEASE, UPKEEP_TABLE, Leases
-from lance_context_core.stores.upkeep import Maintenance, Upkeep
+from lance_context_core.upkeep.claims import (
+    LEASE,
+    UPKEEP_TABLE,
+    Leases,
+)
+from lance_context_core.upkeep.upkeep import Maintenance, Upkeep
 
 EAGER = Maintenance(
     every_n_commits=8, tiers=TierPolicy(fanout=4), indexes=IndexPolicy(tail_rows=50)
@@ -389,8 +393,8 @@ async def test_a_lease_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
 
 
 async def test_the_leases_table_stays_small(store, clock, monkeypatch):
-    monkeypatch.setattr("lance_context_core.stores.leases._PRUNE_EVERY", 16)
-    monkeypatch.setattr("lance_context_core.stores.leases._PRUNE_AGE", timedelta(milliseconds=5))
+    monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_EVERY", 16)
+    monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_AGE", timedelta(milliseconds=5))
     leases = Leases(store._resources.database, SystemClock())
     for n in range(40):
         await leases.give_back(await leases.take("t"), did={"n": n})

@@ -23,7 +23,6 @@ from lance_context_core.search.fusion import (
     ReciprocalRank,
 )
 from lance_context_core.search.query import SearchOptions, settled
-from lance_context_core.stores.compaction import CompactionStats, Compactor
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
@@ -43,7 +42,8 @@ from lance_context_core.stores.records.view import (
     Records,
     Upserted,
 )
-from lance_context_core.stores.upkeep import Maintenance
+from lance_context_core.upkeep.fragments import CompactionStats, Compactor
+from lance_context_core.upkeep.upkeep import Maintenance
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import Clock
-from lance_context_core.stores.compaction import CompactionSchedule
+from lance_context_core.upkeep.fragments import CompactionSchedule
 
 
 class OwnOptions(TypedDict, total=False):

@@ -19,8 +19,13 @@ from lance_context_core.engine.tiers import TierPolicy, Tiers
 from lance_context_core.engine.written import Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
-from lance_context_core.stores.compaction import check_hours, is_within
-from lance_context_core.stores.leases import UPKEEP_TABLE, Lease, Leases, Log
+from lance_context_core.upkeep.claims import (
+    UPKEEP_TABLE,
+    Lease,
+    Leases,
+    Log,
+)
+from lance_context_core.upkeep.fragments import check_hours, is_within
 
 T = TypeVar("T")
 
