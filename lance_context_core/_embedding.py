@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lance_context_core._resources import Resources
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import DimensionMismatchError, InvalidRequestError
 
 

@@ -17,7 +17,7 @@ from lance_context_core.engine.database import (
 )
 from lance_context_core.engine.retention import VersionRetention
 from lance_context_core.engine.schema import RECORDS, SESSIONS
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.upkeep import Upkeep

@@ -19,10 +19,10 @@ from lance_context_core.embedders import EmbeddingService, as_embedder
 from lance_context_core.engine import versions
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.durability import Durability
-from lance_context_core.engine.indexes import IndexPolicy
 from lance_context_core.engine.retention import VersionRetention
-from lance_context_core.engine.table import Table
-from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.table.indexes import IndexPolicy
+from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.engine.versions import Ref
 from lance_context_core.erasure import erase as erasing
 from lance_context_core.filters import FilterLike

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from lance_context_core.engine.indexes import IndexPolicy
+from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
 from lance_context_core.store import AsyncContextStore

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from lance_context_core.engine import refs
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.reading import present
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.sql import all_of
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.reading import present
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import NotFoundError, StorageError
 
 _OFFSETS = 32

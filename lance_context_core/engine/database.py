@@ -15,14 +15,14 @@ import lancedb
 
 from lance_context_core._checks import check_name
 from lance_context_core.engine import refs
-from lance_context_core.engine.access import Pin
 from lance_context_core.engine.caches import Caches
 from lance_context_core.engine.durability import Durability, Syncer
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.schema import RECORDS, TableSpec
-from lance_context_core.engine.table import Table
-from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.table.access import Pin
+from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 
 RECORDS_TABLE = "records"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from lance_context_core.engine import indexes
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.indexes import IndexPolicy
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table import indexes
+from lance_context_core.engine.table.indexes import IndexPolicy
+from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.tiers import Merged, Tiers, counted
 
 MERGE, BUILD = "merge", "build"

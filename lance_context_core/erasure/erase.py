@@ -18,7 +18,7 @@ from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Da
 from lance_context_core.engine.erasing import Line, Removed
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Names, State
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError

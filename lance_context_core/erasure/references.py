@@ -12,7 +12,7 @@ from lance_context_core.engine import erasing, sql
 from lance_context_core.engine.erasing import Line
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Relationship
 from lance_context_core.rows.records import edges_of

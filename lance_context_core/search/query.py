@@ -15,7 +15,7 @@ from lance_context_core._embedding import as_vector
 from lance_context_core._resources import Resources
 from lance_context_core.embedders import EmbeddingService
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import Reranker, SearchMode
 from lance_context_core.search import reranking

@@ -16,9 +16,10 @@ from lance_context_core._checks import (
     dumps,
     shown,
 )
-from lance_context_core.engine import reading, sql
+from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table import reading
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Session
 from lance_context_core.rows.records import key_of, new_id

@@ -20,7 +20,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase as erasing
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse

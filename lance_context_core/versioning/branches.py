@@ -7,7 +7,7 @@ from lance_context_core.engine import refs
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import At
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.versions import AtHead, Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Branch, ContextRecord

@@ -22,7 +22,7 @@ from lance_context_core.engine.database import SESSIONS_TABLE
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
 from lance_context_core.rows import items as itemrows

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lance_context_core.engine import comparing
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.records import ContextRecord, Diff, RecordChange
 from lance_context_core.rows.records import COLUMNS, from_row
 

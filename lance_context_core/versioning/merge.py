@@ -15,13 +15,17 @@ import pyarrow.compute as pc
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core.engine import comparing, refs
-from lance_context_core.engine.applying import Applied, Changes, conformed
-from lance_context_core.engine.arrow import to_table
 from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.applying import (
+    Applied,
+    Changes,
+    conformed,
+)
+from lance_context_core.engine.table.arrow import to_table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
 from lance_context_core.versioning import branches as branching

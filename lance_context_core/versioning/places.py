@@ -10,7 +10,7 @@ from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Pi
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import At
 from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.versions import Ref
 from lance_context_core.errors import (
     AlreadyExistsError,

@@ -19,7 +19,7 @@ from lance_context_core.engine.retention import (
     remove,
     will_be_rewritten,
 )
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Version
 from lance_context_core.versioning import branches as branching

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, LabelList
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.access import STABLE_ROW_IDS
+from lance_context_core.engine.table.access import STABLE_ROW_IDS
 from lance_context_core.filters import RECORD_FIELDS, parse
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)

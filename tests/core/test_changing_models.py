@@ -8,7 +8,7 @@ from lance_context_core import (
     EmbeddingModelMismatchError,
     InvalidRequestError,
 )
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 
 NEW = WordVectors(model="new", dimension=24)
 

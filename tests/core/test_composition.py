@@ -17,7 +17,7 @@ from lance_context_core.composition import (
     query_words,
     spoken,
 )
-from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.table.text import TextIndex
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.engine import table
+from lance_context_core.engine.table import table
 
 
 def turn(caller, *, given, n=1):

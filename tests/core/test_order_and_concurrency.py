@@ -23,9 +23,9 @@ from core.conformance.writers import (
 )
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine import creation
-from lance_context_core.engine.access import STABLE_ROW_IDS
 from lance_context_core.engine.schema import RECORDS
+from lance_context_core.engine.table import creation
+from lance_context_core.engine.table.access import STABLE_ROW_IDS
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.sync import ContextStore

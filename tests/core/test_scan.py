@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core import Context, ContextStore, InvalidRequestError
-from lance_context_core.engine import reading
+from lance_context_core.engine.table import reading
 
 
 def numbered(numbers):

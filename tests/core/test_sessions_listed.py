@@ -3,7 +3,7 @@
 import random
 
 from lance_context_core import Message
-from lance_context_core.engine import reading
+from lance_context_core.engine.table import reading
 
 
 async def said(store, clock, numbers, *, agent="a"):

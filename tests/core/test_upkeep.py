@@ -17,7 +17,7 @@ from core.conformance.doubles import ManualClock
 
 from lance_context_core import IndexPolicy, InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
-from lance_context_core.engine import access
+from lance_context_core.engine.table import access
 from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import ConflictError
 from lance_context_core.upkeep.claims import (

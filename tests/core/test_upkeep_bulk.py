@@ -7,7 +7,7 @@ import pytest
 from core.conformance.doubles import ManualClock
 
 from lance_context_core import Document, IndexPolicy, Maintenance, Message
-from lance_context_core.engine import indexes
+from lance_context_core.engine.table import indexes
 
 NOON = datetime(2026, 1, 15, 12).astimezone()
 SMALL = IndexPolicy(scalar_rows=100, vector_rows=100, tail_rows=50)

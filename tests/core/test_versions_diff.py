@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from core.versioning import AXES
 
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord

@@ -14,7 +14,7 @@ from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder

@@ -9,10 +9,10 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import listed
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
-from lance_context_core.engine import keyed
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table import keyed
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten

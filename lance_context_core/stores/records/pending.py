@@ -17,7 +17,7 @@ from lance_context_core.engine.schema import (
     VECTORS,
     vector_model,
 )
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     EmbeddingModelMismatchError,

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from lance_context_core.engine import reading
 from lance_context_core.engine.database import PinnedDatabase
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import COLUMNS, from_rows
 from lance_context_core.stores.records.mappings import RecordDict, record_dict

@@ -25,7 +25,7 @@ from lance_context_core import (
     StorageError,
     ToolResultPart,
 )
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'

@@ -13,7 +13,7 @@ from llama_index_lance_context import LanceContextDocumentStore, LanceContextVec
 from llama_index_lance_context._known_hashes import KnownHashes
 
 from lance_context_core import ContextStore
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 
 N = 400
 DOCUMENTS = [Document(text=f"text {n}", id_=f"d{n}") for n in range(N)]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.engine.names import collection_of, kv_of, kv_table_of, shown_name
-from lance_context_core.engine.table import Table
+from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
     InternalError,

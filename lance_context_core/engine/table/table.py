@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine import indexes, keyed, reading
-from lance_context_core.engine.access import Pin
-from lance_context_core.engine.applying import Applied, Changes, apply, with_revisions
-from lance_context_core.engine.arrow import Row, to_table
 from lance_context_core.engine.clauses import in_list, timestamp
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.grouping import Group, together
 from lance_context_core.engine.revisions import SUCCEEDS
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
-from lance_context_core.engine.vectors import VectorAccess
+from lance_context_core.engine.table import (
+    indexes,
+    keyed,
+    reading,
+)
+from lance_context_core.engine.table.access import Pin
+from lance_context_core.engine.table.applying import (
+    Applied,
+    Changes,
+    apply,
+    with_revisions,
+)
+from lance_context_core.engine.table.arrow import Row, to_table
+from lance_context_core.engine.table.grouping import Group, together
+from lance_context_core.engine.table.vectors import VectorAccess
 from lance_context_core.errors import ContextStoreError
 
 if TYPE_CHECKING:

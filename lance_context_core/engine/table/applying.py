@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.arrow import writable
 from lance_context_core.engine.clauses import all_of, in_list
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.arrow import writable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.arrow import writable
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.arrow import writable
 
 
 async def create(

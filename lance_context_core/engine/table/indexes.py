@@ -9,7 +9,7 @@ from typing import Any
 from lancedb.index import Bitmap, BTree, IvfFlat
 
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
-from lance_context_core.engine.text import TextIndex
+from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
 
 _SCALAR = {"btree": BTree, "bitmap": Bitmap}

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine.arrow import Row
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.arrow import Row
 from lance_context_core.errors import ContextStoreError
 
 R = TypeVar("R")

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.access import Pin, TableAccess
 from lance_context_core.engine.schema import (
     VECTOR,
     TableSpec,
@@ -12,6 +11,7 @@ from lance_context_core.engine.schema import (
     vector_length,
     vector_model,
 )
+from lance_context_core.engine.table.access import Pin, TableAccess
 from lance_context_core.errors import DimensionMismatchError, EmbeddingModelMismatchError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""One table of the engine: opened, read, written, indexed."""
