@@ -12,7 +12,7 @@ from lance_context_core.embedders import (
     as_embedder,
 )
 from lance_context_core.engine.durability import Durability
-from lance_context_core.engine.retention import VersionRetention
+from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.engine.tiers import TierPolicy

@@ -15,7 +15,7 @@ from lance_context_core.engine.database import (
     Database,
     PinnedDatabase,
 )
-from lance_context_core.engine.retention import VersionRetention
+from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.schema import RECORDS, SESSIONS
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError

@@ -16,14 +16,14 @@ from lance_context_core._resources import (
 )
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import EmbeddingService, as_embedder
-from lance_context_core.engine import versions
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.durability import Durability
-from lance_context_core.engine.retention import VersionRetention
+from lance_context_core.engine.refs import versions
+from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.engine.versions import Ref
 from lance_context_core.erasure import erase as erasing
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
-from lance_context_core.engine import refs
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import is_missing_file, translated
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import VECTOR, TableSpec
 from lance_context_core.engine.table import indexes, reading
 from lance_context_core.engine.table.table import Table

@@ -9,10 +9,10 @@ from typing import Any, Self
 from lance_context_core._loop import bridge
 from lance_context_core.composition import Composer
 from lance_context_core.engine.durability import Durability
-from lance_context_core.engine.retention import VersionRetention
+from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.engine.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import (

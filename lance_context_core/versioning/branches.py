@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from lance_context_core.engine import refs
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
+from lance_context_core.engine.refs.versions import AtHead, Ref
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.versions import AtHead, Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Branch, ContextRecord
 from lance_context_core.rows.records import NO_CONTEXT, to_row

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
-from lance_context_core.engine import refs, versions
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, PinnedDatabase
 from lance_context_core.engine.names import collection_of, kv_of
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs, versions
+from lance_context_core.engine.refs.refs import At
+from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.versions import Ref
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,

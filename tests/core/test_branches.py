@@ -13,7 +13,8 @@ from core.conformance.hostile import NAMES, NO_NAMES
 from core.versioning import AXES, dump, write, written
 from pyarrow.fs import FileSelector, S3FileSystem
 
-from lance_context_core.engine import database, refs
+from lance_context_core.engine import database
+from lance_context_core.engine.refs import refs
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,

@@ -9,7 +9,7 @@ from core.versioning import AXES, dump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_context_core.engine import refs
+from lance_context_core.engine.refs import refs
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,

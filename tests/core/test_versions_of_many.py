@@ -8,7 +8,8 @@ import pytest
 from lancedb.table import AsyncTable
 
 from lance_context_core import Document, InvalidRequestError, NotFoundError
-from lance_context_core.engine import manifests, refs
+from lance_context_core.engine import manifests
+from lance_context_core.engine.refs import refs
 
 
 @pytest.fixture

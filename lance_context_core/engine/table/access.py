@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core.engine import refs
 from lance_context_core.engine.errors import is_damage, is_missing_file, translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, VECTOR, TableSpec
 from lance_context_core.engine.table import creation, indexes
 from lance_context_core.engine.table.text import TextIndex

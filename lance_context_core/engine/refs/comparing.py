@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine import refs
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.sql import all_of
 from lance_context_core.engine.table.reading import present
 from lance_context_core.engine.table.table import Table

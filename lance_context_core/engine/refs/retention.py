@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Literal, Self
 
-from lance_context_core.engine import refs
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.tiers import counted

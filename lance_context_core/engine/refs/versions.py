@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lance_context_core.engine import moments, refs
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import At
+from lance_context_core.engine.refs import moments, refs
+from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
 from lance_context_core.engine.table import reading

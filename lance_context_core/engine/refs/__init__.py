@@ -1,0 +1,1 @@
+"""Versions of a table, and what is named among them: branches and tags."""
