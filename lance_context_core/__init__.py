@@ -11,11 +11,11 @@ from lance_context_core.embedders import (
     LocalEmbedder,
     as_embedder,
 )
-from lance_context_core.engine.durability import Durability
+from lance_context_core.engine.files.durability import Durability
+from lance_context_core.engine.files.fragments import TierPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import (
     AlreadyExistsError,
     BlockingCallError,

@@ -17,7 +17,7 @@ from lance_context_core._resources import (
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import EmbeddingService, as_embedder
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.durability import Durability
+from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref

@@ -15,8 +15,8 @@ import lancedb
 
 from lance_context_core._checks import check_name
 from lance_context_core.engine.caches import Caches
-from lance_context_core.engine.durability import Durability, Syncer
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files.durability import Durability, Syncer
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import RECORDS, TableSpec

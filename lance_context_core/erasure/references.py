@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lance_context_core._checks import dumps, loads
-from lance_context_core.engine import erasing, sql
-from lance_context_core.engine.erasing import Line
+from lance_context_core.engine import sql
+from lance_context_core.engine.files import erasing
+from lance_context_core.engine.files.erasing import Line
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine.maintenance import CompactionMetrics
+from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from lance_context_core._loop import bridge
 from lance_context_core.composition import Composer
-from lance_context_core.engine.durability import Durability
+from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine import maintenance
-from lance_context_core.engine.maintenance import CompactionMetrics
+from lance_context_core.engine.files import maintenance
+from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import CompactionInProgressError, InvalidRequestError
 from lance_context_core.protocols import Clock

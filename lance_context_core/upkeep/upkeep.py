@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine import maintenance
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.maintenance import BUILD, MERGE
+from lance_context_core.engine.files import maintenance
+from lance_context_core.engine.files.fragments import TierPolicy, Tiers
+from lance_context_core.engine.files.maintenance import BUILD, MERGE
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.written import Written
-from lance_context_core.engine.tiers import TierPolicy, Tiers
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.claims import (

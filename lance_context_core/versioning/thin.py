@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from lance_context_core._resources import Resources
-from lance_context_core.engine import maintenance
 from lance_context_core.engine.database import RECORDS_TABLE
+from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.refs.retention import (

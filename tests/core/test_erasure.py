@@ -17,7 +17,7 @@ import lancedb
 import numpy as np
 import pytest
 
-import lance_context_core.engine.erasing as steps
+import lance_context_core.engine.files.erasing as steps
 from lance_context_core import ContextStore, DataPart, Document, Erasure, IndexPolicy, Item, Message
 from lance_context_core.erasure import references as traces
 from lance_context_core.errors import (

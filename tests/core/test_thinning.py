@@ -14,7 +14,7 @@ from core.versioning import dump, write, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine import maintenance, manifests
+from lance_context_core.engine.files import maintenance, manifests
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.retention import VersionRetention, choose
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError

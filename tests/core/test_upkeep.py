@@ -17,8 +17,8 @@ from core.conformance.doubles import ManualClock
 
 from lance_context_core import IndexPolicy, InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
+from lance_context_core.engine.files.fragments import TierPolicy
 from lance_context_core.engine.table import access
-from lance_context_core.engine.tiers import TierPolicy
 from lance_context_core.errors import ConflictError
 from lance_context_core.upkeep.claims import (
     LEASE,
@@ -188,7 +188,7 @@ async def test_an_error_reaches_no_writer_and_is_told_by_the_statistics(store, m
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.engine.maintenance.merge_tiers", fail)
+        patch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", fail)
         await fill(store, 20)
         await settled(upkeep)
     stats = await upkeep.stats([records])
@@ -210,7 +210,7 @@ async def test_a_conflict_with_a_writer_is_no_failure(store, monkeypatch):
     async def conflict(*_):
         raise ConflictError("others were faster")
 
-    monkeypatch.setattr("lance_context_core.engine.maintenance.merge_tiers", conflict)
+    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", conflict)
     (done,) = await upkeep.maintain([records], policy=None, only_due=True)
     assert done.skipped == "others were faster"
     stats = await table_stats(upkeep, records)
@@ -229,7 +229,7 @@ async def test_closing_waits_for_the_step_that_runs(store, monkeypatch):
         ended.set()
         raise ConflictError("it does not matter")
 
-    monkeypatch.setattr("lance_context_core.engine.maintenance.merge_tiers", slow)
+    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", slow)
     await fill(store, 8)
     await asyncio.to_thread(started.wait, 10)
     await upkeep.stop()

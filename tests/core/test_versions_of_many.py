@@ -8,7 +8,7 @@ import pytest
 from lancedb.table import AsyncTable
 
 from lance_context_core import Document, InvalidRequestError, NotFoundError
-from lance_context_core.engine import manifests
+from lance_context_core.engine.files import manifests
 from lance_context_core.engine.refs import refs
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lance_context_core.engine import manifests
+from lance_context_core.engine.files import manifests
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from itertools import accumulate
 from typing import Literal, Self
 
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files.fragments import counted
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.tiers import counted
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Version
 

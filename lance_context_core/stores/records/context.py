@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, Self, Unpack
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
 from lance_context_core.engine import sql
-from lance_context_core.engine.maintenance import CompactionMetrics
+from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.schema import VECTOR

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from lance_context_core.engine import manifests
+from lance_context_core.engine.files import manifests
 from lance_context_core.errors import InvalidRequestError, StorageError
 
 if sys.platform == "darwin":

@@ -6,10 +6,14 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files.fragments import (
+    Merged,
+    Tiers,
+    counted,
+)
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.tiers import Merged, Tiers, counted
 
 MERGE, BUILD = "merge", "build"
 """What may be due: merging small fragments, building indexes."""
