@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from lance_context_core._checks import check_names
 from lance_context_core.engine import sql
-from lance_context_core.engine.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import Line, Removed
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
+from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Names, State

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, KEY, TIMESTAMP, TableSpec
+from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
 

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
-from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
+from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.applying import (
     Applied,
     Changes,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.clauses import all_of, in_list
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.sql.clauses import all_of, in_list
 from lance_context_core.engine.table.arrow import writable
 
 

@@ -7,9 +7,9 @@ they never take each other's revisions for somebody else's.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lance_context_core.engine.clauses import in_list
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.errors import ConflictError, InternalError, InvalidRequestError
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine.clauses import in_list, timestamp
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.revisions import SUCCEEDS
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
+from lance_context_core.engine.sql.clauses import in_list, timestamp
 from lance_context_core.engine.table import (
     indexes,
     keyed,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from lance_context_core._stand_ins import LISTS, TYPE, VALUE, has_order, order_of
-from lance_context_core.engine.clauses import (
+from lance_context_core.engine.sql.clauses import (
     NOTHING,
     SIGNS,
     all_of,

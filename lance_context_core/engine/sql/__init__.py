@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._stand_ins import has_order
-from lance_context_core.engine import json_sql
-from lance_context_core.engine.clauses import (
+from lance_context_core.engine.sql import json as json_sql
+from lance_context_core.engine.sql.clauses import (
     EVERYTHING,
     NOTHING,
     SIGNS,
