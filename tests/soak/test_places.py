@@ -8,7 +8,7 @@ import itertools
 from datetime import UTC, datetime, timedelta
 
 from core.conformance.backends import local
-from core.test_storage_failures import run as run_program
+from core.reliability.test_storage_failures import run as run_program
 from soak.asking import failure, heard, say, seen
 
 from lance_context_core import AsyncContextStore, VersionRetention

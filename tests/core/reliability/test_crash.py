@@ -1,0 +1,21 @@
+"""Processes killed at random moments; the long form is `python -m benchmarks.crash`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("often", [[], ["tag", "untag", "fork", "drop"]], ids=["all", "lines"])
+def test_no_kill_costs_an_acknowledged_step_or_leaves_half_of_one(often):
+    command = [sys.executable, "-m", "benchmarks.crash", "--rounds", "30"]
+    command += ["--often", *often] if often else []
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "30 processes killed with SIGKILL" in done.stdout
+    assert "Lost, doubled or half done: 0." in done.stdout
