@@ -29,17 +29,17 @@ adapters: $(VENV)/ready
 	$(RUN) tests/environments.py
 
 matrix: $(VENV)/ready
-	PYTHONPATH=tests $(RUN) -m matrix $(ARGS)
+	PYTHONPATH=tests $(RUN) -m proofs.matrix $(ARGS)
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
 
 soak: $(VENV)/ready
-	PYTHONPATH=tests $(RUN) -m soak $(ARGS)
+	PYTHONPATH=tests $(RUN) -m proofs.soak $(ARGS)
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
-	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/field.md)
+	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/field.md)
 	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
 
 $(VENV)/demo: $(VENV)/made

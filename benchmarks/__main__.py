@@ -15,7 +15,7 @@ from benchmarks.environments import PINS, python_of
 from benchmarks.registry import Figure, Row, all_figures
 from benchmarks.report import page
 
-_PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+_PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "benchmarks.md"
 _ROWS = 100_000
 _REPEATS = 60
 

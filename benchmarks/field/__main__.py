@@ -63,7 +63,7 @@ def _command(options: argparse.Namespace) -> str:
     words = ["python", "-m", "benchmarks.field"]
     words += ["--only", *options.only] if options.only else []
     words += ["--quick"] if options.quick else []
-    return " ".join([*words, "--output", "docs/field.md"])
+    return " ".join([*words, "--output", "docs/evidence/field.md"])
 
 
 def _starting(folder: Path, *, is_here: bool) -> Start:

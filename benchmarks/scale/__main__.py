@@ -13,7 +13,7 @@ from benchmarks.scale.measuring import Measured, measure
 from benchmarks.scale.page import median_ms, replaced, report
 from benchmarks.scale.records import BATCH
 
-_DOCS = Path(__file__).parents[2] / "docs"
+_DOCS = Path(__file__).parents[2] / "docs" / "evidence"
 _ROWS = (10_000, 100_000, 1_000_000)
 _BYTES_A_ROW = 12_000
 """What the largest store takes on the disk for each of its rows, while it is maintained."""

@@ -17,7 +17,7 @@ from benchmarks.field.running import Outcome, run, titles
 from benchmarks.processes import SideError
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "field.md"
+PAGE = ROOT / "docs" / "evidence" / "field.md"
 OURS = Peer(name="ours", group="g", script="", environment=None, is_ours=True, how="")
 THEIRS = Peer(name="theirs", group="g", script="", environment=None, how="")
 

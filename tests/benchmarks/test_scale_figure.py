@@ -13,7 +13,7 @@ from benchmarks.scale.figure import svg
 from benchmarks.scale.page import TABLES, replaced
 from benchmarks.scale.records import BATCH, Made
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "evidence"
 SIZES = (10_000, 100_000, 1_000_000)
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,4 +1,4 @@
-"""Processes killed at random moments; the long form is `python -m benchmarks.crash`."""
+"""Processes killed at random moments; the long form is `PYTHONPATH=tests python -m proofs.crash`."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("often", [[], ["tag", "untag", "fork", "drop"]], ids=["all", "lines"])
 def test_no_kill_costs_an_acknowledged_step_or_leaves_half_of_one(often):
-    command = [sys.executable, "-m", "benchmarks.crash", "--rounds", "30"]
+    command = [sys.executable, "-m", "proofs.crash", "--rounds", "30"]
     command += ["--often", *often] if often else []
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False

@@ -9,9 +9,9 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from soak.asking import failure, heard, say, seen
-from soak.fates import First, Listening, calm
-from soak.proxy import Proxy, answer
+from proofs.soak.asking import failure, heard, say, seen
+from proofs.soak.fates import First, Listening, calm
+from proofs.soak.proxy import Proxy, answer
 
 from lance_context_core import AsyncContextStore, Message, StorageError
 

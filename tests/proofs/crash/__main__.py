@@ -1,0 +1,172 @@
+"""The command: kill, look, repeat; then say what was seen."""
+
+import argparse
+import multiprocessing
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+
+from proofs.crash.check import differences, explain, found
+from proofs.crash.model import VERBS, Model, Step
+from proofs.crash.worker import do, work
+
+from lance_context_core import ContextStore
+
+_ROUNDS_A_STORE = 40
+"""How many processes die in one store before the next one is begun."""
+_LONGEST_LIFE_SECONDS = 1.5
+_PATIENCE_SECONDS = 60
+"""How long a process may take for its first step."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen over all rounds."""
+
+    n_rounds: int = 0
+    n_acknowledged: int = 0
+    killed_in: Counter[str] = field(default_factory=Counter)
+    done_though_killed: Counter[str] = field(default_factory=Counter)
+    slowest_open_seconds: float = 0.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the rounds that `arguments` ask for; returns 1 at the first broken promise."""
+    parser = argparse.ArgumentParser(
+        prog="PYTHONPATH=tests python -m proofs.crash", description=__doc__
+    )
+    parser.add_argument("--rounds", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--often", nargs="+", default=[], choices=list(VERBS), help="steps to do more often"
+    )
+    parser.add_argument("--output", type=Path, help="where to write the summary as Markdown")
+    options = parser.parse_args(arguments)
+    tally = Tally()
+    began = time.monotonic()
+    for first in range(0, options.rounds, _ROUNDS_A_STORE):
+        n_rounds = min(_ROUNDS_A_STORE, options.rounds - first)
+        folder = tempfile.mkdtemp(prefix="crash-")
+        broken = _store(f"{folder}/store", options.seed + first, n_rounds, options.often, tally)
+        if broken is not None:
+            print(f"round {tally.n_rounds}, store kept at {folder}:\n{broken}")
+            return 1
+        shutil.rmtree(folder)
+        print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
+    asked = f"--rounds {tally.n_rounds} --seed {options.seed}"
+    asked += f" --often {' '.join(options.often)}" if options.often else ""
+    text = summary(tally, asked=asked, seconds=time.monotonic() - began)
+    print(text)
+    if options.output is not None:
+        options.output.write_text(text, encoding="utf-8")
+    return 0
+
+
+def summary(tally: Tally, *, asked: str, seconds: float) -> str:
+    """The rounds in numbers, as Markdown."""
+    rows = [
+        f"| {verb} | {tally.killed_in[verb]} | {tally.done_though_killed[verb]} |" for verb in VERBS
+    ]
+    return "\n".join(
+        [
+            "# Crash test",
+            "",
+            (
+                f"`PYTHONPATH=tests python -m proofs.crash {asked}`: "
+                f"{tally.n_rounds} processes killed with SIGKILL in {seconds / 60:.0f} minutes, {tally.n_acknowledged} acknowledged steps."
+            ),
+            "",
+            (
+                "Lost, doubled or half done: 0. "
+                f"Slowest opening and reading of a store after a kill: {tally.slowest_open_seconds:.1f} s."
+            ),
+            "",
+            "| killed while it was to | times | of these the step had taken place |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _store(uri: str, seed: int, n_rounds: int, often: Sequence[str], tally: Tally) -> str | None:
+    """Let `n_rounds` processes die in one store; returns what promise was broken, or None."""
+    random = Random(seed)
+    model = Model()
+    for number in range(n_rounds):
+        model, step = _live_and_die(uri, seed + number, model, often, random, tally)
+        began = time.monotonic()
+        with ContextStore.open(uri) as store:
+            seen = found(store)
+            tally.slowest_open_seconds = max(tally.slowest_open_seconds, time.monotonic() - began)
+            if (broken := explain(seen, model, step)) is not None:
+                return broken
+            if step is None:
+                tally.n_rounds += 1
+                continue
+            is_done = differences(seen, model) is not None
+            tally.done_though_killed[step.verb] += is_done
+            if step.verb == "erase":
+                # What it did first may not show: whoever began to erase has to see it through.
+                do(store, step)
+            if is_done or step.verb == "erase":
+                model = model.after(step)
+                if (broken := differences(found(store), model)) is not None:
+                    return f"{step}\n  repeated: {broken}"
+        tally.n_rounds += 1
+    return None
+
+
+def _live_and_die(
+    uri: str, seed: int, model: Model, often: Sequence[str], random: Random, tally: Tally
+) -> tuple[Model, Step | None]:
+    """The model of what a process was told, and the step in which it died."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["proofs.crash.worker"])
+    heard, said = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(uri, seed, model, often, said), daemon=True)
+    process.start()
+    said.close()
+    step: Step | None = None
+    try:
+        if not heard.poll(_PATIENCE_SECONDS):
+            raise TimeoutError(f"nothing was done within {_PATIENCE_SECONDS} seconds")
+        # Short lives are as likely as long ones: most steps take milliseconds.
+        deadline = time.monotonic() + _LONGEST_LIFE_SECONDS * random.random() ** 3
+        while (left := deadline - time.monotonic()) > 0:
+            if heard.poll(left):
+                model, step = _hear(heard, model, step, tally)
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"the process ended by itself in {step}") from None
+    process.kill()
+    process.join()
+    try:
+        while heard.poll():
+            model, step = _hear(heard, model, step, tally)
+    except EOFError:
+        pass
+    if step is not None:
+        tally.killed_in[step.verb] += 1
+    return model, step
+
+
+def _hear(
+    heard: Connection, model: Model, step: Step | None, tally: Tally
+) -> tuple[Model, Step | None]:
+    word, step = heard.recv()
+    if word == "begin":
+        return model, step
+    tally.n_acknowledged += 1
+    return model.after(step), None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

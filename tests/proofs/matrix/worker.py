@@ -1,0 +1,103 @@
+"""One framework in a process of its own, which does what it is told: `python -m matrix.worker NAME PLACE`.
+
+It reads a line of JSON, `["say", ["ada", …]]`, and answers with one, `{"found": …}` or `{"error": …}`,
+until there are no more.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+
+from proofs.matrix import script
+
+from lance_context_core import AsyncContextStore
+
+PARTIES = {
+    "core": ("party_core", "Party"),
+    "langchain": ("party_langchain", "Party"),
+    "llama_index": ("party_llama_index", "Party"),
+    "runtime0": ("party_runtime", "Party"),
+    "runtime1": ("party_runtime", "PartyOf1"),
+    "agentscope1": ("party_agentscope1", "Party"),
+    "agentscope2": ("party_agentscope2", "Party"),
+}
+"""The module of each framework, and the class in it."""
+
+VERBS = (
+    *("forget", "search_said", "remember", "recall", "forget_memories"),
+    *("add_documents", "find_documents", "delete_documents"),
+)
+"""What is asked of a framework as it is; None where it has no word for it."""
+
+
+class Worker:
+    """A framework, and what it has written as it was then."""
+
+    def __init__(self, party):
+        self._party = party
+        self._written = {}
+
+    async def answer(self, verb, arguments):
+        if verb in VERBS:
+            return await getattr(self._party, verb)(*arguments)
+        return await getattr(self, verb)(*arguments)
+
+    async def lacks(self):
+        """The verbs that it has no word for."""
+        return [verb for verb in VERBS if getattr(self._party, verb) is None]
+
+    async def say(self, user, session, lines):
+        """Say something at the end of a conversation."""
+        self._written[user, session] = await self._party.say(user, session, lines)
+
+    async def lines(self, user, session):
+        """A conversation, as it reads it."""
+        return self._party.lines(await self._party.messages(user, session))
+
+    async def altered(self, user, session):
+        """What of a conversation that it has begun is not equal any more to what it wrote."""
+        found = self._party.comparable(await self._party.messages(user, session))
+        for wrote, reads in zip(self._written[user, session], found, strict=False):
+            if wrote != reads:
+                return _apart(repr(wrote), repr(reads))
+        n_wrote = len(self._written[user, session])
+        return None if n_wrote <= len(found) else f"wrote {n_wrote} messages, reads {len(found)}"
+
+
+def _apart(wrote, reads):
+    """Where two texts are no more the same."""
+    pairs = enumerate(zip(wrote, reads, strict=False))
+    start = next((n for n, (one, other) in pairs if one != other), min(len(wrote), len(reads)))
+    wrote, reads = (one[max(start - 60, 0) : start + 200] for one in (wrote, reads))
+    return f"it wrote …{wrote}…, and reads …{reads}…"
+
+
+def main(name, place):
+    """Answer until the questions end."""
+    # Frameworks print; the answers go where nobody else writes.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    module, party = PARTIES[name]
+    made = getattr(import_module(f"matrix.{module}"), party)
+    with asyncio.Runner() as runner:
+        store = runner.run(AsyncContextStore.open(place, embedder=script.embedder()))
+        worker = Worker(made(store))
+        for line in sys.stdin:
+            answer = _answer(runner, worker, *json.loads(line))
+            answers.write(f"{json.dumps(answer)}\n")
+            answers.flush()
+        runner.run(store.close())
+
+
+def _answer(runner, worker, verb, arguments):
+    try:
+        return {"found": runner.run(worker.answer(verb, arguments))}
+    except Exception:  # noqa: BLE001 - told to whoever asked
+        return {"error": traceback.format_exc()}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

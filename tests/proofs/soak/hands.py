@@ -1,0 +1,75 @@
+"""How a batch is appended to a session by each framework: in its own messages, with one call.
+
+What is not about appending, the parties of the matrix do.
+"""
+
+from importlib import import_module
+
+from proofs.matrix.worker import PARTIES
+from proofs.soak.talk import USER
+
+from lance_context_core import Message
+
+
+async def _core(party, session, messages):
+    history = party._store.scope(user_id=USER).history
+    said = [Message.user(text, id=id) for id, text in messages.items()]
+    await history.append_many("", said, session_id=session)
+
+
+async def _langchain(party, session, messages):
+    from langchain_core.messages import HumanMessage
+
+    said = [HumanMessage(text, id=id) for id, text in messages.items()]
+    await party._history(USER, session).aadd_messages(said)
+
+
+async def _llama_index(party, session, messages):
+    from llama_index.core.base.llms.types import ChatMessage
+
+    said = [ChatMessage(role="user", content=text) for text in messages.values()]
+    await party._chat(USER).add_messages(session, said)
+
+
+async def _agentscope(party, session, messages):
+    from agentscope.message import Msg
+
+    said = [Msg("Ada", text, "user") for text in messages.values()]
+    for message, id in zip(said, messages, strict=True):
+        message.id = id
+    await party._memory(USER, session).add(said)
+
+
+APPENDS = {
+    "core": _core,
+    "langchain": _langchain,
+    "llama_index": _llama_index,
+    "agentscope1": _agentscope,
+}
+
+NAMELESS = {"llama_index"}
+"""Whose messages have no ids: writing one again writes another."""
+
+
+class Hand:
+    """One framework over one store."""
+
+    def __init__(self, framework, store):
+        module, party = PARTIES[framework]
+        self._party = getattr(import_module(f"matrix.{module}"), party)(store)
+        self._append = APPENDS[framework]
+        self.has_ids = framework not in NAMELESS
+        self.can_search = self._party.search_said is not None
+
+    async def append(self, session, batch):
+        """Write a batch at the end of a session."""
+        await self._append(self._party, session, batch.messages)
+
+    async def texts(self, session):
+        """All messages of a session, in order."""
+        messages = await self._party.messages(USER, session)
+        return [line["text"] for line in self._party.lines(messages)]
+
+    async def found(self, question, mode, session):
+        """The two messages that answer best, best first."""
+        return await self._party.search_said(USER, question, mode, session)
