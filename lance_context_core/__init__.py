@@ -12,7 +12,7 @@ from lance_context_core.embedders import (
     as_embedder,
 )
 from lance_context_core.engine.files.durability import Durability
-from lance_context_core.engine.files.fragments import TierPolicy
+from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
@@ -65,6 +65,7 @@ from lance_context_core.protocols import (
 )
 from lance_context_core.records import (
     Branch,
+    ChannelScore,
     Conflict,
     ContextRecord,
     Diff,
@@ -86,7 +87,6 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.search.fusion import (
-    ChannelScore,
     Convex,
     Fusion,
     ReciprocalRank,
@@ -147,6 +147,7 @@ __all__ = [
     "FilePart",
     "Filter",
     "FilterError",
+    "FragmentPolicy",
     "Fusion",
     "HistoryProvider",
     "ImagePart",
@@ -191,7 +192,6 @@ __all__ = [
     "TextPart",
     "Thinned",
     "ThinnedTable",
-    "TierPolicy",
     "ToolCallPart",
     "ToolResultPart",
     "UnknownPart",

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from lance_context_core._record_arrow import record_columns
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
-from lance_context_core.search.fusion import ChannelScore
 
 R = TypeVar("R")
 
@@ -175,6 +174,18 @@ class ItemsWritten:
     """Whether there was an item for each of the keys to be deleted, in the order of these."""
     version: int
     """A version of the items that shows the write: the one it made, or a later one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelScore:
+    """What one channel said about one candidate."""
+
+    raw: float
+    """Cosine similarity in [-1, 1], or BM25 above 0."""
+    normalised: float
+    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal."""
+    rank: int
+    """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

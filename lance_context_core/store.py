@@ -51,7 +51,7 @@ from lance_context_core.stores.records.pending import (
 from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.upkeep.fragments import Compactor
+from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import (
     DEFAULT_MAINTENANCE,
     Maintenance,
@@ -88,13 +88,13 @@ class AsyncContextStore:
         resources: Resources,
         *,
         scope: Scope | None = None,
-        compactor: Compactor | None = None,
+        compactor: RecordCompaction | None = None,
     ) -> None:
         """Use `open`; with the `compactor` of another handle this one does not own the store."""
         self._resources = resources
         self._scope = scope or Scope()
         self._is_owner = compactor is None
-        self._compactor = compactor or Compactor(resources.records, resources.clock)
+        self._compactor = compactor or RecordCompaction(resources.records, resources.clock)
 
     @classmethod
     async def open(
@@ -517,7 +517,7 @@ class AsyncContextStore:
         """Another handle of the store, which does not own it."""
         compactor = self._compactor
         if resources is not self._resources:
-            compactor = Compactor(resources.records, resources.clock)
+            compactor = RecordCompaction(resources.records, resources.clock)
         return type(self)(resources, scope=scope or self._scope, compactor=compactor)
 
     def _embedding_with(self, embedder: Any) -> Resources:

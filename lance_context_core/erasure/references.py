@@ -16,9 +16,9 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Relationship
+from lance_context_core.rows import visibility
 from lance_context_core.rows.records import edges_of
 from lance_context_core.scope import SCOPE_PARTS
-from lance_context_core.stores.records import visibility
 
 Walls = tuple[str | None, ...]
 """The context, tenant, user and agent of a record; what is absent is open."""

@@ -21,18 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_context_core.errors import InvalidRequestError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelScore:
-    """What one channel said about one candidate."""
-
-    raw: float
-    """Cosine similarity in [-1, 1], or BM25 above 0."""
-    normalised: float
-    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal."""
-    rank: int
-    """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
+from lance_context_core.records import ChannelScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

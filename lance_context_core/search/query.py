@@ -18,11 +18,11 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import Reranker, SearchMode
+from lance_context_core.records import ChannelScore
 from lance_context_core.search import reranking
 from lance_context_core.search.fusion import (
     DEFAULT_FUSION,
     DEFAULT_NEIGHBOURS,
-    ChannelScore,
     FusedHit,
     Fusion,
     by_text,

@@ -1,4 +1,4 @@
-"""Who maintains which table: leases that processes take from each other, and what was done last.
+"""Who maintains which table: claims that processes take from each other, and what was done last.
 
 They are kept in a small table of the store's own, one row a table, that no version, tag, branch or
 difference shows.
@@ -25,11 +25,11 @@ from lance_context_core.protocols import Clock
 
 UPKEEP_TABLE = "upkeep"
 
-LEASE = timedelta(minutes=10)
+CLAIM = timedelta(minutes=10)
 """Longer than any single step takes. Whoever dies on another machine holds up the others so long."""
 
 _PRUNE_EVERY = 32
-"""Versions of the leases' table between two removals of old ones."""
+"""Versions of the claims' table between two removals of old ones."""
 _PRUNE_AGE = timedelta(minutes=1)
 """From which age on they are old: who reads one is done long before."""
 
@@ -79,24 +79,24 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Claim:
     """The right to maintain one table, for a while."""
 
     row: Mapping[str, Any]
-    """The row of the leases' table, as its holder left it."""
+    """The row of the claims' table, as its holder left it."""
 
 
-class Leases:
-    """The leases of one store, as one holder takes and returns them."""
+class Claims:
+    """The claims of one store, as one holder takes and returns them."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Nothing is read or written before the first lease is asked for."""
+        """Nothing is read or written before the first claim is asked for."""
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database = database
         self._clock = clock
 
-    async def take(self, key: str) -> Lease | None:
-        """The lease of that name, or None while somebody else holds it, or was faster."""
+    async def take(self, key: str) -> Claim | None:
+        """The claim of that name, or None while somebody else holds it, or was faster."""
         table = self._table()
         handle = await table.writer()
         await handle.checkout_latest()
@@ -106,18 +106,18 @@ class Leases:
         taken = {
             **(row or {KEY: key, "n_done": 0, "n_failed": 0}),
             "holder": self.holder,
-            "until": self._clock.now() + LEASE,
+            "until": self._clock.now() + CLAIM,
             "revision": new_revision() if row is None else next_revision(row["revision"]),
         }
         n_written, _ = await table.upsert([taken])
-        return Lease(taken) if n_written else None
+        return Claim(taken) if n_written else None
 
     async def give_back(
-        self, lease: Lease, *, did: Mapping[str, Any] | None = None, error: str | None = None
+        self, claim: Claim, *, did: Mapping[str, Any] | None = None, error: str | None = None
     ) -> None:
-        """End the lease, and note what was done under it; with neither, nothing is noted."""
-        row = {**lease.row, "holder": None, "until": None}
-        row["revision"] = next_revision(lease.row["revision"])
+        """End the claim, and note what was done under it; with neither, nothing is noted."""
+        row = {**claim.row, "holder": None, "until": None}
+        row["revision"] = next_revision(claim.row["revision"])
         if did is not None or error is not None:
             row |= {
                 "last_at": self._clock.now(),
@@ -133,7 +133,7 @@ class Leases:
             await maintenance.forget_versions(self._table(), older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
-        """What was done to each table, by the name of its lease."""
+        """What was done to each table, by the name of its claim."""
         if UPKEEP_TABLE not in await self._database.table_names():
             return {}
         return {

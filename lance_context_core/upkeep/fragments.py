@@ -54,7 +54,7 @@ class CompactionSchedule:
         return is_within(self.quiet_hours, moment)
 
 
-class Compactor:
+class RecordCompaction:
     """Compacts one table, never twice at once, and remembers how it went.
 
     Its work is done on the bridge's loop, whoever asks for it: it needs no lock there, and no

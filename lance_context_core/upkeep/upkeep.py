@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from lance_context_core._loop import bridge
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.files.fragments import TierPolicy, Tiers
+from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
@@ -21,8 +21,8 @@ from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.claims import (
     UPKEEP_TABLE,
-    Lease,
-    Leases,
+    Claim,
+    Claims,
     Log,
 )
 from lance_context_core.upkeep.fragments import check_hours, is_within
@@ -50,7 +50,7 @@ class Maintenance:
     """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
     thin_interval: timedelta = timedelta(minutes=10)
     """How long a table's older versions are left alone after they were thinned."""
-    tiers: TierPolicy = field(default_factory=TierPolicy)
+    fragments: FragmentPolicy = field(default_factory=FragmentPolicy)
     indexes: IndexPolicy = field(default_factory=IndexPolicy)
 
     def __post_init__(self) -> None:
@@ -145,8 +145,8 @@ class Upkeep:
         self._clock = clock
         self.thin: Thin | None = None
         """Thins one table if that pays; without it versions stay."""
-        self._leases = Leases(database, clock)
-        self._tiers: dict[str, Tiers] = {}
+        self._claims = Claims(database, clock)
+        self._merges: dict[str, FragmentMerges] = {}
         self._thinned: dict[str, datetime] = {}
         self._waiting: dict[str, Table] = {}
         self._lock = threading.Lock()
@@ -200,7 +200,7 @@ class Upkeep:
         settings = self.settings or Maintenance()
 
         async def look() -> StoreStats:
-            logs = await self._leases.logs()
+            logs = await self._claims.logs()
             found = [await self._stats(one, settings, logs.get(_key(one), Log())) for one in tables]
             return StoreStats(
                 tables=tuple(one for one in found if one is not None),
@@ -212,15 +212,15 @@ class Upkeep:
 
     @asynccontextmanager
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
-        """Keep everybody from maintaining these tables, as long as a lease lasts.
+        """Keep everybody from maintaining these tables, as long as a claim lasts.
 
         Waits for whoever is at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
             for table in tables:
-                lease = await _on_the_bridge(self._lease(table, patience=_PATIENCE_SECONDS))
-                if lease is not None:
-                    held.push_async_callback(self._leases.give_back, lease)
+                claim = await _on_the_bridge(self._claim(table, patience=_PATIENCE_SECONDS))
+                if claim is not None:
+                    held.push_async_callback(self._claims.give_back, claim)
             yield
 
     async def stop(self) -> None:
@@ -265,7 +265,7 @@ class Upkeep:
         try:
             if only_due and not await self._due(table, settings, policy):
                 return TableUpkeep(table=table.name, skipped="nothing is due")
-            if (lease := await self._lease(table, patience=patience)) is None:
+            if (claim := await self._claim(table, patience=patience)) is None:
                 return TableUpkeep(table=table.name, skipped="another process is at it")
             try:
                 # Somebody else may have done it since.
@@ -274,25 +274,25 @@ class Upkeep:
                     table, due if only_due else {_COMPACT, BUILD, _THIN}, settings, policy
                 )
             except ConflictError as error:
-                await self._leases.give_back(lease)
+                await self._claims.give_back(claim)
                 return TableUpkeep(table=table.name, skipped=str(error))
             except BaseException as error:
-                await self._leases.give_back(lease, error=str(error) or type(error).__name__)
+                await self._claims.give_back(claim, error=str(error) or type(error).__name__)
                 raise
-            await self._leases.give_back(lease, did=_said(done) if due or not only_due else None)
+            await self._claims.give_back(claim, did=_said(done) if due or not only_due else None)
             return done
         finally:
             self._is_working = False
 
-    async def _lease(self, table: Table, *, patience: float) -> Lease | None:
-        """The lease of the table; None if others held it for `patience` seconds."""
-        while (lease := await self._leases.take(_key(table))) is None and patience > 0:
+    async def _claim(self, table: Table, *, patience: float) -> Claim | None:
+        """The claim of the table; None if others held it for `patience` seconds."""
+        while (claim := await self._claims.take(_key(table))) is None and patience > 0:
             patience -= _PAUSE_SECONDS
             await asyncio.sleep(_PAUSE_SECONDS)
-        return lease
+        return claim
 
     async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
-        found = await maintenance.due(table, self._tiers_of(table, settings), policy)
+        found = await maintenance.due(table, self._merges_of(table, settings), policy)
         due = {one.what for one in found}
         last = self._thinned.get(_key(table))
         if self.thin and (last is None or self._clock.now() - last >= settings.thin_interval):
@@ -311,7 +311,7 @@ class Upkeep:
         # What is merged with rows outside an index is outside it, too: building comes after merging.
         if MERGE in due:
             try:
-                merged = await maintenance.merge_tiers(table, self._tiers_of(table, settings))
+                merged = await maintenance.merge_fragments(table, self._merges_of(table, settings))
                 removed, added = merged.fragments_removed, merged.fragments_added
             except ConflictError as error:
                 skipped = str(error)  # It stays due.
@@ -333,20 +333,20 @@ class Upkeep:
         survey = await maintenance.survey(table)
         if survey is None:
             return None
-        due = await maintenance.due(table, self._tiers_of(table, settings), settings.indexes)
+        due = await maintenance.due(table, self._merges_of(table, settings), settings.indexes)
         return TableStats(
             table=table.name, due=tuple(one.why for one in due), **asdict(survey), **asdict(log)
         )
 
-    def _tiers_of(self, table: Table, settings: Maintenance) -> Tiers:
-        return self._tiers.setdefault(_key(table), Tiers(settings.tiers))
+    def _merges_of(self, table: Table, settings: Maintenance) -> FragmentMerges:
+        return self._merges.setdefault(_key(table), FragmentMerges(settings.fragments))
 
 
 _COMPACT, _THIN = "compact", "thin"
 
 
 def _key(table: Table) -> str:
-    """What the lease of a table is called; each line of its versions has its own."""
+    """What the claim of a table is called; each line of its versions has its own."""
     return table.name if table.line is None else f"{table.name}@{table.line}"
 
 

@@ -23,7 +23,7 @@ _UNCHANGED = {"revision": "revision"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierPolicy:
+class FragmentPolicy:
     """When fragments are merged, and with which."""
 
     fanout: int = 8
@@ -71,7 +71,7 @@ class Merged:
 
 
 def plan(
-    fragments: Iterable[Fragment], policy: TierPolicy, *, max_rows: int | None = None
+    fragments: Iterable[Fragment], policy: FragmentPolicy, *, max_rows: int | None = None
 ) -> list[tuple[int, ...]]:
     """The groups of fragments, by number, that are each to become one.
 
@@ -104,7 +104,7 @@ def plan(
     return groups + sparse
 
 
-class Tiers:
+class FragmentMerges:
     """The fragments of one table, as this process knows them, and the merging of them.
 
     Of a table that grows only the new fragments are looked at: all addresses of 100,000 rows take
@@ -112,7 +112,7 @@ class Tiers:
     of deleted rows says that something else has happened.
     """
 
-    def __init__(self, policy: TierPolicy) -> None:
+    def __init__(self, policy: FragmentPolicy) -> None:
         """Nothing is known yet."""
         self.policy = policy
         self._known: dict[int, Fragment] = {}

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import (
+    FragmentMerges,
     Merged,
-    Tiers,
     counted,
 )
 from lance_context_core.engine.table import indexes
@@ -69,17 +69,17 @@ async def survey(table: Table) -> Survey | None:
         )
 
 
-async def merge_tiers(table: Table, tiers: Tiers) -> Merged:
+async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
     """Merge the small fragments that are due.
 
     Raises ConflictError where another writer was faster: what is due stays due.
     """
     async with table.pausing(), table.separately() as handle:
         with translated(f"compact {table.label}"):
-            return await tiers.step(handle)
+            return await merges.step(handle)
 
 
-async def due(table: Table, tiers: Tiers, policy: IndexPolicy) -> Sequence[Due]:
+async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequence[Due]:
     """What is due at the table; nothing if it is absent."""
     if await table.reader() is None:
         return []
@@ -87,7 +87,7 @@ async def due(table: Table, tiers: Tiers, policy: IndexPolicy) -> Sequence[Due]:
         with translated(f"inspect {table.label}"):
             reasons = await indexes.due(handle, table.spec, policy=policy)
             found = [Due(BUILD, why) for why in reasons.values()]
-            if n_fragments := await tiers.due(handle):
+            if n_fragments := await merges.due(handle):
                 found.append(Due(MERGE, f"{n_fragments} fragments are to be merged"))
     return found
 

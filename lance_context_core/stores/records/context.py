@@ -43,7 +43,7 @@ from lance_context_core.stores.records.view import (
     Records,
     Upserted,
 )
-from lance_context_core.upkeep.fragments import CompactionStats, Compactor
+from lance_context_core.upkeep.fragments import CompactionStats, RecordCompaction
 from lance_context_core.upkeep.upkeep import Maintenance
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
@@ -68,7 +68,7 @@ class AsyncContext:
     """
 
     def __init__(
-        self, records: Records, compactor: Compactor, *, owned: Closable | None = None
+        self, records: Records, compactor: RecordCompaction, *, owned: Closable | None = None
     ) -> None:
         """Use `create`, `open`, or `AsyncContextStore.context`."""
         self._live = records

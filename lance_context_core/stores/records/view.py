@@ -18,6 +18,7 @@ from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
+from lance_context_core.rows import visibility
 from lance_context_core.rows.records import (
     COLUMNS,
     NO_CONTEXT,
@@ -31,7 +32,7 @@ from lance_context_core.rows.records import (
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.query import SearchOptions
-from lance_context_core.stores.records import superseding, visibility
+from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]

@@ -14,8 +14,8 @@ from lancedb.index import FTS, BTree, IvfFlat
 from lance_context_core import InvalidRequestError
 from lance_context_core.engine.files.fragments import (
     Fragment,
-    TierPolicy,
-    Tiers,
+    FragmentMerges,
+    FragmentPolicy,
     plan,
 )
 
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 )
 VECTORS = np.random.default_rng(0).normal(size=(4_000, 8)).astype(np.float32)
 QUERY = VECTORS[0]
-SMALL = TierPolicy(fanout=4, max_rows=4_096)
+SMALL = FragmentPolicy(fanout=4, max_rows=4_096)
 
 fragments_of = st.lists(
     st.tuples(st.sampled_from([1, 2, 3, 4, 7, 15, 16, 63, 64, 65, 255, 900]), st.integers(0, 20)),
@@ -42,7 +42,7 @@ fragments_of = st.lists(
     ]
 )
 policies = st.builds(
-    TierPolicy, fanout=st.integers(2, 8), max_rows=st.sampled_from([2, 10, 100, 1_000, 10_000])
+    FragmentPolicy, fanout=st.integers(2, 8), max_rows=st.sampled_from([2, 10, 100, 1_000, 10_000])
 )
 
 
@@ -91,7 +91,7 @@ def test_after_a_plan_is_carried_out_nothing_is_due(fragments, policy):
 
 @given(fragments=fragments_of)
 def test_a_fragment_with_many_deleted_rows_is_written_again_and_others_are_not(fragments):
-    policy = TierPolicy(fanout=100, deleted_share=0.5)
+    policy = FragmentPolicy(fanout=100, deleted_share=0.5)
     sparse = {one.number for one in fragments if one.deleted / (one.rows + one.deleted) >= 0.5}
     assert {number for group in plan(fragments, policy) for number in group} == sparse
 
@@ -99,7 +99,7 @@ def test_a_fragment_with_many_deleted_rows_is_written_again_and_others_are_not(f
 @pytest.mark.parametrize("fanout", [4, 8])
 @pytest.mark.parametrize("every", [16, 64])
 def test_of_many_single_rows_few_fragments_are_left_and_each_was_written_few_times(fanout, every):
-    policy = TierPolicy(fanout=fanout)
+    policy = FragmentPolicy(fanout=fanout)
     fragments = {}
     n_written = 0
     for n in range(20_000):
@@ -120,7 +120,7 @@ def test_of_many_single_rows_few_fragments_are_left_and_each_was_written_few_tim
 def test_a_policy_of_no_sense_is_refused(bad):
     ((name, value),) = bad.items()
     with pytest.raises(InvalidRequestError, match=f"{name}={value!r}"):
-        TierPolicy(**bad)
+        FragmentPolicy(**bad)
 
 
 # On the engine
@@ -178,7 +178,7 @@ async def check(handle, alive):
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(
-        st.sampled_from(["add", "many", "delete", "index", "optimize", "tiers", "tiers"]),
+        st.sampled_from(["add", "many", "delete", "index", "optimize", "merge", "merge"]),
         min_size=4,
         max_size=14,
     )
@@ -186,10 +186,10 @@ async def check(handle, alive):
 def test_every_search_finds_the_same_after_tiers_were_merged_under_indexes(steps):
     async def main():
         _, handle = await table("memory://")
-        tiers = Tiers(SMALL)
+        merges = FragmentMerges(SMALL)
         alive = []
         total = 0
-        for step in ["many", *steps, "tiers"]:
+        for step in ["many", *steps, "merge"]:
             if step in {"add", "many"}:
                 for size in [1] * 9 if step == "add" else [100, 30]:
                     await handle.add(rows(range(total, total + size)))
@@ -206,8 +206,8 @@ def test_every_search_finds_the_same_after_tiers_were_merged_under_indexes(steps
                 await handle.create_index("vector", config=flat, name="vector_idx")
             elif step == "optimize":
                 await handle.optimize()
-            elif step == "tiers":
-                await tiers.step(handle)
+            elif step == "merge":
+                await merges.step(handle)
             if alive:
                 await check(handle, alive)
 
@@ -218,12 +218,12 @@ async def test_one_row_appends_leave_few_fragments_and_only_small_ones_are_writt
     connection, handle = await table("memory://")
     await handle.add(rows(range(3_000)))
     other = await connection.open_table("t")
-    tiers = Tiers(TierPolicy(fanout=4, max_rows=4_096))
+    merges = FragmentMerges(FragmentPolicy(fanout=4, max_rows=4_096))
     n_written = 0
     for n in range(3_000, 3_200):
         await handle.add(rows([n]))
         if n % 16 == 15:
-            n_written += (await tiers.step(other)).rows_written
+            n_written += (await merges.step(other)).rows_written
             await handle.checkout_latest()
             assert await fragments(handle) <= 16
     # log4(200) is below 4; the large fragment, of 3,000 rows, was left alone.
@@ -235,18 +235,18 @@ async def test_deleted_rows_leave_the_table_with_the_rest_of_their_fragment():
     _, handle = await table("memory://")
     for start in (0, 500, 1_000):
         await handle.add(rows(range(start, start + 500)))
-    tiers = Tiers(TierPolicy())
+    merges = FragmentMerges(FragmentPolicy())
     await handle.delete("revision < 250")
     await handle.delete("revision = 600")
-    merged = await tiers.step(handle)
+    merged = await merges.step(handle)
     assert (merged.fragments_removed, merged.rows_written) == (1, 250)
     await check(handle, [n for n in range(250, 1_500) if n != 600])
-    assert (await tiers.step(handle)).rows_written == 0
+    assert (await merges.step(handle)).rows_written == 0
 
 
 async def test_a_step_notices_what_others_merged_and_deleted():
     connection, handle = await table("memory://")
-    first, second = Tiers(SMALL), Tiers(SMALL)
+    first, second = FragmentMerges(SMALL), FragmentMerges(SMALL)
     other = await connection.open_table("t")
     alive = []
     for start in range(0, 120, 20):
@@ -265,16 +265,16 @@ async def test_a_step_notices_what_others_merged_and_deleted():
 async def test_the_same_version_is_not_looked_at_twice(monkeypatch):
     _, handle = await table("memory://")
     await handle.add(rows(range(10)))
-    tiers = Tiers(SMALL)
-    assert await tiers.due(handle) == 0
+    merges = FragmentMerges(SMALL)
+    assert await merges.due(handle) == 0
     looked = []
 
     async def look(*_):
         looked.append(1)
 
-    monkeypatch.setattr(tiers, "_look", look)
-    await tiers.due(handle)
+    monkeypatch.setattr(merges, "_look", look)
+    await merges.due(handle)
     assert looked == []
     await handle.add(rows([10]))
-    await tiers.due(handle)
+    await merges.due(handle)
     assert looked == [1]

@@ -17,18 +17,18 @@ from core.conformance.doubles import ManualClock
 
 from lance_context_core import IndexPolicy, InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
-from lance_context_core.engine.files.fragments import TierPolicy
+from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.table import access
 from lance_context_core.errors import ConflictError
 from lance_context_core.upkeep.claims import (
-    LEASE,
+    CLAIM,
     UPKEEP_TABLE,
-    Leases,
+    Claims,
 )
 from lance_context_core.upkeep.upkeep import Maintenance, Upkeep
 
 EAGER = Maintenance(
-    every_n_commits=8, tiers=TierPolicy(fanout=4), indexes=IndexPolicy(tail_rows=50)
+    every_n_commits=8, fragments=FragmentPolicy(fanout=4), indexes=IndexPolicy(tail_rows=50)
 )
 NOON = datetime(2026, 1, 15, 12).astimezone()
 
@@ -166,7 +166,9 @@ async def test_what_is_due_is_said_with_its_reason(store):
 async def test_in_quiet_hours_nothing_is_done_by_itself(store):
     clock = ManualClock(NOON)
     records = store._resources.records
-    settings = Maintenance(every_n_commits=1, tiers=TierPolicy(fanout=2), quiet_hours=((11, 13),))
+    settings = Maintenance(
+        every_n_commits=1, fragments=FragmentPolicy(fanout=2), quiet_hours=((11, 13),)
+    )
     upkeep = upkeep_of(store, clock=clock, settings=settings)
     counting(upkeep, records)
     await fill(store, 5)
@@ -188,7 +190,7 @@ async def test_an_error_reaches_no_writer_and_is_told_by_the_statistics(store, m
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", fail)
+        patch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", fail)
         await fill(store, 20)
         await settled(upkeep)
     stats = await upkeep.stats([records])
@@ -210,7 +212,7 @@ async def test_a_conflict_with_a_writer_is_no_failure(store, monkeypatch):
     async def conflict(*_):
         raise ConflictError("others were faster")
 
-    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", conflict)
+    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", conflict)
     (done,) = await upkeep.maintain([records], policy=None, only_due=True)
     assert done.skipped == "others were faster"
     stats = await table_stats(upkeep, records)
@@ -229,7 +231,7 @@ async def test_closing_waits_for_the_step_that_runs(store, monkeypatch):
         ended.set()
         raise ConflictError("it does not matter")
 
-    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_tiers", slow)
+    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", slow)
     await fill(store, 8)
     await asyncio.to_thread(started.wait, 10)
     await upkeep.stop()
@@ -358,50 +360,50 @@ def test_two_processes_do_the_work_once(where, request):
     asyncio.run(look())
 
 
-async def test_a_lease_goes_to_one_of_many_who_ask_at_once(open_store, clock):
-    holders = [Leases(open_store()._resources.database, clock) for _ in range(6)]
+async def test_a_claim_goes_to_one_of_many_who_ask_at_once(open_store, clock):
+    holders = [Claims(open_store()._resources.database, clock) for _ in range(6)]
     for _ in range(5):
         taken = await asyncio.gather(*(one.take("t") for one in holders))
-        (lease,) = [one for one in taken if one is not None]
-        holder = next(h for h in holders if h.holder == lease.row["holder"])
+        (claim,) = [one for one in taken if one is not None]
+        holder = next(h for h in holders if h.holder == claim.row["holder"])
         assert (await holders[0].logs())["t"].held_by == holder.holder
-        await holder.give_back(lease)
+        await holder.give_back(claim)
 
 
-async def test_a_lease_ends_when_it_runs_out_or_its_holder_is_dead(store, clock):
+async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock):
     ended = subprocess.Popen([sys.executable, "-c", ""])  # noqa: ASYNC220
     ended.wait()
     database = store._resources.database
-    ours, other = Leases(database, clock), Leases(database, clock)
+    ours, other = Claims(database, clock), Claims(database, clock)
 
     other.holder = f"{socket.gethostname()}:{ended.pid}:abc"
     assert await other.take("t")
     assert await ours.take("t")
 
     other.holder = f"elsewhere:{ended.pid}:abc"
-    lease = await other.take("u")
-    assert lease
+    claim = await other.take("u")
+    assert claim
     assert await ours.take("u") is None
-    clock.advance(seconds=LEASE.total_seconds() - 1)
+    clock.advance(seconds=CLAIM.total_seconds() - 1)
     assert await ours.take("u") is None
     clock.advance(seconds=1)
     assert await ours.take("u")
     # What its former holder says then is not heard.
-    await other.give_back(lease, error="late")
+    await other.give_back(claim, error="late")
     log = (await ours.logs())["u"]
     assert (log.held_by, log.last_error) == (ours.holder, None)
 
 
-async def test_the_leases_table_stays_small(store, clock, monkeypatch):
+async def test_the_table_of_claims_stays_small(store, clock, monkeypatch):
     monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_EVERY", 16)
     monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_AGE", timedelta(milliseconds=5))
-    leases = Leases(store._resources.database, SystemClock())
+    claims = Claims(store._resources.database, SystemClock())
     for n in range(40):
-        await leases.give_back(await leases.take("t"), did={"n": n})
+        await claims.give_back(await claims.take("t"), did={"n": n})
     connection = await lancedb.connect_async(store.uri)
     handle = await connection.open_table(UPKEEP_TABLE)
     assert len(await handle.list_versions()) < 30
-    assert (await handle.count_rows(), (await leases.logs())["t"].n_done) == (1, 40)
+    assert (await handle.count_rows(), (await claims.logs())["t"].n_done) == (1, 40)
 
 
 def test_in_memory_a_store_maintains_itself_too(memory_backend):

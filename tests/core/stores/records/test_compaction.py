@@ -11,7 +11,7 @@ from core.stores.records.record_api import contents
 
 from lance_context_core import AsyncContext, Context
 from lance_context_core.errors import CompactionInProgressError
-from lance_context_core.upkeep.fragments import CompactionSchedule, Compactor
+from lance_context_core.upkeep.fragments import CompactionSchedule, RecordCompaction
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_quiet_hours_are_those_of_the_machine_s_day_and_may_span_midnight(hours,
 async def test_the_schedule_compacts_from_so_many_fragments_on_but_not_in_quiet_hours(store, ctx):
     noon = datetime(2026, 1, 15, 12).astimezone()
     clock = ManualClock(noon)
-    compactor = Compactor(store._resources.records, clock)
+    compactor = RecordCompaction(store._resources.records, clock)
     schedule = CompactionSchedule(min_fragments=4, quiet_hours=((22, 6),))
     assert await compactor.tick(schedule) is False
     for n in range(3):
@@ -227,7 +227,7 @@ async def test_closing_waits_for_the_compaction_that_runs(tmp_path, monkeypatch,
 
 
 async def test_what_is_stopped_may_be_stopped_again_and_started_again(store, ctx, clock):
-    compactor = Compactor(store._resources.records, clock)
+    compactor = RecordCompaction(store._resources.records, clock)
     await compactor.stop()
     schedule = CompactionSchedule(interval_secs=0.01, min_fragments=2)
     for round in range(2):
@@ -247,7 +247,7 @@ async def test_what_is_stopped_may_be_stopped_again_and_started_again(store, ctx
 
 
 async def test_a_background_that_meets_a_compaction_by_hand_is_no_failure(store, ctx, monkeypatch):
-    compactor = Compactor(store._resources.records, ManualClock())
+    compactor = RecordCompaction(store._resources.records, ManualClock())
     for n in range(2):
         await ctx.add("user", f"{n}")
     slow = Slow(monkeypatch)

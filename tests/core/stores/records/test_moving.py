@@ -1,5 +1,7 @@
 """What a context of lance-context is opened with means the same here, or is refused by name."""
 
+import re
+
 import pytest
 from core.stores.records.record_api import contents
 
@@ -45,6 +47,11 @@ def test_a_provider_is_an_embedder_wherever_one_is_asked_for():
     assert as_embedder(Provider()).model.endswith("Provider")
 
 
+def shown(options):
+    """Options as the id of a test, which is the same in every process."""
+    return re.sub(r"<[\w.]*?(\w+) object at \w+>", r"\1", repr(options))
+
+
 def test_credentials_go_into_the_storage_options():
     named = {
         "aws_access_key_id": "id",
@@ -86,7 +93,7 @@ async def test_what_has_no_effect_is_taken(tmp_path, harmless):
     {"embedding_provider": MediaProvider()}, {"embedding_provider": Provider(), "embedder": "local"},
     {"region": 5}, {"region": True}, {"allow_http": "yes", "storage_options": {"aws_allow_http": "no"}},
     {"region": "a", "storage_options": {"aws_region": "b"}}, {"namespace": "x"},
-], ids=repr)  # fmt: skip
+], ids=shown)  # fmt: skip
 async def test_what_cannot_be_meant_here_is_refused_by_its_name(tmp_path, bad):
     with pytest.raises(InvalidRequestError, match=next(iter(bad))):
         await AsyncContext.create(tmp_path / "store", **bad)
