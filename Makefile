@@ -18,6 +18,7 @@ test: lint types unit adapters matrix wheel
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
 	$(RUN) -m ruff format --check .
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 types: $(VENV)/ready
 	$(RUN) -m mypy

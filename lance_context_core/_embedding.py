@@ -1,5 +1,6 @@
 """Vectors for what is about to be written: given by the caller, or made from the texts."""
 
+import warnings
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,7 +10,11 @@ import numpy as np
 
 from lance_context_core._resources import Resources
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import DimensionMismatchError, InvalidRequestError
+from lance_context_core.errors import (
+    DimensionMismatchError,
+    InvalidRequestError,
+    NotEmbeddedWarning,
+)
 
 
 async def embedded(
@@ -39,6 +44,8 @@ async def embedded(
         for index, (vector, text) in enumerate(zip(vectors, texts, strict=True))
         if vector is None and text is not None
     }
+    if missing and resources.embeddings is None:
+        await _warn_once(table, resources)
     if not lengths and (embeddings is None or not missing):
         return vectors
     for length in lengths:
@@ -56,6 +63,21 @@ async def embedded(
             await table.ensure_vectors(len(vector), model)
             break
     return vectors
+
+
+async def _warn_once(table: Table, resources: Resources) -> None:
+    """Warn that texts get no vectors, where a model has made some before."""
+    about = ("not embedded", table.name)
+    if about in resources.warned or (model := await table.vectors_model()) is None:
+        return
+    resources.warned.add(about)
+    warnings.warn(
+        f"the vectors in {table.label} were made by {model!r}, and the store is open without an "
+        "embedder: what is written now will be found by its words alone; open the store with that "
+        "embedder, and embed_pending() gives vectors to what lacks them",
+        NotEmbeddedWarning,
+        stacklevel=2,
+    )
 
 
 def as_vector(value: Any, where: str) -> np.ndarray:

@@ -68,6 +68,8 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     tails: Tails = field(default_factory=Tails)
+    warned: set[Hashable] = field(default_factory=set)
+    """What callers were warned of, which is said once; and what needs no warning any more."""
 
     def writable(self) -> Database | BranchDatabase:
         """The database; raises ReadOnlyError for one as it was earlier."""

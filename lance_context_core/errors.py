@@ -17,6 +17,12 @@ ContextStoreError
 │   └── StoreFormatError                        written by a newer release, or not a store of ours
 ├── MissingExtraError (ImportError)             an optional dependency is not installed
 └── InternalError (RuntimeError)                a failure of the engine that we do not know
+
+Warnings are no errors; each is given once for a store:
+
+ContextStoreWarning (UserWarning)
+├── NotEmbeddedWarning                          texts get no vectors, for want of the embedder
+└── ElsewhereWarning                            a search looks where nothing is, and others hold records
 """
 
 
@@ -86,3 +92,15 @@ class MissingExtraError(ContextStoreError, ImportError):
 
 class InternalError(ContextStoreError, RuntimeError):
     """The engine failed in a way that the store does not know; the cause is attached."""
+
+
+class ContextStoreWarning(UserWarning):
+    """The root of what the store warns of: it does what it was asked, which may not be what is meant."""
+
+
+class NotEmbeddedWarning(ContextStoreWarning):
+    """Texts are written without vectors, since the embedder that made the others was not given."""
+
+
+class ElsewhereWarning(ContextStoreWarning):
+    """A search found nothing, since all records are in other contexts than the one it looks in."""

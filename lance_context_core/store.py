@@ -42,6 +42,7 @@ from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.stores.records.mappings import one_agent
 from lance_context_core.stores.records.pending import (
     change_model,
@@ -276,12 +277,17 @@ class AsyncContextStore:
         `filter` is applied before the best are taken: as many are returned as `limit`, if as many
         match. Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
         the fused score in hybrid search, each with what the turns before and after lend to it.
+        The records of a named context are found by its own search; if all of the scope's are in
+        such ones, this finds nothing and warns with ElsewhereWarning.
         """
         records = self._records()
         where = records.where(filter=filter)
-        return await records.search(
+        hits = await records.search(
             query, vector=vector, mode=mode, where=where, limit=limit, options=options
         )
+        if not hits:
+            await warn_if_elsewhere(records)
+        return hits
 
     async def embed_pending(
         self, *, filter: FilterLike | None = None, limit: int | None = None

@@ -14,7 +14,7 @@ from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vector
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
@@ -168,8 +168,9 @@ def test_the_table_of_errors_is_the_tree_of_errors():
         shown[name] = {parent} if is_below else {"ContextStoreError", builtin}
     tree = dict(inspect.getmembers(errors, inspect.isclass))
     assert shown.pop("ContextStoreError") == {"ContextStoreError", "Exception"}
+    assert shown.pop("ContextStoreWarning") == {"ContextStoreError", "UserWarning"}
     assert shown == {
         name: {base.__name__ for base in one.__bases__}
         for name, one in tree.items()
-        if one is not errors.ContextStoreError
+        if one not in {errors.ContextStoreError, errors.ContextStoreWarning}
     }

@@ -246,6 +246,7 @@ act = st.tuples(
 )
 
 
+@pytest.mark.filterwarnings("ignore::lance_context_core.ElsewhereWarning")
 @settings(max_examples=20)
 @given(walls(), st.lists(act, min_size=4, max_size=12), st.integers(1, 10))
 def test_scopes_that_use_the_same_names_know_nothing_of_each_other(walls, acts, moment):

@@ -34,6 +34,7 @@ class VectorAccess(TableAccess):
         super().__init__(database, name, spec, line=line, pin=pin)
         self._vectors: pa.Field | None = None
         """The vector column as it was last seen; who writes notices if it has become another."""
+        self._is_asked_for_model = False
 
     async def require_room(self, *, dimension: int | None = None, model: str | None = None) -> None:
         """Raise as `ensure_vectors` if the table was built for vectors of others; None is any.
@@ -46,6 +47,17 @@ class VectorAccess(TableAccess):
         if VECTOR in schema.names:
             self.check_vectors(schema, dimension or vector_length(schema.field(VECTOR)), model)
             self._vectors = schema.field(VECTOR)
+
+    async def vectors_model(self) -> str | None:
+        """The model whose vectors the table holds; None if it holds none, or those of callers.
+
+        It is looked for once, as in `require_room`.
+        """
+        if self._vectors is None and not self._is_asked_for_model:
+            schema = await self.schema()
+            self._vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+        self._is_asked_for_model = True
+        return None if self._vectors is None else vector_model(self._vectors)
 
     async def ensure_vectors(self, dimension: int, model: str | None) -> None:
         """Make sure that the table takes vectors of that length from that model.
