@@ -418,8 +418,8 @@ async def test_a_name_of_a_megabyte_is_a_name(store):
     assert [one.id for one in await store.history.get_messages(name, session_id=name)] == [name]
 
 
-async def test_ten_thousand_records_are_one_commit_or_none(store):
-    context = store.context()
+async def test_ten_thousand_records_are_one_commit_or_none(open_store):
+    context = open_store(maintenance=None).context()
     records = [{"role": "tool", "content": f"{n}", "external_id": f"e{n}"} for n in range(10_000)]
     await context.add("tool", "first")
     version = await context.version()

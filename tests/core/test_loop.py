@@ -56,7 +56,7 @@ def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
 def test_an_exit_ends_background_work_in_good_order():
     script = """
         import asyncio
-        from lance_context_core._bridge import bridge
+        from lance_context_core._loop import bridge
 
         async def work():
             try:
@@ -73,7 +73,7 @@ def test_an_exit_ends_background_work_in_good_order():
 def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     script = """
         import asyncio, signal, threading
-        from lance_context_core._bridge import bridge
+        from lance_context_core._loop import bridge
 
         # Where the tests run in the background, the shell has it ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,12 +10,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+import pytest
 from core.conformance.doubles import ManualClock
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from lance_context_core import ContextStore, Message
+from lance_context_core import AlreadyExistsError, ContextStore, Message
 
 IDS = [f"m{n}" for n in range(8)]
 SESSIONS = ["s", "t"]
@@ -85,7 +86,7 @@ class WholeStore(RuleBasedStateMachine):
 
     @rule(line=st.data(), ids=ids, session=sessions, text=texts, expires=st.booleans())
     def append(self, line, ids, session, text, expires):
-        """Ids that the session has are left alone, hidden ones are written anew."""
+        """What the session has is left alone, hidden ids are written anew, taken ones refused."""
         self._append(self._line(line), ids, session, text, expires=expires)
 
     def _append(self, name, ids, session, text, *, expires):
@@ -103,6 +104,9 @@ class WholeStore(RuleBasedStateMachine):
             self._on(name).context().upsert_many(records, key="id")
             for one in free:
                 self._upsert(rows, one, Row(session, text, 0, expires_at, moment, moment))
+        elif any(self._is_shown(rows.get(one)) and rows[one].text != text for one in free):
+            with pytest.raises(AlreadyExistsError):
+                self._on(name).history.append_many("a", messages, session_id=session)
         else:
             self._on(name).history.append_many("a", messages, session_id=session)
             for one in free:

@@ -60,7 +60,8 @@ async def apply(handle: Any, changes: Changes) -> Applied:
         merge = merge.when_not_matched_by_source_delete(gone)
     # See `_updating` in table.py for why without an index.
     merge = merge.use_index(False)
-    rows = conformed(changes.rows, await handle.schema())
+    # Of several chunks the engine takes some at the same time, and loses their order.
+    rows = conformed(changes.rows, await handle.schema()).combine_chunks()
     result = await merge.execute(rows, on_bad_vectors="null")
     return Applied(
         added=int(result.num_inserted_rows),

@@ -28,7 +28,7 @@ async def written_last(handle: Any, n: int, columns: Sequence[str]) -> pa.Table:
     """
     n_rows = await handle.count_rows()
     query = handle.query().select(await present(handle, columns)).with_row_id()
-    return await _rows(query.offset(max(n_rows - n, 0)).limit(n))
+    return await _rows(query.offset(max(n_rows - n, 0)).limit(min(n, n_rows)))
 
 
 async def take(
