@@ -15,6 +15,7 @@ from lance_context_core import (
     Document,
     InvalidRequestError,
     Message,
+    NotEmbeddedWarning,
     NotFoundError,
     ReadOnlyError,
     StorageError,
@@ -202,7 +203,8 @@ async def test_a_collection_with_vectors_of_another_kind_is_passed_by(open_store
     await brought.vectors("b").add([Document(id="d", text="two")])
     other = WordVectors(model="other")
     await open_store(embedder=other).vectors("c").add([Document(text="three")])
-    await brought.vectors("c").add([Document(text="four")])
+    with pytest.warns(NotEmbeddedWarning):
+        await brought.vectors("c").add([Document(text="four")])
     store = open_store(embedder=embedder)
     assert await store.embed_pending() == 1
     assert await store.embed_pending() == 0
