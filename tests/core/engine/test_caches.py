@@ -12,35 +12,49 @@ MIB = 1024 * 1024
 
 
 class Session:
-    """Caches of a size that the test chooses."""
+    """Caches of a size that the test chooses; counts who asks for it."""
 
-    size_bytes = 0
+    def __init__(self):
+        self.mebibytes, self.n_asked = 0, 0
+
+    @property
+    def size_bytes(self):
+        self.n_asked += 1
+        return self.mebibytes * MIB
+
+
+@pytest.fixture
+def found():
+    found = Caches()
+    found.session = Session()
+    return found
 
 
 @pytest.mark.parametrize(("in_use", "may_be"), [(0, 16), (40, 96), (1_500, 3_016)])
-def test_caches_are_outgrown_at_twice_what_was_in_use_and_sixteen_mebibytes(in_use, may_be):
-    found = Caches()
-    found.session = Session()
-    found.session.size_bytes = in_use * MIB
+def test_caches_are_outgrown_at_twice_what_was_in_use_and_sixteen_mebibytes(found, in_use, may_be):
+    found.session.mebibytes = in_use
     assert not any(found.are_outgrown() for _ in range(1_000))
-    found.session.size_bytes = may_be * MIB
-    assert not found.are_outgrown()
-    found.session.size_bytes += 1
-    assert found.are_outgrown()
+    found.session.mebibytes = may_be
+    assert not any(found.are_outgrown() for _ in range(1_000))
+    found.session.mebibytes += 1
+    assert any(found.are_outgrown() for _ in range(256))
 
 
-def test_what_is_read_first_does_not_count_as_grown():
-    found = Caches()
-    found.session = Session()
-    for size in range(200):  # A large index comes in piece by piece.
-        found.session.size_bytes = size * 10 * MIB
+def test_what_is_read_first_does_not_count_as_grown(found):
+    for found.session.mebibytes in range(200):  # A large index comes in piece by piece.
         assert not found.are_outgrown()
+
+
+def test_the_size_which_is_dear_is_asked_for_at_few_looks(found):
+    for _ in range(10_000):
+        found.are_outgrown()
+    assert found.session.n_asked < 50
 
 
 @pytest.fixture
 def always(monkeypatch):
-    """Caches that are outgrown at every third look; how often they were made is counted."""
-    monkeypatch.setattr(caches, "_SETTLED_LOOKS", 2)
+    """Caches that are outgrown at every fourth look; how often they were made is counted."""
+    monkeypatch.setattr(caches, "_EVERY_N_LOOKS", 2)
     monkeypatch.setattr(caches, "_SLACK_BYTES", -(2**60))
     made = []
     monkeypatch.setattr(Caches, "__init__", _counted(Caches.__init__, made))
@@ -89,7 +103,7 @@ async def test_what_is_opened_anew_lets_go_of_the_former_handle_which_would_keep
     await store.history.append("a", Message.user("word0"), session_id="s")
     table = store._resources.records
     former = [table._handle]
-    for _ in range(9):
+    for _ in range(12):
         await store.history.count("a", session_id="s")
         former.append(table._handle)
     assert len(set(map(id, former))) >= 3
