@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from lance_context_core import ContextStore, Document, LocalEmbedder
+from lance_context_core import ContextStore, Document, LocalEmbedder, NotEmbeddedWarning
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reembed_on_ray.py"
@@ -63,7 +64,8 @@ def test_a_killed_job_goes_on_and_leaves_a_store_of_the_new_model(tmp_path):
     assert ANSWER not in said
 
     with ContextStore.open(uri) as store:  # without a model: these wait, too
-        store.scope(tenant="acme").memory.add(["The launch is in May"], user_id="ada")
+        with pytest.warns(NotEmbeddedWarning):
+            store.scope(tenant="acme").memory.add(["The launch is in May"], user_id="ada")
         store.context("notes").add("source", "Cats sleep all day")
         store.vectors("docs").add([Document(id="tea", text="Ginger tea")])
         before = contents(store)

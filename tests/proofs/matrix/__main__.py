@@ -1,7 +1,7 @@
 """Has every framework read what every other one wrote? `PYTHONPATH=tests python -m proofs.matrix`.
 
 It prints a table of all pairs, and ends with an exit code other than 0 if one of them breaks, or if
-docs/matrix.md says something else. Each framework runs in its environment of tests/environments.py,
+docs/evidence/matrix.md says something else. Each framework runs in its environment of tests/environments.py,
 which is made if it is missing.
 """
 
@@ -54,7 +54,9 @@ def main():
     if arguments.output:
         arguments.output.write_text(made, encoding="utf-8")
     elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != made:
-        _say("✗ docs/matrix.md says something else: write it with --output docs/matrix.md")
+        _say(
+            "✗ docs/evidence/matrix.md says something else: write it with --output docs/evidence/matrix.md"
+        )
         is_good = False
     return 0 if is_good else 1
 
@@ -68,7 +70,7 @@ class Worker:
         self._asking = threading.Lock()
         with self._log.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [python, "-m", "matrix.worker", name, str(directory / "memory")],
+                [python, "-m", "proofs.matrix.worker", name, str(directory / "memory")],
                 cwd=directory,  # where frameworks may leave what they log
                 env={**os.environ, "PYTHONPATH": _path(), "PYTHONUTF8": "1"},
                 stdin=subprocess.PIPE,

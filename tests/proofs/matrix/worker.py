@@ -1,4 +1,4 @@
-"""One framework in a process of its own, which does what it is told: `python -m matrix.worker NAME PLACE`.
+"""One framework in a process of its own, which does what it is told: `python -m proofs.matrix.worker NAME PLACE`.
 
 It reads a line of JSON, `["say", ["ada", …]]`, and answers with one, `{"found": …}` or `{"error": …}`,
 until there are no more.
@@ -81,7 +81,7 @@ def main(name, place):
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     module, party = PARTIES[name]
-    made = getattr(import_module(f"matrix.{module}"), party)
+    made = getattr(import_module(f"proofs.matrix.{module}"), party)
     with asyncio.Runner() as runner:
         store = runner.run(AsyncContextStore.open(place, embedder=script.embedder()))
         worker = Worker(made(store))

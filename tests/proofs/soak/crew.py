@@ -28,7 +28,7 @@ class Member:
         self.name = framework if role == "writer" else role
         self.journal = directory / f"{self.name}.journal"
         self.n_kills = 0
-        self._command = [python, "-m", "soak.worker", role, framework, json.dumps(place)]
+        self._command = [python, "-m", "proofs.soak.worker", role, framework, json.dumps(place)]
         self._command.append(str(self.journal))
         self._directory = directory
         self._log = directory / f"{self.name}.log"

@@ -56,7 +56,7 @@ class Hand:
 
     def __init__(self, framework, store):
         module, party = PARTIES[framework]
-        self._party = getattr(import_module(f"matrix.{module}"), party)(store)
+        self._party = getattr(import_module(f"proofs.matrix.{module}"), party)(store)
         self._append = APPENDS[framework]
         self.has_ids = framework not in NAMELESS
         self.can_search = self._party.search_said is not None

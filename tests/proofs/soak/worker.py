@@ -1,4 +1,4 @@
-"""One process of the soak: `python -m soak.worker ROLE FRAMEWORK PLACE JOURNAL`, until it is told to stop.
+"""One process of the soak: `python -m proofs.soak.worker ROLE FRAMEWORK PLACE JOURNAL`, until it is told to stop.
 
 A `writer` appends to sessions that all share and to one of its own, and reads; a `maintainer`
 maintains. Stopped by a line, a writer answers a second one, which names sessions, with what it sees.
