@@ -32,7 +32,7 @@ messages come back equal to what it wrote is part of `history`, `goes on` and `f
 {limits}
 
 What a framework keeps under keys is for itself: the checkpoints and items of LangGraph, states of agents, indexes and caches. The core reads
-it as [key-value items](kv.md).
+it as [key-value items](../kv.md).
 
 ## What is checked
 
