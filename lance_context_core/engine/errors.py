@@ -191,6 +191,11 @@ def is_missing_file(error: ContextStoreError) -> bool:
     return "Not found: " in str(error.__cause__)
 
 
+def is_division_by_zero(error: ContextStoreError) -> bool:
+    """Whether an expression divided by zero, as one does which is to stop a write."""
+    return "Divide by zero" in str(error.__cause__)
+
+
 def is_damage(error: ContextStoreError) -> bool:
     """Whether it tells of a file that is not there, or not whole."""
     return isinstance(error, StorageError) and bool(_DAMAGE.search(str(error.__cause__)))

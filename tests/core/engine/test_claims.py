@@ -1,0 +1,33 @@
+"""Keys that are claimed: of many writers one gets each, and who removes one gives it away."""
+
+from dataclasses import replace
+
+from lance_context_core import AsyncContextStore, Item
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import InternalError
+
+
+async def test_a_key_whose_owner_left_between_the_refusal_and_the_look_is_claimed_anew(
+    tmp_path, monkeypatch
+):
+    uri = str(tmp_path / "shared")
+    mine = Item(key="lease", namespace=("a",), value={"by": "me"})
+    async with await AsyncContextStore.open(uri) as one, await AsyncContextStore.open(uri) as other:
+        await one.kv().put([Item(key="first", namespace=("a",), value={})])
+        await other.kv().write(adds=[replace(mine, value={"by": "other"})])
+        merge = Table.merge
+        refusals = []
+
+        async def refused(table, *args, **kwargs):
+            try:
+                return await merge(table, *args, **kwargs)
+            except InternalError:
+                refusals.append(args)
+                await other.kv().delete([(("a",), "lease")])
+                raise
+
+        monkeypatch.setattr(Table, "merge", refused)
+        await one.kv().write(adds=[mine])
+        assert len(refusals) == 1
+        found = await one.kv().get([(("a",), "lease")])
+        assert [item.value for item in found] == [{"by": "me"}]
