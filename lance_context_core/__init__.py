@@ -1,47 +1,23 @@
-"""One memory for AI agents in one directory: conversations, memories and vectors on LanceDB."""
+"""One memory for AI agents in one directory: conversations, memories and vectors on LanceDB.
 
-from lance_context_core.composition import (
-    Composer,
-)
-from lance_context_core.embedders import (
-    AsyncCallableEmbedder,
-    AsyncEmbedder,
-    CallableEmbedder,
-    Embedder,
-    LocalEmbedder,
-    as_embedder,
-)
-from lance_context_core.engine.files.durability import Durability
-from lance_context_core.engine.files.fragments import FragmentPolicy
-from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.text import TextIndex
+This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
+`results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
+`filters`, `embedders` and `protocols` have the rest of their subjects, `adapting` what an adapter
+for a framework is made of.
+"""
+
+from lance_context_core.embedders import CallableEmbedder, Embedder, LocalEmbedder, as_embedder
 from lance_context_core.errors import (
     AlreadyExistsError,
-    BlockingCallError,
-    CompactionInProgressError,
     ConflictError,
     ContextStoreError,
-    ContextStoreWarning,
-    DimensionMismatchError,
-    ElsewhereWarning,
     EmbeddingError,
-    EmbeddingModelMismatchError,
-    FilterError,
-    InternalError,
     InvalidRequestError,
-    MissingExtraError,
-    NotEmbeddedWarning,
     NotFoundError,
     ReadOnlyError,
     StorageError,
-    StoreClosedError,
-    StoreFormatError,
 )
-from lance_context_core.filters import (
-    Field,
-    Filter,
-)
+from lance_context_core.filters import Field, Filter
 from lance_context_core.messages import (
     AudioPart,
     DataPart,
@@ -52,159 +28,85 @@ from lance_context_core.messages import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
-from lance_context_core.protocols import (
-    Clock,
-    HistoryProvider,
-    ItemKey,
-    ItemOrder,
-    KeyValueStore,
-    MemoryService,
-    Reranker,
-    SessionStore,
-    VectorStore,
-)
 from lance_context_core.records import (
-    Branch,
-    ChannelScore,
-    Conflict,
     ContextRecord,
-    Diff,
     Document,
-    Erasure,
     Item,
-    ItemsAppended,
-    ItemsWritten,
     ItemVector,
-    MergeReport,
-    Page,
-    RecordChange,
     Relationship,
-    Resolution,
-    SearchHit,
     Session,
-    TableMerge,
-    Version,
-    WriteResult,
 )
-from lance_context_core.search.fusion import (
-    Convex,
-    Fusion,
-    ReciprocalRank,
-)
-from lance_context_core.search.query import SearchOptions
-from lance_context_core.store import (
-    AsyncContextStore,
-)
+from lance_context_core.store import AsyncContextStore
+from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (
     Context,
     ContextStore,
+    History,
     KeyValues,
+    Memory,
+    Sessions,
+    Vectors,
 )
-from lance_context_core.upkeep.upkeep import (
-    Maintenance,
-    StoreStats,
-    TableStats,
-    TableUpkeep,
-)
-from lance_context_core.versioning.thin import Thinned, ThinnedTable
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AlreadyExistsError",
-    "AsyncCallableEmbedder",
-    "AsyncContext",
-    "AsyncContextStore",
-    "AsyncEmbedder",
-    "AsyncKeyValues",
-    "AudioPart",
-    "BlockingCallError",
-    "Branch",
-    "CallableEmbedder",
-    "ChannelScore",
-    "Clock",
-    "CompactionInProgressError",
-    "Composer",
-    "Conflict",
-    "ConflictError",
-    "Context",
-    "ContextRecord",
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # The stores
     "ContextStore",
-    "ContextStoreError",
-    "ContextStoreWarning",
-    "Convex",
-    "DataPart",
-    "Diff",
-    "DimensionMismatchError",
-    "Document",
-    "Durability",
-    "ElsewhereWarning",
-    "Embedder",
-    "EmbeddingError",
-    "EmbeddingModelMismatchError",
-    "Erasure",
-    "Field",
-    "FilePart",
-    "Filter",
-    "FilterError",
-    "FragmentPolicy",
-    "Fusion",
-    "HistoryProvider",
-    "ImagePart",
-    "IndexPolicy",
-    "InternalError",
-    "InvalidRequestError",
-    "Item",
-    "ItemKey",
-    "ItemOrder",
-    "ItemVector",
-    "ItemsAppended",
-    "ItemsWritten",
-    "KeyValueStore",
+    "History",
+    "Memory",
+    "Sessions",
+    "Vectors",
     "KeyValues",
-    "LocalEmbedder",
-    "Maintenance",
-    "MemoryService",
-    "MergeReport",
+    "Context",
+    # The stores, for coroutines
+    "AsyncContextStore",
+    "AsyncHistory",
+    "AsyncMemory",
+    "AsyncSessions",
+    "AsyncVectors",
+    "AsyncKeyValues",
+    "AsyncContext",
+    # Messages
     "Message",
-    "MissingExtraError",
-    "NotEmbeddedWarning",
-    "NotFoundError",
-    "Page",
-    "ReadOnlyError",
-    "ReasoningPart",
-    "ReciprocalRank",
-    "RecordChange",
-    "Relationship",
-    "Reranker",
-    "Resolution",
-    "SearchHit",
-    "SearchOptions",
-    "Session",
-    "SessionStore",
-    "StorageError",
-    "StoreClosedError",
-    "StoreFormatError",
-    "StoreStats",
-    "TableMerge",
-    "TableStats",
-    "TableUpkeep",
-    "TextIndex",
     "TextPart",
-    "Thinned",
-    "ThinnedTable",
+    "ImagePart",
+    "AudioPart",
+    "VideoPart",
+    "FilePart",
+    "DataPart",
+    "ReasoningPart",
     "ToolCallPart",
     "ToolResultPart",
-    "UnknownPart",
-    "VectorStore",
-    "Version",
-    "VersionRetention",
-    "VideoPart",
-    "WriteResult",
+    # What is kept
+    "ContextRecord",
+    "Relationship",
+    "Session",
+    "Document",
+    "Item",
+    "ItemVector",
+    # Filters
+    "Field",
+    "Filter",
+    # Embedders
+    "Embedder",
+    "LocalEmbedder",
+    "CallableEmbedder",
     "as_embedder",
+    # Errors
+    "ContextStoreError",
+    "InvalidRequestError",
+    "NotFoundError",
+    "AlreadyExistsError",
+    "ReadOnlyError",
+    "ConflictError",
+    "EmbeddingError",
+    "StorageError",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lance_context_core.composition import Composer
-from lance_context_core.embedders import EmbeddingService
+from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.database import (
     RECORDS_TABLE,
     SESSIONS_TABLE,

@@ -25,6 +25,31 @@ ContextStoreWarning (UserWarning)
 └── ElsewhereWarning                            a search looks where nothing is, and others hold records
 """
 
+__all__ = [  # noqa: RUF022 - in the order of the tree
+    # Errors
+    "ContextStoreError",
+    "InvalidRequestError",
+    "DimensionMismatchError",
+    "EmbeddingModelMismatchError",
+    "FilterError",
+    "NotFoundError",
+    "AlreadyExistsError",
+    "ReadOnlyError",
+    "StoreClosedError",
+    "BlockingCallError",
+    "ConflictError",
+    "CompactionInProgressError",
+    "EmbeddingError",
+    "StorageError",
+    "StoreFormatError",
+    "MissingExtraError",
+    "InternalError",
+    # Warnings
+    "ContextStoreWarning",
+    "NotEmbeddedWarning",
+    "ElsewhereWarning",
+]
+
 
 class ContextStoreError(Exception):
     """The root of everything that the store raises on purpose."""

@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from lance_context_core.embedders import AsyncEmbedder, Embedder
 from lance_context_core.messages import Message
 from lance_context_core.records import (
     ContextRecord,
@@ -26,9 +25,7 @@ from lance_context_core.records import (
 )
 
 __all__ = [
-    "AsyncEmbedder",
     "Clock",
-    "Embedder",
     "HistoryProvider",
     "ItemKey",
     "ItemOrder",

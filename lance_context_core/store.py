@@ -15,7 +15,8 @@ from lance_context_core._resources import (
     Tails,
 )
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
-from lance_context_core.embedders import EmbeddingService, as_embedder
+from lance_context_core.embedders import as_embedder
+from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs import versions

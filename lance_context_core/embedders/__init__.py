@@ -4,7 +4,6 @@ from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
 from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
 from lance_context_core.embedders._local import LocalEmbedder
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, Vectors
-from lance_context_core.embedders._service import EmbeddingService
 
 __all__ = [
     "AnyEmbedder",
@@ -12,7 +11,6 @@ __all__ = [
     "AsyncEmbedder",
     "CallableEmbedder",
     "Embedder",
-    "EmbeddingService",
     "LocalEmbedder",
     "Vectors",
     "as_embedder",

@@ -13,7 +13,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import check_text
 from lance_context_core._embedding import as_vector
 from lance_context_core._resources import Resources
-from lance_context_core.embedders import EmbeddingService
+from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError

@@ -14,13 +14,8 @@ from core.conformance.hostile import NAMES, NO_NAMES, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import (
-    ContextStoreError,
-    DimensionMismatchError,
-    FilterError,
-    InvalidRequestError,
-    Message,
-)
+from lance_context_core import ContextStoreError, InvalidRequestError, Message
+from lance_context_core.errors import DimensionMismatchError, FilterError
 from lance_context_core.records import Document
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is the point

@@ -3,12 +3,9 @@
 import pytest
 from core.conformance.doubles import WordVectors
 
-from lance_context_core import (
-    Document,
-    EmbeddingModelMismatchError,
-    InvalidRequestError,
-)
+from lance_context_core import Document, InvalidRequestError
 from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import EmbeddingModelMismatchError
 
 NEW = WordVectors(model="new", dimension=24)
 

@@ -14,13 +14,8 @@ from core.conformance.doubles import ManualClock
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import (
-    AlreadyExistsError,
-    FilterError,
-    InvalidRequestError,
-    Message,
-    NotFoundError,
-)
+from lance_context_core import AlreadyExistsError, InvalidRequestError, Message, NotFoundError
+from lance_context_core.errors import FilterError
 from lance_context_core.records import Document, Relationship
 from lance_context_core.scope import SCOPE_PARTS, Scope
 
@@ -246,7 +241,7 @@ act = st.tuples(
 )
 
 
-@pytest.mark.filterwarnings("ignore::lance_context_core.ElsewhereWarning")
+@pytest.mark.filterwarnings("ignore::lance_context_core.errors.ElsewhereWarning")
 @settings(max_examples=20)
 @given(walls(), st.lists(act, min_size=4, max_size=12), st.integers(1, 10))
 def test_scopes_that_use_the_same_names_know_nothing_of_each_other(walls, acts, moment):

@@ -4,12 +4,8 @@ import warnings
 
 import pytest
 
-from lance_context_core import (
-    Document,
-    ElsewhereWarning,
-    Message,
-    NotEmbeddedWarning,
-)
+from lance_context_core import Document, Message
+from lance_context_core.errors import ElsewhereWarning, NotEmbeddedWarning
 
 
 async def heard(work):

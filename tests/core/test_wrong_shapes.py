@@ -7,13 +7,12 @@ import pytest
 from lance_context_core import (
     AlreadyExistsError,
     AsyncContextStore,
-    DimensionMismatchError,
     Document,
-    FilterError,
     InvalidRequestError,
     Message,
     ReadOnlyError,
 )
+from lance_context_core.errors import DimensionMismatchError, FilterError
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lance_context_core import ContextStore, Document, LocalEmbedder, NotEmbeddedWarning
+from lance_context_core import ContextStore, Document, LocalEmbedder
+from lance_context_core.errors import NotEmbeddedWarning
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "reembed_on_ray.py"

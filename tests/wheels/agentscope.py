@@ -8,7 +8,7 @@ from pathlib import Path
 
 import agentscope_lance_context
 
-from lance_context_core import MissingExtraError
+from lance_context_core.errors import MissingExtraError
 
 NAME = "agentscope-lance-context"
 

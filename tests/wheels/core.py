@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import lance_context_core
-from lance_context_core import ContextStore, Message, MissingExtraError
+from lance_context_core import ContextStore, Message
+from lance_context_core.errors import MissingExtraError
 
 package = Path(lance_context_core.__file__).parent
 assert package.is_relative_to(sys.prefix), package
@@ -15,7 +16,7 @@ assert (package / "py.typed").is_file()
 assert lance_context_core.__version__ == version("lance-context-core")
 
 hard = [one for one in requires("lance-context-core") if "extra ==" not in one]
-assert {re.match(r"[\w-]+", one)[0] for one in hard} == {"lancedb", "pyarrow"}, hard
+assert {re.match(r"[\w-]+", one)[0] for one in hard} == {"lancedb", "numpy", "pyarrow"}, hard
 for module in ("PIL", "hypothesis", "moto", "pytest", "rich", "wordllama"):
     assert find_spec(module) is None, f"{module} is here, so its absence is not tried"
 

@@ -13,7 +13,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 from langchain_lance_context import LanceContextChatMessageHistory, LanceContextVectorStore
 
-from lance_context_core import MissingExtraError
+from lance_context_core.errors import MissingExtraError
 
 NAME = "langchain-lance-context"
 EXTRAS = {

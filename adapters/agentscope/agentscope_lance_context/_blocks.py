@@ -17,10 +17,9 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
-from lance_context_core.messages import MediaPart, Part
+from lance_context_core.messages import MediaPart, Part, UnknownPart
 
 Block = dict[str, Any]
 _Media = ImagePart | AudioPart | VideoPart | FilePart

@@ -17,10 +17,9 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
-from lance_context_core.messages import Part
+from lance_context_core.messages import Part, UnknownPart
 
 CALL = "plugin_call"
 CALL_OUTPUT = "plugin_call_output"

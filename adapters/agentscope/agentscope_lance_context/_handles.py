@@ -6,11 +6,11 @@ from lance_context_core import (
     AsyncContextStore,
     ContextStore,
     ContextStoreError,
-    IndexPolicy,
     InvalidRequestError,
-    TableUpkeep,
 )
 from lance_context_core.adapting import Handle, StoreLike
+from lance_context_core.results import TableUpkeep
+from lance_context_core.settings import IndexPolicy
 
 _NOBODY = "~"
 """Whose things those are that come without a user."""

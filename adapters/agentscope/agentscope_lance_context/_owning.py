@@ -3,8 +3,9 @@
 from types import TracebackType
 from typing import Self
 
-from lance_context_core import IndexPolicy, TableUpkeep
 from lance_context_core.adapting import Handle
+from lance_context_core.results import TableUpkeep
+from lance_context_core.settings import IndexPolicy
 
 
 class StoreOwner:

@@ -7,7 +7,7 @@ that no other class has: whatever names they are given, their items never meet.
 
 from dataclasses import dataclass
 
-from lance_context_core import ItemKey
+from lance_context_core.arguments import ItemKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from lance_context_core import MissingExtraError
+from lance_context_core.errors import MissingExtraError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

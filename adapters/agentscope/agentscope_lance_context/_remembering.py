@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentscope_lance_context._handles import UserHandle
 from lance_context_core import AsyncContextStore, ContextRecord, Field, InvalidRequestError, Message
-from lance_context_core.protocols import SearchMode
+from lance_context_core.arguments import SearchMode
 
 Search = Literal["words", "hybrid", "vector"]
 """By words, which come in the order in which they were said; or by relevance."""

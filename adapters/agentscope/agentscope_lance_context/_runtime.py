@@ -6,7 +6,7 @@ Each name is imported when it is asked for. What is typed of it stands in `_runt
 from importlib import import_module
 from typing import Any
 
-from lance_context_core import MissingExtraError
+from lance_context_core.errors import MissingExtraError
 
 _ENGINE = "agentscope_runtime.engine"
 _BOTH = (

@@ -7,7 +7,8 @@ from agentscope_lance_context._runtime import SessionHistoryServiceFactory, Stat
 from agentscope_lance_context.memory import LanceContextMemoryService
 from agentscope_lance_context.session_history import LanceContextSessionHistoryService
 from agentscope_lance_context.state import LanceContextStateService
-from lance_context_core import InvalidRequestError, MissingExtraError
+from lance_context_core import InvalidRequestError
+from lance_context_core.errors import MissingExtraError
 
 
 def register_backends(name: str = "lancedb") -> list[str]:

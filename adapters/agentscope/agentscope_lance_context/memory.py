@@ -15,10 +15,9 @@ from agentscope_lance_context._messages import (
 )
 from agentscope_lance_context._recent import saying
 from agentscope_lance_context._runtime import MemoryService, Message
-from lance_context_core import InvalidRequestError
+from lance_context_core import AsyncMemory, InvalidRequestError
 from lance_context_core.adapting import StoreLike
-from lance_context_core.protocols import SearchMode
-from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.arguments import SearchMode
 
 _DEFAULT_SESSION = "default"
 _PAGE_SIZE = 10

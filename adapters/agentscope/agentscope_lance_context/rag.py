@@ -8,7 +8,7 @@ from agentscope_lance_context._messages import first_text
 from agentscope_lance_context._runtime import Message, RAGService
 from lance_context_core import Document, InvalidRequestError
 from lance_context_core.adapting import StoreLike
-from lance_context_core.protocols import SearchMode
+from lance_context_core.arguments import SearchMode
 
 
 class LanceContextRAGService(StoreService, RAGService):

@@ -8,9 +8,8 @@ from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._places import STATES
 from agentscope_lance_context._runtime import StateService
-from lance_context_core import InvalidRequestError, Item
+from lance_context_core import AsyncKeyValues, InvalidRequestError, Item
 from lance_context_core.adapting import StoreLike
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 _DEFAULT_SESSION = "default"
 _MAX_ROUND = 2**63 - 1

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lance_context_core import MissingExtraError
+from lance_context_core.errors import MissingExtraError
 from langchain_lance_context.byte_stores import LanceContextByteStore
 from langchain_lance_context.caches import LanceContextSemanticCache
 from langchain_lance_context.query_constructors import LanceContextTranslator

@@ -16,10 +16,9 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
-from lance_context_core.messages import MediaPart, Part
+from lance_context_core.messages import MediaPart, Part, UnknownPart
 from langchain_lance_context._values import encode
 
 Block = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
-from lance_context_core import ItemKey
+from lance_context_core.arguments import ItemKey
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_log import N_LOOKS, CheckpointLog, Found, by_owner
 from langchain_lance_context._checkpoint_values import ValueLostError

@@ -5,9 +5,10 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from lance_context_core import ContextRecord, InvalidRequestError, SearchHit
+from lance_context_core import ContextRecord, InvalidRequestError
 from lance_context_core import Document as StoredDocument
 from lance_context_core.adapting import content_of, facts_of, listed
+from lance_context_core.results import SearchHit
 from langchain_lance_context._values import decode_object, encode_object
 
 FACTS = "lance_context"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from lance_context_core import Item, ItemsAppended
+from lance_context_core import Item
+from lance_context_core.results import ItemsAppended
 from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
 from langchain_lance_context._own_versions import OwnVersions
 

@@ -20,8 +20,10 @@ from langgraph.store.base import (
     tokenize_path,
 )
 
-from lance_context_core import Field, Filter, FilterError, InvalidRequestError, ItemKey
+from lance_context_core import Field, Filter, InvalidRequestError
 from lance_context_core import Item as StoredItem
+from lance_context_core.arguments import ItemKey
+from lance_context_core.errors import FilterError
 from lance_context_core.filters import And
 from langchain_lance_context._values import decode_object, encode_object
 

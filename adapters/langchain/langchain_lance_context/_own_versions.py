@@ -1,6 +1,6 @@
 """Which versions of a table came about by appending what this process knows, and nothing else."""
 
-from lance_context_core import ItemsAppended
+from lance_context_core.results import ItemsAppended
 
 _MAX_VERSIONS = 4_096
 """How many are remembered; where a longer time has passed, one must look."""

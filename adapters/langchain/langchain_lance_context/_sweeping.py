@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from lance_context_core import StoreClosedError
+from lance_context_core.errors import StoreClosedError
 from langchain_lance_context._both_ways import Running
 
 _log = logging.getLogger(__name__)

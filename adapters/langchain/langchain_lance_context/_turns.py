@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from lance_context_core import ContextRecord, SearchHit
+from lance_context_core import ContextRecord
+from lance_context_core.results import SearchHit
 
 _MADE_BY = "lc_source"
 """Where LangChain keeps that a message was made by middleware, such as a summary."""

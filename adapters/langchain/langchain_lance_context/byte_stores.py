@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from langchain_core.stores import ByteStore
 
-from lance_context_core import InvalidRequestError, Item, ItemKey, KeyValues
+from lance_context_core import InvalidRequestError, Item, KeyValues
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, listed
+from lance_context_core.arguments import ItemKey
 from langchain_lance_context._pairs import pairs
 
 _PAGE = 1_000

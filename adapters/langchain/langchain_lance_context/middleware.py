@@ -14,12 +14,11 @@ from lance_context_core import (
     ContextStore,
     InvalidRequestError,
     Message,
-    SearchHit,
-    SearchOptions,
 )
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike
-from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import SearchMode
+from lance_context_core.arguments import FilterLike, SearchMode
+from lance_context_core.results import SearchHit
+from lance_context_core.settings import SearchOptions
 from langchain_lance_context._messages import to_canonical
 from langchain_lance_context._turns import as_list, last_question, last_turn
 

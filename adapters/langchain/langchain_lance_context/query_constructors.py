@@ -13,7 +13,7 @@ from langchain_core.structured_query import (
     Visitor,
 )
 
-from lance_context_core import FilterError
+from lance_context_core.errors import FilterError
 
 _OPERATORS = {Operator.AND: "$and", Operator.OR: "$or", Operator.NOT: "$not"}
 _COMPARATORS = {

@@ -12,10 +12,10 @@ from lance_context_core import (
     ConflictError,
     InvalidRequestError,
     Item,
-    ItemKey,
     KeyValues,
 )
 from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, listed
+from lance_context_core.arguments import ItemKey
 
 _TICK_SECONDS = 1e-6
 _MAX_ATTEMPTS = 100

@@ -14,11 +14,11 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, PrivateAttr
 
-from lance_context_core import ContextStore, InvalidRequestError, SearchHit, SearchOptions
+from lance_context_core import ContextStore, InvalidRequestError, Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike
-from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import SearchMode
-from lance_context_core.sync import Vectors
+from lance_context_core.arguments import FilterLike, SearchMode
+from lance_context_core.results import SearchHit
+from lance_context_core.settings import SearchOptions
 from langchain_lance_context._documents import from_document_hit, from_record_hit
 
 

@@ -17,10 +17,8 @@ from langgraph.store.base import (
 
 from lance_context_core import (
     AsyncKeyValues,
-    DimensionMismatchError,
     EmbeddingError,
     InvalidRequestError,
-    ItemKey,
     ItemVector,
     KeyValues,
 )
@@ -33,6 +31,8 @@ from lance_context_core.adapting import (
     as_awaited,
     at_once,
 )
+from lance_context_core.arguments import ItemKey
+from lance_context_core.errors import DimensionMismatchError
 from langchain_lance_context._both_ways import Answer, Count, Nothing, Running
 from langchain_lance_context._operations import (
     Batch,

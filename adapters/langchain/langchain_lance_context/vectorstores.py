@@ -8,11 +8,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from lance_context_core import InvalidRequestError, SearchOptions
+from lance_context_core import InvalidRequestError, Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike
-from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import SearchMode
-from lance_context_core.sync import Vectors
+from lance_context_core.arguments import FilterLike, SearchMode
+from lance_context_core.settings import SearchOptions
 from langchain_lance_context._documents import (
     from_documents,
     from_texts,

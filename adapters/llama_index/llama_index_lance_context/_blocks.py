@@ -32,10 +32,9 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
-from lance_context_core.messages import MediaPart, Part
+from lance_context_core.messages import MediaPart, Part, UnknownPart
 from llama_index_lance_context._values import decode, encode
 
 _CLASSES: dict[str, type[BaseContentBlock]] = {

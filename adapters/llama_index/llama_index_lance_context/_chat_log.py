@@ -11,8 +11,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
-from lance_context_core import Field, Filter, InvalidRequestError, Message
-from lance_context_core.stores.history import AsyncHistory
+from lance_context_core import AsyncHistory, Field, Filter, InvalidRequestError, Message
 from llama_index_lance_context._messages import from_canonical, to_canonical
 
 STATUS = "llama_index_status"

@@ -14,8 +14,9 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-from lance_context_core import FilterError
-from lance_context_core.filters import Absent, And, Field, Filter, Membership, Not, Or
+from lance_context_core import Field, Filter
+from lance_context_core.errors import FilterError
+from lance_context_core.filters import Absent, And, Membership, Not, Or
 from llama_index_lance_context._nodes import CLASS_NAME, NATIVE, SOURCE_ID
 from llama_index_lance_context._words import in_words
 

@@ -5,9 +5,16 @@ from typing import Any
 
 from llama_index.core.graph_stores.types import EntityNode, LabelledNode, Relation, Triplet
 
-from lance_context_core import AlreadyExistsError, ConflictError, Document, InvalidRequestError
+from lance_context_core import (
+    AlreadyExistsError,
+    ConflictError,
+    Document,
+    Field,
+    Filter,
+    InvalidRequestError,
+)
 from lance_context_core.adapting import listed
-from lance_context_core.filters import And, Field, Filter, Or
+from lance_context_core.filters import And, Or
 from llama_index_lance_context._graphs import (
     ARE_NODES,
     ARE_RELATIONS,

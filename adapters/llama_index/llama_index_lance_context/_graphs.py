@@ -9,8 +9,8 @@ from uuid import UUID
 
 from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledNode, Relation
 
-from lance_context_core import Document, InvalidRequestError
-from lance_context_core.filters import And, Field, Filter
+from lance_context_core import Document, Field, Filter, InvalidRequestError
+from lance_context_core.filters import And
 from llama_index_lance_context._filters import twins
 from llama_index_lance_context._values import decode_object, encode, encode_object
 

@@ -9,9 +9,9 @@ from typing import Any
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from lance_context_core import AlreadyExistsError, Item, ItemKey
+from lance_context_core import AlreadyExistsError, AsyncKeyValues, Item
 from lance_context_core.adapting import ConvertEach
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.arguments import ItemKey
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
 from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data

@@ -9,8 +9,7 @@ from typing import Any
 
 from llama_index.core.schema import ImageNode, IndexNode
 
-from lance_context_core import Document
-from lance_context_core.filters import Field
+from lance_context_core import Document, Field
 from llama_index_lance_context._nodes import CLASS_NAME, NATIVE
 
 _NAMES = [one.class_name() for one in (IndexNode, ImageNode)]

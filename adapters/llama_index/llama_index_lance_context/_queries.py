@@ -13,17 +13,13 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from lance_context_core import (
-    ChannelScore,
-    Convex,
-    Document,
-    InvalidRequestError,
-    SearchHit,
-    SearchOptions,
-)
+from lance_context_core import Document, Field, Filter, InvalidRequestError
 from lance_context_core.adapting import check_names, listed
-from lance_context_core.filters import DOCUMENT_FIELDS, And, Field, Filter, FilterLike, parse
+from lance_context_core.arguments import FilterLike
+from lance_context_core.filters import DOCUMENT_FIELDS, And, parse
 from lance_context_core.protocols import Reranker
+from lance_context_core.results import ChannelScore, SearchHit
+from lance_context_core.settings import Convex, SearchOptions
 from llama_index_lance_context._filters import of_sources, to_filter
 from llama_index_lance_context._words import check_count, check_share, in_words
 

@@ -8,8 +8,8 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, fie
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
+from lance_context_core import AsyncHistory
 from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
-from lance_context_core.stores.history import AsyncHistory
 from llama_index_lance_context._chat_log import ChatLog
 from llama_index_lance_context._looks import Looks
 

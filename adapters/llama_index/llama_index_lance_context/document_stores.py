@@ -13,7 +13,7 @@ from llama_index.core.storage.docstore.types import (
 )
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE
 
-from lance_context_core import NotFoundError
+from lance_context_core import AsyncKeyValues, KeyValues, NotFoundError
 from lance_context_core.adapting import (
     Blocking,
     Handle,
@@ -24,8 +24,6 @@ from lance_context_core.adapting import (
     in_steps,
     uri_of,
 )
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
-from lance_context_core.sync import KeyValues
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._node_log import NodeLog, entries_of
 

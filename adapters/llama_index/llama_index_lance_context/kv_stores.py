@@ -12,9 +12,9 @@ from llama_index.core.storage.kvstore.types import (
     BaseKVStore,
 )
 
-from lance_context_core import InvalidRequestError, Item, ItemKey
+from lance_context_core import InvalidRequestError, Item, KeyValues
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
-from lance_context_core.sync import KeyValues
+from lance_context_core.arguments import ItemKey
 
 JSON_TYPE = "application/json"
 

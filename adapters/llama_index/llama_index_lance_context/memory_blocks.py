@@ -11,10 +11,9 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, fie
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 
-from lance_context_core import InvalidRequestError, Message
+from lance_context_core import ContextRecord, InvalidRequestError, Message
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
-from lance_context_core.protocols import SearchMode
-from lance_context_core.records import ContextRecord
+from lance_context_core.arguments import SearchMode
 from llama_index_lance_context._messages import to_canonical
 
 _SESSION = "session_id"

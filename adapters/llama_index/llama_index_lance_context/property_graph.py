@@ -13,6 +13,7 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
+from lance_context_core import Vectors
 from lance_context_core.adapting import (
     Blocking,
     Handle,
@@ -22,7 +23,6 @@ from lance_context_core.adapting import (
     listed,
 )
 from lance_context_core.filters import And
-from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._graph_log import GraphLog

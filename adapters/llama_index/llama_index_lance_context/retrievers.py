@@ -10,13 +10,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from lance_context_core import (
-    ContextRecord,
-    Document,
-    InvalidRequestError,
-    SearchHit,
-    SearchOptions,
-)
+from lance_context_core import ContextRecord, Document, InvalidRequestError
 from lance_context_core.adapting import (
     Handle,
     HandleOwner,
@@ -25,8 +19,9 @@ from lance_context_core.adapting import (
     facts_of,
     in_steps,
 )
-from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import SearchMode
+from lance_context_core.arguments import FilterLike, SearchMode
+from lance_context_core.results import SearchHit
+from lance_context_core.settings import SearchOptions
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._nodes import to_node

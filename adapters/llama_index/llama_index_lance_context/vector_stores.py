@@ -14,7 +14,8 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from lance_context_core import Document, InvalidRequestError
+from lance_context_core import AsyncVectors, Document, Filter, InvalidRequestError, Vectors
+from lance_context_core import Field as Place
 from lance_context_core.adapting import (
     Blocking,
     Handle,
@@ -27,11 +28,8 @@ from lance_context_core.adapting import (
     listed,
     uri_of,
 )
-from lance_context_core.filters import Field as Place
-from lance_context_core.filters import Filter, FilterLike
+from lance_context_core.arguments import FilterLike
 from lance_context_core.protocols import Reranker
-from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.sync import Vectors
 from llama_index_lance_context._filters import EVERYTHING, of_sources, to_filter
 from llama_index_lance_context._given import collection_given, refuse_unknown, store_given
 from llama_index_lance_context._nodes import to_documents, to_node

@@ -5,7 +5,8 @@ from typing import Any
 
 from benchmarks.field.sides.known import Known
 from benchmarks.field.sides.peer import Peer, Said, Wanted, serve_peer
-from lance_context_core import ContextStore, Message, SearchOptions
+from lance_context_core import ContextStore, Message
+from lance_context_core.settings import SearchOptions
 
 _AGENT = "bench"
 _PLAIN = SearchOptions(neighbours=0)

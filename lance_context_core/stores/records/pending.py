@@ -7,7 +7,7 @@ from typing import Any
 from lance_context_core._checks import loads
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
-from lance_context_core.embedders import EmbeddingService
+from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of
 from lance_context_core.engine.revisions import next_revision

@@ -7,12 +7,9 @@ from adapters.agentscope.agentscope1_doubles import WordEmbedding, text, vector_
 from agentscope.rag import DocMetadata, Document, SimpleKnowledge
 from agentscope_lance_context import LanceContextVDBStore
 
-from lance_context_core import (
-    AsyncContextStore,
-    DimensionMismatchError,
-    InvalidRequestError,
-)
+from lance_context_core import AsyncContextStore, InvalidRequestError
 from lance_context_core import Document as CoreDocument
+from lance_context_core.errors import DimensionMismatchError
 
 TEXTS = ["green tea takes five minutes", "carrot cake takes ninety minutes", "cats sleep"]
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}

@@ -27,8 +27,8 @@ from lance_context_core import (
     Message,
     ReasoningPart,
     ToolCallPart,
-    UnknownPart,
 )
+from lance_context_core.messages import UnknownPart
 
 
 async def saved(where, state, **whose):

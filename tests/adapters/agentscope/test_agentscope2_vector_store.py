@@ -17,13 +17,8 @@ from agentscope.message import DataBlock
 from agentscope.rag import KnowledgeBase, VectorRecord, VectorStoreBase
 from agentscope_lance_context import LanceContextVectorStore
 
-from lance_context_core import (
-    AsyncContextStore,
-    DimensionMismatchError,
-    Document,
-    InvalidRequestError,
-    NotFoundError,
-)
+from lance_context_core import AsyncContextStore, Document, InvalidRequestError, NotFoundError
+from lance_context_core.errors import DimensionMismatchError
 
 TEXTS = ["green tea takes five minutes", "carrot cake takes ninety minutes", "cats sleep"]
 NAME = 'it\'s "knowledge"; --'

@@ -23,10 +23,10 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
 from lance_context_core import Message as CanonicalMessage
+from lance_context_core.messages import UnknownPart
 
 LATER = {
     "type": "message",

@@ -22,15 +22,8 @@ from langchain_lance_context import (
 )
 from langgraph.checkpoint.base import empty_checkpoint
 
-from lance_context_core import (
-    AsyncContextStore,
-    ContextStore,
-    DimensionMismatchError,
-    EmbeddingError,
-    FilterError,
-    InvalidRequestError,
-    StoreClosedError,
-)
+from lance_context_core import AsyncContextStore, ContextStore, EmbeddingError, InvalidRequestError
+from lance_context_core.errors import DimensionMismatchError, FilterError, StoreClosedError
 
 HOSTILE = ["it's", 'a "b"', "' OR '1'='1", "x'; DROP TABLE records; --", "%", "*", "a\\", "ö"]
 THREAD = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}

@@ -6,7 +6,8 @@ import pytest
 from langchain_lance_context import LanceContextByteStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from lance_context_core import ContextStore, InvalidRequestError, StoreClosedError
+from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core.errors import StoreClosedError
 
 
 class TestByteStore(BaseStoreSyncTests):

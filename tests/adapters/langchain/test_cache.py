@@ -23,12 +23,8 @@ from langchain_core.outputs import (
 from langchain_lance_context import LanceContextSemanticCache
 from langchain_tests.integration_tests import AsyncCacheTestSuite, SyncCacheTestSuite
 
-from lance_context_core import (
-    ContextStore,
-    DimensionMismatchError,
-    InvalidRequestError,
-    StoreClosedError,
-)
+from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core.errors import DimensionMismatchError, StoreClosedError
 
 MODEL = "model=a temperature=0"
 ANSWER = [Generation(text="an answer")]

@@ -29,9 +29,9 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
+from lance_context_core.messages import UnknownPart
 
 each_message = pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 

@@ -26,14 +26,9 @@ from langchain_lance_context import (
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from lance_context_core import (
-    ContextStore,
-    InvalidRequestError,
-    Message,
-    SearchOptions,
-    StoreClosedError,
-)
-from lance_context_core.errors import FilterError
+from lance_context_core import ContextStore, InvalidRequestError, Message
+from lance_context_core.errors import FilterError, StoreClosedError
+from lance_context_core.settings import SearchOptions
 
 AFTER = "LanceContextMemoryMiddleware.after_agent"
 

@@ -13,7 +13,7 @@ from langchain_core.structured_query import (
 )
 from langchain_lance_context import LanceContextTranslator, LanceContextVectorStore
 
-from lance_context_core import FilterError
+from lance_context_core.errors import FilterError
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 FILMS = {

@@ -12,7 +12,8 @@ from langchain_core.documents import Document
 from langchain_core.indexing import RecordManager, aindex, index
 from langchain_lance_context import LanceContextRecordManager, LanceContextVectorStore
 
-from lance_context_core import ContextStore, InvalidRequestError, StoreClosedError
+from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core.errors import StoreClosedError
 
 
 @pytest.fixture

@@ -9,13 +9,9 @@ from langchain_lance_context import (
 )
 from pydantic import ValidationError
 
-from lance_context_core import (
-    ContextStore,
-    ImagePart,
-    Message,
-    SearchOptions,
-)
+from lance_context_core import ContextStore, ImagePart, Message
 from lance_context_core._loop import Bridge
+from lance_context_core.settings import SearchOptions
 
 
 @pytest.fixture

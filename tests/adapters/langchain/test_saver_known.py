@@ -11,7 +11,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 
-from lance_context_core import AsyncContextStore, AsyncKeyValues, ItemsAppended
+from lance_context_core import AsyncContextStore, AsyncKeyValues
+from lance_context_core.results import ItemsAppended
 
 N_SAVERS = 3
 ACTS = st.tuples(

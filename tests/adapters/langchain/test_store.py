@@ -23,7 +23,8 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from lance_context_core import ContextStore, InvalidRequestError, StoreClosedError
+from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core.errors import StoreClosedError
 
 USERS = ("users", "ada")
 

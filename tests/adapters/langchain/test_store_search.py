@@ -10,12 +10,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_lance_context import LanceContextStore
 from langgraph.store.base import PutOp, SearchOp
 
-from lance_context_core import (
-    ContextStore,
-    DimensionMismatchError,
-    EmbeddingError,
-    InvalidRequestError,
-)
+from lance_context_core import ContextStore, EmbeddingError, InvalidRequestError
+from lance_context_core.errors import DimensionMismatchError
 
 DOCS = ("docs",)
 

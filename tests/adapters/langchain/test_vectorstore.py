@@ -22,16 +22,12 @@ from langchain_lance_context import (
     LanceContextVectorStore,
 )
 
-from lance_context_core import (
-    ContextStore,
-    DimensionMismatchError,
-    FilterError,
-    InvalidRequestError,
-    SearchOptions,
-)
+from lance_context_core import ContextStore, InvalidRequestError
 from lance_context_core import Document as StoredDocument
 from lance_context_core._loop import Bridge
 from lance_context_core.adapting import Handle
+from lance_context_core.errors import DimensionMismatchError, FilterError
+from lance_context_core.settings import SearchOptions
 
 TEXTS = {
     "tea": ("ginger tea", {"color": "red", "minutes": 5}),

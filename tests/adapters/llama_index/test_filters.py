@@ -27,7 +27,7 @@ from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter
 from llama_index_lance_context import LanceContextVectorStore
 
 from adapters.llama_index import matrix
-from lance_context_core import FilterError
+from lance_context_core.errors import FilterError
 
 DOCS = Path(__file__).parents[3] / "docs"
 

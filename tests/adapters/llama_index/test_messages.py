@@ -26,8 +26,8 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
 )
+from lance_context_core.messages import UnknownPart
 
 
 def stored(message):

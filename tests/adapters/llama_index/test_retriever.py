@@ -11,7 +11,8 @@ from llama_index.core.schema import ImageNode, IndexNode, MetadataMode, QueryBun
 from llama_index.retrievers.lance_context import LanceContextRetriever as LeafRetriever
 from llama_index_lance_context import LanceContextRetriever, LanceContextVectorStore
 
-from lance_context_core import InvalidRequestError, Message, SearchOptions
+from lance_context_core import InvalidRequestError, Message
+from lance_context_core.settings import SearchOptions
 
 
 def texts(retriever, query):

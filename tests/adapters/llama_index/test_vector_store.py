@@ -33,12 +33,9 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.vector_stores.lance_context import LanceContextVectorStore as LeafVectorStore
 from llama_index_lance_context import LanceContextDocumentStore, LanceContextVectorStore
 
-from lance_context_core import (
-    DimensionMismatchError,
-    Document,
-    InvalidRequestError,
-)
+from lance_context_core import Document, InvalidRequestError
 from lance_context_core._loop import Bridge
+from lance_context_core.errors import DimensionMismatchError
 
 
 @pytest.fixture

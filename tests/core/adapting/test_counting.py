@@ -16,10 +16,10 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    UnknownPart,
     VideoPart,
 )
 from lance_context_core.adapting import countable_text
+from lance_context_core.messages import UnknownPart
 
 words = st.text("ABÉ ", min_size=1, max_size=6)
 json_values = st.recursive(

@@ -12,14 +12,14 @@ from core.conformance.doubles import ManualClock, WordVectors
 from lance_context_core import (
     AsyncContextStore,
     ContextStore,
-    IndexPolicy,
     InvalidRequestError,
     Message,
-    StoreClosedError,
     adapting,
 )
 from lance_context_core.adapting import Handle, HandleOwner, uri_of
+from lance_context_core.errors import StoreClosedError
 from lance_context_core.scope import Scope
+from lance_context_core.settings import IndexPolicy
 
 
 class Owner(HandleOwner):

@@ -19,7 +19,6 @@ from lance_context_core import (
     AsyncContextStore,
     ConflictError,
     ContextStoreError,
-    InternalError,
     InvalidRequestError,
     Message,
     NotFoundError,
@@ -27,6 +26,7 @@ from lance_context_core import (
     StorageError,
 )
 from lance_context_core.engine.errors import meaning, translated
+from lance_context_core.errors import InternalError
 
 # Nothing listens there: connecting fails at once.
 NOWHERE = "http://127.0.0.1:1"

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import (
-    ContextStore,
-    Document,
-    IndexPolicy,
-    InvalidRequestError,
-    StorageError,
-)
+from lance_context_core import ContextStore, Document, InvalidRequestError, StorageError
+from lance_context_core.settings import IndexPolicy
 
 DIMENSION = 8
 EAGER = IndexPolicy(scalar_rows=1, vector_rows=1)

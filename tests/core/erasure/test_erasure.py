@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import lance_context_core.engine.files.erasing as steps
-from lance_context_core import ContextStore, DataPart, Document, Erasure, IndexPolicy, Item, Message
+from lance_context_core import ContextStore, DataPart, Document, Item, Message
 from lance_context_core.erasure import references as traces
 from lance_context_core.errors import (
     InvalidRequestError,
@@ -26,6 +26,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StorageError,
 )
+from lance_context_core.results import Erasure
+from lance_context_core.settings import IndexPolicy
 
 SPAWN = multiprocessing.get_context("spawn")
 

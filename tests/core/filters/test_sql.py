@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, Document, FilterError, Message
+from lance_context_core import ContextStore, Document, Message
+from lance_context_core.errors import FilterError
 
 ROWS = {
     "tea": {"color": "red", "minutes": 5, "cook": {"name": "Ann"}, "hot": True},

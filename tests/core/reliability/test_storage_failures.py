@@ -16,14 +16,9 @@ from pathlib import Path
 import lancedb
 import pytest
 
-from lance_context_core import (
-    AsyncContextStore,
-    ContextStoreError,
-    Message,
-    StorageError,
-    StoreFormatError,
-)
+from lance_context_core import AsyncContextStore, ContextStoreError, Message, StorageError
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
+from lance_context_core.errors import StoreFormatError
 from lance_context_core.records import Document
 
 

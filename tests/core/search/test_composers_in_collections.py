@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from core.conformance.doubles import WordVectors
 
-from lance_context_core import Composer, Document, Message
+from lance_context_core import Document, Message
+from lance_context_core.settings import Composer
 
 
 def secret(text):

@@ -6,7 +6,8 @@ from core.filters.oracle import holds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, Document, IndexPolicy, Message, SearchOptions
+from lance_context_core import ContextStore, Document, Message
+from lance_context_core.settings import IndexPolicy, SearchOptions
 
 MODES = ("hybrid", "vector", "text")
 BETTER = 10_000

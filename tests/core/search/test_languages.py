@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, Document, Message, TextIndex
+from lance_context_core import ContextStore, Document, Message
+from lance_context_core.settings import TextIndex
 
 SENTENCES = {
     "English": [

@@ -14,15 +14,9 @@ from hypothesis import strategies as st
 from lancedb.rerankers import LinearCombinationReranker, RRFReranker
 from lancedb.rerankers import Reranker as LanceReranker
 
-from lance_context_core import (
-    Convex,
-    Document,
-    ImagePart,
-    InvalidRequestError,
-    Message,
-    Reranker,
-    SearchOptions,
-)
+from lance_context_core import Document, ImagePart, InvalidRequestError, Message
+from lance_context_core.protocols import Reranker
+from lance_context_core.settings import Convex, SearchOptions
 
 MODES = ("hybrid", "vector", "text")
 QUERIES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True).map(" ".join)

@@ -8,7 +8,8 @@ from core.search.corpus import WORDS, Conversation, best, stretched
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from lance_context_core import Convex, Document, Message, ReciprocalRank, SearchOptions
+from lance_context_core import Document, Message
+from lance_context_core.settings import Convex, ReciprocalRank, SearchOptions
 
 MODES = ("hybrid", "vector", "text")
 EVERYTHING = 1_000

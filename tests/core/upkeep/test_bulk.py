@@ -6,8 +6,9 @@ from datetime import datetime
 import pytest
 from core.conformance.doubles import ManualClock
 
-from lance_context_core import Document, IndexPolicy, Maintenance, Message
+from lance_context_core import Document, Message
 from lance_context_core.engine.table import indexes
+from lance_context_core.settings import IndexPolicy, Maintenance
 
 NOON = datetime(2026, 1, 15, 12).astimezone()
 SMALL = IndexPolicy(scalar_rows=100, vector_rows=100, tail_rows=50)

@@ -5,7 +5,8 @@ import collections
 import gc
 import threading
 
-from lance_context_core import IndexPolicy, Maintenance, Message
+from lance_context_core import Message
+from lance_context_core.settings import IndexPolicy, Maintenance
 
 OFTEN = Maintenance(every_n_commits=8, indexes=IndexPolicy(tail_rows=20))
 

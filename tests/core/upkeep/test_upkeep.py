@@ -15,11 +15,12 @@ import pytest
 from core.conformance.backends import Backend
 from core.conformance.doubles import ManualClock
 
-from lance_context_core import IndexPolicy, InvalidRequestError, Message
+from lance_context_core import InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
 from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.table import access
 from lance_context_core.errors import ConflictError
+from lance_context_core.settings import IndexPolicy
 from lance_context_core.upkeep.claims import (
     CLAIM,
     UPKEEP_TABLE,

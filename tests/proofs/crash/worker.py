@@ -7,7 +7,8 @@ from random import Random
 
 from proofs.crash.model import MAIN, Model, Step
 
-from lance_context_core import ContextStore, IndexPolicy
+from lance_context_core import ContextStore
+from lance_context_core.settings import IndexPolicy
 
 AGENT = "agent"
 SMALL = IndexPolicy(scalar_rows=20, vector_rows=40)

@@ -11,7 +11,8 @@ from core.conformance.backends import local
 from core.reliability.test_storage_failures import run as run_program
 from proofs.soak.asking import failure, heard, say, seen
 
-from lance_context_core import AsyncContextStore, VersionRetention
+from lance_context_core import AsyncContextStore
+from lance_context_core.settings import VersionRetention
 
 
 async def test_a_newest_manifest_that_was_cut_short_is_named_and_all_before_it_can_be_had(tmp_path):

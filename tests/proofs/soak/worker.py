@@ -19,7 +19,8 @@ from proofs.soak.hands import Hand
 from proofs.soak.journal import Journal, notes
 from proofs.soak.talk import Batch, TornError, batches, digests, embedder
 
-from lance_context_core import AsyncContextStore, ContextStoreError, VersionRetention
+from lance_context_core import AsyncContextStore, ContextStoreError
+from lance_context_core.settings import VersionRetention
 
 N_TASKS = 2
 """How many append at the same time in one process."""

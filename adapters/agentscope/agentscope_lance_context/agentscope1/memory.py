@@ -16,8 +16,9 @@ from agentscope_lance_context.agentscope1._messages import (
     messages_of,
     to_canonicals,
 )
-from lance_context_core import AsyncContextStore, Field, Filter, Item, ItemKey, Message
+from lance_context_core import AsyncContextStore, Field, Filter, Item, Message
 from lance_context_core.adapting import StoreLike
+from lance_context_core.arguments import ItemKey
 
 _DEFAULT_SESSION = "default"
 _MARK = "agentscope_mark:"

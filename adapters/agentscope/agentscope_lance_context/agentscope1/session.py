@@ -9,8 +9,9 @@ from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context._places import SESSION_STATES
 from agentscope_lance_context.agentscope1._framework import SessionBase, StateModule
-from lance_context_core import InvalidRequestError, Item, ItemKey
+from lance_context_core import InvalidRequestError, Item
 from lance_context_core.adapting import StoreLike
+from lance_context_core.arguments import ItemKey
 
 
 class LanceContextSession(StoreOwner, SessionBase):

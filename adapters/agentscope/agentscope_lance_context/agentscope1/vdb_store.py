@@ -8,9 +8,15 @@ from typing import Any
 from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context.agentscope1._framework import DocMetadata, VDBStoreBase
 from agentscope_lance_context.agentscope1._framework import Document as Chunk
-from lance_context_core import AsyncContextStore, Document, Field, Filter, InvalidRequestError
+from lance_context_core import (
+    AsyncContextStore,
+    AsyncVectors,
+    Document,
+    Field,
+    Filter,
+    InvalidRequestError,
+)
 from lance_context_core.adapting import Handle, StoreLike
-from lance_context_core.stores.vectors import AsyncVectors
 
 _CONTENT = "agentscope_content"
 """Where the metadata of a document have the block that is more than its text."""

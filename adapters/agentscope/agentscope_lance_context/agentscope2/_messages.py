@@ -9,8 +9,8 @@ from typing import Any
 
 from agentscope_lance_context._blocks import Block, text_of, to_blocks_of_2, to_parts
 from agentscope_lance_context.agentscope2._framework import Msg
-from lance_context_core import Message
-from lance_context_core.messages import MediaPart, Part, TextPart
+from lance_context_core import Message, TextPart
+from lance_context_core.messages import MediaPart, Part
 
 _FRAMEWORK = "agentscope"
 _FORM = "agentscope2"

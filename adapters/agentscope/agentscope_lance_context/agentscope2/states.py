@@ -17,8 +17,9 @@ from agentscope_lance_context.agentscope2._messages import (
     is_own,
     to_canonical,
 )
-from lance_context_core import AsyncContextStore, Field, InvalidRequestError, Item, ItemKey, Message
+from lance_context_core import AsyncContextStore, Field, InvalidRequestError, Item, Message
 from lance_context_core.adapting import StoreLike
+from lance_context_core.arguments import ItemKey
 
 _BEYOND = 64
 """How many messages more than it refers to are read at first with a state."""

@@ -15,7 +15,7 @@ from agentscope_lance_context.agentscope2._framework import (
 )
 from lance_context_core import (
     AsyncContextStore,
-    DimensionMismatchError,
+    AsyncVectors,
     Document,
     Filter,
     InvalidRequestError,
@@ -23,7 +23,7 @@ from lance_context_core import (
     NotFoundError,
 )
 from lance_context_core.adapting import Handle, StoreLike
-from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.errors import DimensionMismatchError
 
 _PAGE = 5_000
 """How many documents are read at once where all are looked at: an event loop must not stand still."""

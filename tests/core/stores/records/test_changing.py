@@ -6,7 +6,8 @@ import pytest
 from core.conformance.doubles import START
 from core.stores.records.record_api import EVERY_FIELD, assert_refused, contents
 
-from lance_context_core import DimensionMismatchError, InvalidRequestError
+from lance_context_core import InvalidRequestError
+from lance_context_core.errors import DimensionMismatchError
 
 
 @pytest.fixture

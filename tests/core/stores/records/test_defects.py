@@ -15,13 +15,8 @@ import lancedb
 import pytest
 from PIL import Image, ImageChops
 
-from lance_context_core import (
-    Context,
-    ContextStore,
-    FilterError,
-    InvalidRequestError,
-    ReadOnlyError,
-)
+from lance_context_core import Context, ContextStore, InvalidRequestError, ReadOnlyError
+from lance_context_core.errors import FilterError
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import pytest
 from core.conformance.hostile import NO_NAMES
 from core.stores.records.record_api import EARLIER, assert_refused
 
-from lance_context_core import (
-    DimensionMismatchError,
-    InvalidRequestError,
-)
+from lance_context_core import InvalidRequestError
+from lance_context_core.errors import DimensionMismatchError
 from lance_context_core.records import Relationship
 
 

@@ -11,15 +11,14 @@ from lance_context_core import (
     AsyncContext,
     AsyncContextStore,
     Context,
-    DimensionMismatchError,
     Document,
     InvalidRequestError,
     Message,
-    NotEmbeddedWarning,
     NotFoundError,
     ReadOnlyError,
     StorageError,
 )
+from lance_context_core.errors import DimensionMismatchError, NotEmbeddedWarning
 
 # Opening
 

@@ -1,0 +1,27 @@
+"""The types of what calls take, for the annotations of whoever wraps them."""
+
+from lance_context_core.engine.refs.versions import Ref
+from lance_context_core.filters import FilterLike
+from lance_context_core.messages import Content
+from lance_context_core.protocols import ItemKey, ItemOrder, SearchMode
+from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
+from lance_context_core.stores.records.opening import ContextOptions
+from lance_context_core.versioning.conflicts import Policy as MergePolicy
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Any store
+    "SearchMode",
+    "FilterLike",
+    "Ref",
+    "MergePolicy",
+    # Messages
+    "Content",
+    # Key-value items
+    "ItemKey",
+    "ItemOrder",
+    # The record API
+    "ContextOptions",
+    "RecordFields",
+    "RecordChanges",
+    "RecordDict",
+]

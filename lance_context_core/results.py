@@ -1,0 +1,54 @@
+"""What calls return, beside the things that were kept."""
+
+from lance_context_core.engine.files.maintenance import CompactionMetrics
+from lance_context_core.engine.refs.retention import Reason
+from lance_context_core.records import (
+    Branch,
+    ChannelScore,
+    Conflict,
+    Diff,
+    Erasure,
+    ItemsAppended,
+    ItemsWritten,
+    MergeReport,
+    Page,
+    RecordChange,
+    Resolution,
+    SearchHit,
+    TableMerge,
+    Version,
+    WriteResult,
+)
+from lance_context_core.upkeep.fragments import CompactionStats
+from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
+from lance_context_core.versioning.thin import Thinned, ThinnedTable
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Reading
+    "SearchHit",
+    "ChannelScore",
+    "Page",
+    # Writing
+    "WriteResult",
+    "ItemsAppended",
+    "ItemsWritten",
+    "Erasure",
+    # Versions and branches
+    "Version",
+    "Branch",
+    "Diff",
+    "RecordChange",
+    "MergeReport",
+    "TableMerge",
+    "Conflict",
+    "Resolution",
+    # Maintaining
+    "StoreStats",
+    "TableStats",
+    "TableUpkeep",
+    "Thinned",
+    "ThinnedTable",
+    "Reason",
+    "CompactionStats",
+    "CompactionMetrics",
+]

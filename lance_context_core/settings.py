@@ -1,0 +1,30 @@
+"""What a store is opened with, searched with and maintained by."""
+
+from lance_context_core.composition import Composable, Composer
+from lance_context_core.engine.files.durability import Durability
+from lance_context_core.engine.files.fragments import FragmentPolicy
+from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.table.indexes import IndexPolicy
+from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
+from lance_context_core.search.query import SearchOptions
+from lance_context_core.upkeep.upkeep import Maintenance
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Searching
+    "SearchOptions",
+    "Fusion",
+    "Convex",
+    "ReciprocalRank",
+    # What is searched
+    "TextIndex",
+    "Composer",
+    "Composable",
+    # Keeping
+    "Durability",
+    "VersionRetention",
+    # Maintaining
+    "Maintenance",
+    "IndexPolicy",
+    "FragmentPolicy",
+]
