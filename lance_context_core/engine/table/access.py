@@ -344,8 +344,7 @@ class TableAccess:
 
     async def _create(self) -> Any:
         """Make the table, or open it where another task or process was faster."""
-        # Of two creations that overlap the engine may let the later one replace the table of the
-        # earlier, rows included: those of this process wait for each other.
+        # The tasks and threads of this process take turns; see `creation` for other processes.
         while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
             await asyncio.sleep(0.001)
         try:
@@ -363,7 +362,11 @@ class TableAccess:
         connection = await self._database.connection()
         with translated(f"create {self.label}"):
             handle = await creation.create(
-                connection, self.name, schema=self.spec.schema, options=STABLE_ROW_IDS
+                connection,
+                self._database.uri,
+                self.name,
+                schema=self.spec.schema,
+                options=STABLE_ROW_IDS,
             )
             if self.spec.is_searchable:
                 await indexes.ensure_text_index(handle, self.text_index)

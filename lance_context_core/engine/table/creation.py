@@ -1,11 +1,18 @@
 """Making a table while others may be making it.
 
 The engine looks whether a table exists, and then creates it. What another process creates between
-these steps, and writes there, it replaces by an empty table: acknowledged rows are then in earlier
-versions alone. Whoever did so notices by the number of its version, and puts them back.
+these steps, and writes there, it replaces by an empty table. In a local directory that cannot be:
+those who create wait for each other, on a lock that the system takes from a process which ends.
+
+On an object store acknowledged rows are then in earlier versions alone. Whoever did so notices by the
+number of its version, and puts them back. (A clone of an empty table replaces nothing, but loses what
+makes row ids stable.)
 """
 
+import asyncio
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +20,30 @@ import pyarrow as pa
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.arrow import writable
 
+try:
+    import fcntl
+except ImportError:  # Windows has other locks.
+    fcntl = None  # type: ignore[assignment]
+
+_LOOK_SECONDS = 0.001
+"""How soon it is seen that another creation is through, which takes some milliseconds."""
+
 
 async def create(
+    connection: Any, uri: str, name: str, *, schema: pa.Schema, options: Mapping[str, str]
+) -> Any:
+    """The engine's handle of a new table of the database at `uri`; fails if it is seen to exist."""
+    lock = await _locked(Path(uri))
+    try:
+        return await _make(connection, name, schema=schema, options=options)
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+async def _make(
     connection: Any, name: str, *, schema: pa.Schema, options: Mapping[str, str]
 ) -> Any:
-    """The engine's handle of a new table; fails if the table is seen to exist."""
     handle = await connection.create_table(name, schema=schema, storage_options=dict(options))
     version: int = await handle.version()
     if version > 1:
@@ -38,3 +64,29 @@ async def _put_back(connection: Any, name: str, handle: Any, *, replaced: int) -
         rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
         merge = handle.merge_insert(KEY).when_not_matched_insert_all()
         await merge.execute(rows, on_bad_vectors="null")
+
+
+async def _locked(place: Path) -> int | None:
+    """A file that is nobody else's before it is closed; None where there are no such locks."""
+    if fcntl is None or not place.is_absolute():
+        return None
+    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
+    lock = os.open(place, os.O_RDONLY)
+    try:
+        while not _taken(lock):  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(_LOOK_SECONDS)
+    except OSError:  # Not in every file system.
+        os.close(lock)
+        return None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -193,7 +193,7 @@ async def test_a_table_that_was_made_twice_keeps_what_was_written_to_both(open_s
         open_table = connection.open_table
 
     assert len(await BackDoor(store).rows("records")) == 3 * SIZE
-    await creation.create(Late(), "records", schema=RECORDS.schema, options=STABLE_ROW_IDS)
+    await creation._make(Late(), "records", schema=RECORDS.schema, options=STABLE_ROW_IDS)
     batches.append(await append(store, "4", with_ids=False))
     for one in (store, late):
         assert await read(one) == ["0", "1", "2", "3", "4"]
