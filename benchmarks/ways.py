@@ -105,19 +105,19 @@ async def _way(place: Place) -> Way:
 
 @asynccontextmanager
 async def _append(folder: str) -> AsyncIterator[Call]:
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         yield lambda: store.history.append("a", Message.user("tea"), session_id="s")
 
 
 @asynccontextmanager
 async def _append_embedded(folder: str) -> AsyncIterator[Call]:
-    async with AsyncContextStore.opened(folder, maintenance=None, embedder="local") as store:
+    async with AsyncContextStore.open(folder, maintenance=None, embedder="local") as store:
         yield lambda: store.history.append("a", Message.user("tea"), session_id="s")
 
 
 @asynccontextmanager
 async def _search(folder: str) -> AsyncIterator[Call]:
-    async with AsyncContextStore.opened(folder, maintenance=None, embedder="local") as store:
+    async with AsyncContextStore.open(folder, maintenance=None, embedder="local") as store:
         messages = [Message.user(f"tea number {n}") for n in range(50)]
         await store.history.append_many("a", messages, session_id="s")
         yield lambda: store.search("which tea?", limit=5)
@@ -125,13 +125,13 @@ async def _search(folder: str) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def _put(folder: str) -> AsyncIterator[Call]:
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         yield lambda: store.kv("items").put([Item(namespace=("a",), key="k", value={"n": 1})])
 
 
 @asynccontextmanager
 async def _erase(folder: str) -> AsyncIterator[Call]:
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         messages = [Message.user(f"tea number {n}", id=f"m{n}") for n in range(50)]
         await store.history.append_many("a", messages, session_id="s")
         ids = iter(["m1", "m2"])
@@ -143,7 +143,7 @@ async def _langgraph_put(folder: str) -> AsyncIterator[Call]:
     from langchain_lance_context import LanceContextSaver
     from langgraph.checkpoint.base import CheckpointMetadata, empty_checkpoint
 
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         saver = LanceContextSaver(store)
         config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         metadata: CheckpointMetadata = {"source": "loop", "step": 1}
@@ -155,7 +155,7 @@ async def _langgraph_get(folder: str) -> AsyncIterator[Call]:
     from langchain_lance_context import LanceContextSaver
     from langgraph.checkpoint.base import empty_checkpoint
 
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         await LanceContextSaver(store).aput(
             config, empty_checkpoint(), {"source": "loop", "step": 1}, {}
@@ -170,7 +170,7 @@ async def _llama_index_store(folder: str, *, is_query: bool) -> AsyncIterator[Ca
     from llama_index.core.vector_stores import VectorStoreQuery
     from llama_index_lance_context import LanceContextVectorStore
 
-    async with AsyncContextStore.opened(folder, maintenance=None) as store:
+    async with AsyncContextStore.open(folder, maintenance=None) as store:
         nodes = LanceContextVectorStore(store, collection="nodes")
         vector = [1.0, 0.0]
         await nodes.async_add([TextNode(text="tea", embedding=vector)])

@@ -201,7 +201,7 @@ async def _take(part: str, directory: Path) -> int:
     from lance_context_core import AsyncContextStore, ContextStoreError
 
     try:
-        async with await AsyncContextStore.open(directory, embedder="local") as store:
+        async with AsyncContextStore.open(directory, embedder="local") as store:
             await PARTS[part](store)
     except ContextStoreError as error:
         print(f"agentscope_context_manager: {error}", file=sys.stderr)

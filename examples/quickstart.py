@@ -280,7 +280,7 @@ async def _in_agentscope(user: str, directory: Path) -> None:
     # Its id makes a second run of this write nothing.
     note = schemas.Message(id="the-oven", role="user", content=content)
     async with (
-        await AsyncContextStore.open(directory, embedder="local") as store,
+        AsyncContextStore.open(directory, embedder="local") as store,
         managers.create_context_manager(
             session_history_service=adapter.LanceContextSessionHistoryService(
                 store, deduplicate=True

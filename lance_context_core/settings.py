@@ -1,5 +1,6 @@
 """What a store is opened with, searched with and maintained by."""
 
+from lance_context_core._opening import OpenOptions
 from lance_context_core.composition import Composable, Composer
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.files.fragments import FragmentPolicy
@@ -11,6 +12,8 @@ from lance_context_core.search.query import SearchOptions
 from lance_context_core.upkeep.upkeep import Maintenance
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Opening
+    "OpenOptions",
     # Searching
     "SearchOptions",
     "Fusion",

@@ -1,31 +1,23 @@
 """The front door: opens one directory or URI, and hands out the stores in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from lance_context_core._checks import check_name
-from lance_context_core._resources import (
-    Resources,
-    SystemClock,
-    Tails,
-)
-from lance_context_core.composition import DEFAULT_COMPOSER, Composer
+from lance_context_core._opening import DEFAULTS, OpenOptions, close, opened
+from lance_context_core._options import takes
+from lance_context_core._resources import Resources, Tails
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine.database import Database
-from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.erasure import erase as erasing
+from lance_context_core.erasure import erase
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import (
@@ -42,34 +34,16 @@ from lance_context_core.search.query import SearchOptions
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.stores.records.mappings import one_agent
-from lance_context_core.stores.records.pending import (
-    change_model,
-    embed_documents,
-    embed_records,
-)
 from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.upkeep.fragments import RecordCompaction
-from lance_context_core.upkeep.upkeep import (
-    DEFAULT_MAINTENANCE,
-    Maintenance,
-    StoreStats,
-    TableUpkeep,
-    Upkeep,
-)
-from lance_context_core.versioning import (
-    branches as branching,
-)
-from lance_context_core.versioning import (
-    merge as merging,
-)
-from lance_context_core.versioning import (
-    thin as thinning,
-)
+from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
+from lance_context_core.versioning import branches, merge, thin
 from lance_context_core.versioning.conflicts import Policy
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
@@ -99,97 +73,20 @@ class AsyncContextStore:
         self._compactor = compactor or RecordCompaction(resources.records, resources.clock)
 
     @classmethod
-    async def open(
-        cls,
-        uri: str | Path,
-        *,
-        embedder: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        composer: Composer | None = None,
-        text_index: TextIndex | None = None,
-        defer_embedding: bool = False,
-        read_consistency: timedelta | None = timedelta(0),
-        durability: Durability = "process",
-        retention: VersionRetention | None = None,
-        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
-    ) -> Self:
+    @takes(OpenOptions, DEFAULTS)
+    def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
         """Open the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
 
-        - `embedder`: makes the vectors. `"local"`, an `Embedder`, an object of LangChain,
-          LlamaIndex or LanceDB's registry; see `as_embedder`. Its model's name is recorded with the
-          vectors, and another model is refused with EmbeddingModelMismatchError. Without one,
-          callers bring vectors, or search by words.
-        - `storage_options`: credentials and endpoints of the object store, as LanceDB names them.
-        - `clock`: where the time comes from.
-        - `composer`: what of a record is embedded, and what is indexed for words.
-        - `text_index`: how texts are cut into words; counts when the store is created.
-        - `defer_embedding`: store now, embed when `embed_pending` is called.
-        - `read_consistency`: how old the view of other processes' writes may be; None never looks
-          for them. One's own writes are always seen.
-        - `durability`: what an acknowledged write survives. `"process"`: the end of this process,
-          `kill -9` included, not a power cut. `"fsync"`: a power cut too, if all who write or
-          maintain the store open it so; every file and folder of a commit is synced before the
-          call returns. An object store keeps what it acknowledged either way; `memory://` refuses.
-        - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
-          one a day of a month, and whatever tags and branches name.
-        - `maintenance`: when the store maintains itself beside the writes; None leaves that to
-          `maintain`.
+        Nothing is read or written yet, so that nothing need be awaited; it may be, as in
+        `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an option that
+        there is not, and for a value that it cannot have.
         """
-        return cls.opened(
-            uri,
-            embedder=embedder,
-            storage_options=storage_options,
-            clock=clock,
-            composer=composer,
-            text_index=text_index,
-            defer_embedding=defer_embedding,
-            read_consistency=read_consistency,
-            durability=durability,
-            retention=retention,
-            maintenance=maintenance,
-        )
+        return cls(opened(uri, options))
 
-    @classmethod
-    def opened(
-        cls,
-        uri: str | Path,
-        *,
-        embedder: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        composer: Composer | None = None,
-        text_index: TextIndex | None = None,
-        defer_embedding: bool = False,
-        read_consistency: timedelta | None = timedelta(0),
-        durability: Durability = "process",
-        retention: VersionRetention | None = None,
-        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
-    ) -> Self:
-        """As `open`, from code that cannot await."""
-        database = Database(
-            uri,
-            storage_options=storage_options,
-            read_consistency=read_consistency,
-            text_index=text_index,
-            durability=durability,
-        )
-        clock = clock or SystemClock()
-        upkeep = Upkeep(database, clock, settings=maintenance)
-        database.on_commit = upkeep.committed
-        resources = Resources(
-            database=database,
-            clock=clock,
-            composer=composer or DEFAULT_COMPOSER,
-            embeddings=None if embedder is None else EmbeddingService(as_embedder(embedder)),
-            defer_embedding=defer_embedding,
-            retention=retention or VersionRetention(),
-            upkeep=upkeep,
-        )
-        upkeep.thin = partial(
-            thinning.thin_if_due, resources=resources, retention=resources.retention
-        )
-        return cls(resources)
+    def __await__(self) -> Generator[Any, None, Self]:
+        """The store itself."""
+        yield from ()
+        return self
 
     @property
     def uri(self) -> str:
@@ -301,11 +198,11 @@ class AsyncContextStore:
         its own. Raises InvalidRequestError without an embedder.
         """
         records = self._records()
-        done = await embed_records(
+        done = await pending.embed_records(
             self._resources, records.everything(), filter=filter, limit=limit
         )
         rest = None if limit is None else limit - done
-        return done + await embed_documents(
+        return done + await pending.embed_documents(
             self._resources, records.inside(), filter=filter, limit=rest
         )
 
@@ -319,7 +216,7 @@ class AsyncContextStore:
         with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
         embedder, and where a vector belongs to something that has no text.
         """
-        await change_model(self._whole())
+        await pending.change_model(self._whole())
 
     # Versions
 
@@ -378,7 +275,7 @@ class AsyncContextStore:
         records `at` it. May be repeated after a crash, which leaves either all of the branch or
         nothing that is seen.
         """
-        await branching.create(self._whole(), name, at)
+        await branches.create(self._whole(), name, at)
         return await self.branch(name)
 
     async def branch(self, name: str) -> Self:
@@ -386,13 +283,13 @@ class AsyncContextStore:
 
         What is written there is on no other branch. Raises NotFoundError if there is none.
         """
-        await branching.require(self._whole(), name)
+        await branches.require(self._whole(), name)
         database = self._resources.writable().on(name)
         return self._handle(replace(self._resources, database=database, tails=Tails()))
 
     async def branches(self) -> list[Branch]:
         """All branches but `main`, by name."""
-        return await branching.listed(self._whole())
+        return await branches.listed(self._whole())
 
     async def delete_branch(self, name: str) -> bool:
         """Remove a branch with all that it alone holds; returns whether it existed.
@@ -400,7 +297,7 @@ class AsyncContextStore:
         Raises InvalidRequestError for `main`, and while a tag or another branch names one of its
         versions. May be repeated after a crash.
         """
-        return await branching.delete(self._whole(), name)
+        return await branches.delete(self._whole(), name)
 
     async def merge(
         self, source: str, *, policy: Policy = "newest", dry_run: bool = False
@@ -419,7 +316,7 @@ class AsyncContextStore:
         the branches' vectors cannot be in one table; ConflictError if others keep changing the same
         rows.
         """
-        return await merging.merge(self._whole(), source, policy=policy, is_dry_run=dry_run)
+        return await merge.merge(self._whole(), source, policy=policy, is_dry_run=dry_run)
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in the records from one version, tag, branch or time to another, or to now.
@@ -458,8 +355,8 @@ class AsyncContextStore:
         completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
         whole = self._whole()
-        target = erasing.records(whole, ids=ids, filter=filter, derived=derived)
-        return await erasing.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+        target = erase.records(whole, ids=ids, filter=filter, derived=derived)
+        return await erase.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
 
     # Upkeep
 
@@ -488,7 +385,7 @@ class AsyncContextStore:
         By default as the store was opened to keep them. What tags and branches name stays. With
         `dry_run` nothing is removed, and it is told what would be. May be repeated after a crash.
         """
-        return await thinning.thin(
+        return await thin.thin(
             self._whole(), retention=retention or self._resources.retention, dry_run=dry_run
         )
 
@@ -499,9 +396,7 @@ class AsyncContextStore:
         scopes and earlier versions do not.
         """
         if self._is_owner:
-            await self._resources.upkeep.stop()
-            await self._compactor.stop()
-            await self._resources.database.close()
+            await close(self._resources, self._compactor)
 
     async def __aenter__(self) -> Self:
         return self

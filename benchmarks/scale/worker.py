@@ -36,7 +36,7 @@ def add(*, uri: str, rows: int) -> dict[str, float]:
 
     async def run() -> float:
         seconds = 0.0
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             for batch in Made().batches(rows):
                 seconds += (await timed_async(store.context().add_many(batch)))[0]
         return seconds
@@ -48,7 +48,7 @@ def maintain(*, uri: str) -> dict[str, float]:
     """Have the store do all that can be done: merge fragments, build the indexes that pay."""
 
     async def run() -> float:
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             return (await timed_async(store.maintain()))[0]
 
     return {"seconds": _RUNNER.run(run()), "peak": _peak(), "bytes": _bytes_in(uri)}
@@ -63,7 +63,7 @@ def ask(*, uri: str, rows: int) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         seconds: dict[str, list[float]] = {}
         found: dict[str, list[list[str]]] = {}
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             for kind, question in kinds.items():
                 for number in range(_WARM_UP):
                     await question(store, questions, number)
@@ -87,7 +87,7 @@ def append(*, uri: str, rows: int, turns: int, has_ids: bool) -> list[float]:
             del one["external_id"]
 
     async def run() -> list[float]:
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             return [
                 (await timed_async(store.context().add_many(said[start : start + 2])))[0]
                 for start in range(0, 2 * turns, 2)
@@ -101,7 +101,7 @@ def first(*, uri: str, rows: int, kind: str) -> float:
     questions, question = Made().questions(), _kinds(rows)[kind]
 
     async def run() -> None:
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             await question(store, questions, 0)
 
     began = time.perf_counter()
@@ -114,7 +114,7 @@ def read_all(*, uri: str, rows: int) -> dict[str, float]:
 
     async def run() -> int:
         count = 0
-        async with await AsyncContextStore.open(uri) as store:
+        async with AsyncContextStore.open(uri) as store:
             async for _ in store.context().scan(batch_size=_SCANNED_AT_ONCE):
                 count += 1
         return count
@@ -130,7 +130,7 @@ def settle(*, uri: str) -> int:
     """What the store holds on the disk once its older versions may go: a month later."""
 
     async def run() -> None:
-        async with await AsyncContextStore.open(uri, clock=LaterClock(_MONTH_DAYS)) as store:
+        async with AsyncContextStore.open(uri, clock=LaterClock(_MONTH_DAYS)) as store:
             await store.maintain()
             await store.thin()
 

@@ -28,7 +28,7 @@ async def longest_stalls(uri: str) -> dict[str, float]:
     Every class reads and writes twenty times, four at once. A first turn is not watched: it imports
     and makes tables.
     """
-    store = await AsyncContextStore.open(uri)
+    store = AsyncContextStore.open(uri)
     turns: dict[str, Callable[[int], Awaitable[None]]] = {
         "nothing": _nothing,
         "vector store": _documents(store),

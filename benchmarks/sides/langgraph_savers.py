@@ -120,7 +120,7 @@ def grown_bytes(*, saver: str, folder: str, checkpoints: int) -> int:
             await _SAVERS[saver].conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return _bytes_in(f"{folder}/sqlite")
         await _SAVERS.pop(saver).aclose()
-        store = await AsyncContextStore.open(f"{folder}/lance", clock=LaterClock(_MONTH_DAYS))
+        store = AsyncContextStore.open(f"{folder}/lance", clock=LaterClock(_MONTH_DAYS))
         sizes: list[int] = []
         while len(sizes) < _MAX_ROUNDS and (len(sizes) < 3 or sizes[-1] != sizes[-2]):
             await store.maintain()

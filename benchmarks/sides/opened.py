@@ -30,7 +30,7 @@ class LaterClock:
 async def opened(name: str, uri: str, **options: Any) -> AsyncContextStore:
     """The store called `name`, opened at `uri` if it is not open."""
     if name not in STORES:
-        STORES[name] = await AsyncContextStore.open(uri, **options)
+        STORES[name] = AsyncContextStore.open(uri, **options)
     return STORES[name]
 
 

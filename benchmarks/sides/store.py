@@ -22,7 +22,7 @@ def load(*, uri: str, corpus: str, rows: int) -> str:
     table = feather.read_table(corpus).slice(0, rows)
 
     async def run() -> str:
-        store = await AsyncContextStore.open(uri)
+        store = AsyncContextStore.open(uri)
         for start in range(0, rows, _BATCH):
             added = await store.context("default").add_many(
                 {
@@ -112,7 +112,7 @@ def conversation(*, uri: str, name: str, turns: list[dict[str, Any]]) -> None:
     """Store a conversation, session by session, embedded by the local embedder."""
 
     async def run() -> None:
-        store = await AsyncContextStore.open(f"{uri}-{name}", embedder="local")
+        store = AsyncContextStore.open(f"{uri}-{name}", embedder="local")
         for session in sorted({turn["session"] for turn in turns}):
             messages = [_message(turn) for turn in turns if turn["session"] == session]
             await store.history.append_many(_AGENT, messages, session_id=f"s{session}")

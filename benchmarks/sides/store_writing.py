@@ -41,7 +41,7 @@ def settled_bytes(*, uri: str, days: float) -> dict[str, Any]:
         if uri in STORES:
             await STORES.pop(uri).close()
         before = _bytes_in(uri)
-        store = await AsyncContextStore.open(uri, clock=LaterClock(days))
+        store = AsyncContextStore.open(uri, clock=LaterClock(days))
         sizes = [before]
         while len(sizes) < _MAX_ROUNDS and (len(sizes) < 3 or sizes[-1] != sizes[-2]):
             await store.maintain()

@@ -55,11 +55,10 @@ class Handle:
             self.sync, self.aio = store, store.aio
             return
         if isinstance(store, str | Path):
-            store = AsyncContextStore.opened(store, embedder=embedder)
+            store = AsyncContextStore.open(store, embedder=embedder)
         if not isinstance(store, AsyncContextStore):
             raise InvalidRequestError(
-                f"store={store!r:.80}: give a ContextStore, an AsyncContextStore that was awaited, or "
-                "where one is"
+                f"store={store!r:.80}: give a ContextStore, an AsyncContextStore, or where one is"
             )
         self.sync, self.aio = ContextStore(store), store
 

@@ -9,7 +9,7 @@ from lance_context_core._loop import bridge
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.search.fusion import Fusion
 from lance_context_core.search.query import SearchOptions
@@ -42,28 +42,9 @@ class Context:
         return cls(uri, **options)
 
     @classmethod
-    def open(
-        cls,
-        uri: str | Path,
-        *,
-        name: str = "default",
-        embedder: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        defer_embedding: bool = False,
-    ) -> Self:
+    def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
-        twin = bridge.run(
-            AsyncContext.open(
-                uri,
-                name=name,
-                embedder=embedder,
-                storage_options=storage_options,
-                clock=clock,
-                defer_embedding=defer_embedding,
-            )
-        )
-        return face_of(twin, cls)
+        return face_of(bridge.run(AsyncContext.open(uri, **options)), cls)
 
     def close(self) -> None:
         """End the store that `create` or `open` opened. See `AsyncContext.close`."""

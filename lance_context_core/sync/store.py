@@ -1,18 +1,16 @@
 """The front door, for synchronous code."""
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from lance_context_core._loop import bridge
-from lance_context_core.composition import Composer
-from lance_context_core.engine.files.durability import Durability
+from lance_context_core._opening import DEFAULTS, OpenOptions
+from lance_context_core._options import takes
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock, SearchMode
 from lance_context_core.records import (
@@ -33,8 +31,6 @@ from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
 from lance_context_core.upkeep.upkeep import (
-    DEFAULT_MAINTENANCE,
-    Maintenance,
     StoreStats,
     TableUpkeep,
 )
@@ -54,39 +50,10 @@ class ContextStore:
         self._twin = twin
 
     @classmethod
-    def open(
-        cls,
-        uri: str | Path,
-        *,
-        embedder: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        composer: Composer | None = None,
-        text_index: TextIndex | None = None,
-        defer_embedding: bool = False,
-        read_consistency: timedelta | None = timedelta(0),
-        durability: Durability = "process",
-        retention: VersionRetention | None = None,
-        maintenance: Maintenance | None = DEFAULT_MAINTENANCE,
-    ) -> Self:
+    @takes(OpenOptions, DEFAULTS)
+    def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
         """Open the store at `uri`, a directory or object store. See `AsyncContextStore.open`."""
-        return cls(
-            bridge.run(
-                AsyncContextStore.open(
-                    uri,
-                    embedder=embedder,
-                    storage_options=storage_options,
-                    clock=clock,
-                    composer=composer,
-                    text_index=text_index,
-                    defer_embedding=defer_embedding,
-                    read_consistency=read_consistency,
-                    durability=durability,
-                    retention=retention,
-                    maintenance=maintenance,
-                )
-            )
-        )
+        return cls(AsyncContextStore.open(uri, **options))
 
     @property
     def aio(self) -> AsyncContextStore:

@@ -67,7 +67,7 @@ RECORD = {
 
 async def write(directory):
     """A store with a few rows in each room; its tag names what it was before the last of them."""
-    store = AsyncContextStore.opened(directory, embedder=WordVectors(), clock=ManualClock())
+    store = AsyncContextStore.open(directory, embedder=WordVectors(), clock=ManualClock())
     async with store:
         await store.history.append_many("g", MESSAGES, session_id="s", run_id="r")
         await store.sessions.create("s", title="Tea", metadata={"topic": "tea"})
@@ -84,7 +84,7 @@ def old(request, tmp_path):
     """A copy of the old store, opened by this release."""
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter="data")
-    store = AsyncContextStore.opened(
+    store = AsyncContextStore.open(
         tmp_path / "store", embedder=WordVectors(), clock=ManualClock(START + timedelta(days=1))
     )
     yield store

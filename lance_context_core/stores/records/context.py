@@ -4,10 +4,11 @@ import builtins
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
+from lance_context_core._opening import close, opened
 from lance_context_core.engine import sql
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
@@ -15,9 +16,10 @@ from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.rows.records import COLUMNS, edge
+from lance_context_core.scope import Scope
 from lance_context_core.search.fusion import (
     DEFAULT_FUSION,
     Fusion,
@@ -44,19 +46,11 @@ from lance_context_core.stores.records.view import (
     Upserted,
 )
 from lance_context_core.upkeep.fragments import CompactionStats, RecordCompaction
-from lance_context_core.upkeep.upkeep import Maintenance
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 
 _MOST_HITS = 10
 """How many hits who names no limit gets."""
-
-
-class Closable(Protocol):
-    """What a context may own: the store that it opened."""
-
-    async def close(self) -> None:
-        """End it."""
 
 
 class AsyncContext:
@@ -68,13 +62,13 @@ class AsyncContext:
     """
 
     def __init__(
-        self, records: Records, compactor: RecordCompaction, *, owned: Closable | None = None
+        self, records: Records, compactor: RecordCompaction, *, is_owner: bool = False
     ) -> None:
         """Use `create`, `open`, or `AsyncContextStore.context`."""
         self._live = records
         self._records = records
         self._compactor = compactor
-        self._owned = owned
+        self._is_owner = is_owner
 
     @classmethod
     async def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
@@ -83,48 +77,25 @@ class AsyncContext:
         The store belongs to this handle and ends with its `close`. `ContextOptions` says what the
         options mean; raises InvalidRequestError, before anything is made, for what is none.
         """
-        from lance_context_core.store import AsyncContextStore  # it hands out contexts itself
-
         chosen = opening(options)
-        store = await AsyncContextStore.open(
-            uri,
-            embedder=chosen.embedder,
-            storage_options=chosen.storage_options,
-            clock=chosen.clock,
-            defer_embedding=chosen.defer_embedding,
-            maintenance=Maintenance(quiet_hours=chosen.schedule.quiet_hours),
-        )
+        resources = opened(uri, chosen.store)
+        records = Records(resources, Scope(), check_name(chosen.name, "name"))
+        compactor = RecordCompaction(resources.records, resources.clock)
+        context = cls(records, compactor, is_owner=True)
         try:
-            shared: AsyncContext = store.context(chosen.name)
             if chosen.embedding_dim is not None:
-                await shared._live.table.ensure_vectors(chosen.embedding_dim, None)
+                await records.table.ensure_vectors(chosen.embedding_dim, None)
             if chosen.is_compacted:
-                await shared._compactor.start(chosen.schedule)
+                await compactor.start(chosen.schedule)
         except BaseException:
-            await store.close()
+            await context.close()
             raise
-        return cls(shared._live, shared._compactor, owned=store)
+        return context
 
     @classmethod
-    async def open(
-        cls,
-        uri: str | Path,
-        *,
-        name: str = "default",
-        embedder: Any = None,
-        storage_options: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
-        defer_embedding: bool = False,
-    ) -> Self:
+    async def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """As `create`, for a store that must exist: raises NotFoundError where there is none."""
-        context = await cls.create(
-            uri,
-            name=name,
-            embedder=embedder,
-            storage_options=storage_options,
-            clock=clock,
-            defer_embedding=defer_embedding,
-        )
+        context = await cls.create(uri, **options)
         try:
             exists = await context.version() > 0
         except BaseException:
@@ -137,8 +108,8 @@ class AsyncContext:
 
     async def close(self) -> None:
         """End the store that `create` or `open` opened; a store's own context closes nothing."""
-        if self._owned is not None:
-            await self._owned.close()
+        if self._is_owner:
+            await close(self._live.resources, self._compactor)
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,25 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, cast
 
 from lance_context_core._checks import shown
+from lance_context_core._opening import OpenOptions
+from lance_context_core._options import check_options
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.fragments import CompactionSchedule
+from lance_context_core.upkeep.upkeep import Maintenance
 
 
-class OwnOptions(TypedDict, total=False):
-    """The options of `Context.create`; for those of a store see `AsyncContextStore.open`."""
+class OwnOptions(OpenOptions, total=False):
+    """The options of `Context.create`: those of a store, and what only a context has."""
 
     name: str
     """Of the context, in its store; "default" if not given."""
-    embedder: Any
     embedding_dim: int | None
     """Fixes the length of the vectors; without it the first vector does."""
-    storage_options: Mapping[str, str] | None
-    clock: Clock | None
-    defer_embedding: bool
     enable_background_compaction: bool
     """Count the fragments from time to time, and merge them when there are many."""
     compaction_interval_secs: float
@@ -28,7 +26,8 @@ class OwnOptions(TypedDict, total=False):
     compaction_min_fragments: int
     """From how many on they are merged: 5 if not given."""
     quiet_hours: Iterable[tuple[int, int]] | None
-    """When not: pairs of hours of the machine's local day, such as (22, 6)."""
+    """When not: pairs of hours of the machine's local day, such as (22, 6); without `maintenance`,
+    nor does the store maintain itself then."""
 
 
 class ContextOptions(OwnOptions, total=False):
@@ -66,23 +65,17 @@ _STORAGE = {
 class Opening:
     """What a context is opened with, checked."""
 
+    store: OpenOptions
+    """What its store is opened with."""
     name: str = "default"
-    embedder: Any = None
     embedding_dim: int | None = None
-    storage_options: Mapping[str, str] | None = None
-    clock: Clock | None = None
-    defer_embedding: bool = False
     schedule: CompactionSchedule
     is_compacted: bool = False
 
 
 def opening(options: Mapping[str, Any]) -> Opening:
     """What `ContextOptions` say. Raises InvalidRequestError for what a store cannot do."""
-    if unknown := options.keys() - ContextOptions.__annotations__.keys():
-        raise InvalidRequestError(
-            f"{min(unknown)} is no option of a context: there are "
-            f"{', '.join(sorted(OwnOptions.__annotations__))}"
-        )
+    check_options(options, ContextOptions.__annotations__, "a context")
     given = dict(options)
     _check_metric(given.pop("distance_metric", None))
     _check_without_effect(given.pop("id_index_type", None), given.pop("compaction_target_rows", 1))
@@ -100,8 +93,14 @@ def opening(options: Mapping[str, Any]) -> Opening:
         min_fragments=given.pop("compaction_min_fragments", 5),
         quiet_hours=tuple(given.pop("quiet_hours", None) or ()),
     )
-    is_compacted = bool(given.pop("enable_background_compaction", False))
-    return Opening(**given, schedule=schedule, is_compacted=is_compacted)
+    given.setdefault("maintenance", Maintenance(quiet_hours=schedule.quiet_hours))
+    return Opening(
+        name=given.pop("name", "default"),
+        embedding_dim=given.pop("embedding_dim", None),
+        schedule=schedule,
+        is_compacted=bool(given.pop("enable_background_compaction", False)),
+        store=cast("OpenOptions", given),
+    )
 
 
 def _check_metric(metric: object) -> None:

@@ -336,7 +336,7 @@ def test_a_store_that_was_handed_over_stays_open_and_its_health_is_asked_for(res
 
 
 def test_an_open_store_has_its_embedder_already():
-    store = AsyncContextStore.opened("memory://")
+    store = AsyncContextStore.open("memory://")
     with pytest.raises(InvalidRequestError, match="embedder"):
         LanceContextSessionHistoryService(store, embedder="local")
 

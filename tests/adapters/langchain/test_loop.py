@@ -236,7 +236,7 @@ def watched(monkeypatch):
 
 async def warm_up(call, embedding):
     """Import what is imported by a first call, which does block."""
-    async with AsyncContextStore.opened("memory://") as store:
+    async with AsyncContextStore.open("memory://") as store:
         await call(store, embedding)
 
 
@@ -245,7 +245,7 @@ async def test_nothing_blocks_the_loop_or_takes_a_thread(cls, tmp_path, monkeypa
     embedding = AwaitedEmbeddings()
     await warm_up(CALLS[cls], embedding)
     with watched(monkeypatch) as seen:
-        async with AsyncContextStore.opened(tmp_path) as store:
+        async with AsyncContextStore.open(tmp_path) as store:
             await CALLS[cls](store, embedding)
     assert seen == []
     assert threading.get_ident() not in embedding.threads
@@ -260,7 +260,7 @@ async def test_nothing_blocks_the_loop_or_takes_a_thread(cls, tmp_path, monkeypa
     ],
 )
 async def test_the_watch_sees_what_blocks(tmp_path, monkeypatch, blocking, said):
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         with watched(monkeypatch) as seen:
             blocking(store)
     assert len(seen) == 1
@@ -286,7 +286,7 @@ async def test_every_asynchronous_method_is_watched(cls, tmp_path, monkeypatch):
     }
     for name, member in own.items():
         monkeypatch.setattr(cls, name, noting(name, member))
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await CALLS[cls](store, AwaitedEmbeddings())
     assert set(own) <= called
 
@@ -294,14 +294,14 @@ async def test_every_asynchronous_method_is_watched(cls, tmp_path, monkeypatch):
 @each_class
 async def test_embeddings_that_block_are_called_elsewhere(cls, tmp_path):
     embedding = BlockingEmbeddings()
-    async with AsyncContextStore.opened(tmp_path, embedder=embedding) as store:
+    async with AsyncContextStore.open(tmp_path, embedder=embedding) as store:
         await CALLS[cls](store, embedding)
     assert threading.get_ident() not in embedding.threads
 
 
 async def test_a_stores_own_embedder_is_called_elsewhere(tmp_path):
     embedding = BlockingEmbeddings()
-    async with AsyncContextStore.opened(tmp_path, embedder=embedding) as store:
+    async with AsyncContextStore.open(tmp_path, embedder=embedding) as store:
         await LanceContextVectorStore(store).aadd_texts(["ginger tea"])
         assert await LanceContextVectorStore(store).asimilarity_search("tea")
         assert await LanceContextRetriever(store=store).ainvoke("tea") == []

@@ -42,7 +42,7 @@ def said(store):
 def given(request, tmp_path):
     """A store in each of the forms in which one is given."""
     place = tmp_path / "store"
-    opened = AsyncContextStore.opened(place)
+    opened = AsyncContextStore.open(place)
     forms = {"sync": ContextStore(opened), "async": opened, "uri": str(place), "path": place}
     yield forms[request.param]
     asyncio.run(opened.close())
@@ -61,7 +61,7 @@ def test_both_faces_are_one_store(given):
 
 
 def test_an_open_store_is_handed_on_as_it_is(tmp_path):
-    opened = AsyncContextStore.opened(tmp_path)
+    opened = AsyncContextStore.open(tmp_path)
     assert Handle(opened).aio is opened
     blocking = ContextStore(opened)
     assert Handle(blocking).sync is blocking

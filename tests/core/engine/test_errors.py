@@ -89,7 +89,7 @@ UNREACHABLE = {
 async def test_an_object_store_that_does_not_answer_is_a_storage_error():
     async def call(uri, verb):
         options = UNREACHABLE[uri] | IMPATIENT
-        error = await failure(verb(AsyncContextStore.opened(uri, storage_options=options)))
+        error = await failure(verb(AsyncContextStore.open(uri, storage_options=options)))
         assert_is(error, StorageError, f"cannot open {uri!r}", "can be reached", "refused")
 
     # At once, because each is tried for some seconds.
@@ -98,14 +98,14 @@ async def test_an_object_store_that_does_not_answer_is_a_storage_error():
 
 async def test_a_bucket_that_does_not_exist_is_a_storage_error(s3_server):
     options = {"aws_endpoint": s3_server.endpoint, **S3_KEYS, **IMPATIENT}
-    stores = [AsyncContextStore.opened("s3://none/x", storage_options=options) for _ in range(2)]
+    stores = [AsyncContextStore.open("s3://none/x", storage_options=options) for _ in range(2)]
     for error in await asyncio.gather(failure(read(stores[0])), failure(write(stores[1]))):
         assert_is(error, StorageError, "'s3://none/x'", "no such bucket: create it first")
 
 
 async def test_keys_that_the_object_store_does_not_know_are_a_storage_error(s3_server):
     backend = s3_server.backend()
-    store = AsyncContextStore.opened(
+    store = AsyncContextStore.open(
         backend.uri, storage_options={**backend.storage_options, **IMPATIENT}
     )
     with unknown_keys(s3_server):
@@ -134,7 +134,7 @@ class unknown_keys:  # noqa: N801 - reads as what it is
 
 @pytest.mark.parametrize("uri", ["ftp://host/store", "db://database", "s3://", "az://container/x"])
 async def test_a_uri_that_names_no_storage_is_refused(uri):
-    error = await failure(write(AsyncContextStore.opened(uri, storage_options=IMPATIENT)))
+    error = await failure(write(AsyncContextStore.open(uri, storage_options=IMPATIENT)))
     assert_is(error, InvalidRequestError, f"cannot open {uri!r}", "give a directory")
 
 

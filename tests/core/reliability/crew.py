@@ -130,7 +130,7 @@ async def _maintain(store) -> None:
 
 
 async def _main(role, name, n_batches, uri, options) -> None:
-    store = AsyncContextStore.opened(uri, storage_options=json.loads(options) or None)
+    store = AsyncContextStore.open(uri, storage_options=json.loads(options) or None)
     _say("ready", name)
     sys.stdin.readline()
     await (_maintain(store) if role == "maintainer" else _write(store, name, int(n_batches)))

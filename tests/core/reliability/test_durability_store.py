@@ -30,7 +30,7 @@ def place(tmp_path):
 
 
 def opened(place, **options):
-    return AsyncContextStore.opened(place, durability="fsync", **options)
+    return AsyncContextStore.open(place, durability="fsync", **options)
 
 
 async def _write_on_branch(store):
@@ -110,7 +110,7 @@ async def test_what_others_wrote_and_a_commit_refers_to_is_synced_with_it(place,
 
 
 async def test_a_store_that_was_written_without_is_synced_by_the_first_write(place, witness):
-    async with AsyncContextStore.opened(place) as store:
+    async with AsyncContextStore.open(place) as store:
         for n in range(3):
             await store.history.append("a", Message.user(f"{n}"), session_id="s")
     async with opened(place) as store:
@@ -121,7 +121,7 @@ async def test_a_store_that_was_written_without_is_synced_by_the_first_write(pla
 
 
 async def test_without_it_nothing_is_synced(place, witness):
-    async with AsyncContextStore.opened(place) as store:
+    async with AsyncContextStore.open(place) as store:
         await store.history.append("a", Message.user("tea"), session_id="s")
     assert witness.n_syncs == 0
 

@@ -39,7 +39,7 @@ def far(there, proxy):
 
     def open_(**more):
         options = {**there.storage_options, "aws_endpoint": proxy.endpoint, **more}
-        return AsyncContextStore.opened(there.uri, storage_options=options, maintenance=None)
+        return AsyncContextStore.open(there.uri, storage_options=options, maintenance=None)
 
     return open_
 
@@ -177,7 +177,7 @@ async def test_a_read_shows_what_was_acknowledged_though_another_meanwhile_opens
     tmp_path,
 ):
     """Which happens after an error: what it opened may be older than what was written since."""
-    async with AsyncContextStore.opened(tmp_path, maintenance=None) as store:
+    async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
         table = store._resources.records
         older = await table._open()

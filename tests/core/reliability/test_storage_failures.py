@@ -71,7 +71,7 @@ def run(program: str, *arguments: object, before: tuple[str, ...] = ()) -> list[
 async def test_a_file_in_the_place_of_the_directory_is_a_storage_error(tmp_path, below):
     (tmp_path / "file").write_text("a file")
     place = tmp_path.joinpath("file", *below)
-    works = [verb(AsyncContextStore.opened(place)) for verb in (read, write)]
+    works = [verb(AsyncContextStore.open(place)) for verb in (read, write)]
     for error in await asyncio.gather(*map(failure, works)):
         assert_is(error, StorageError, "cannot open", str(tmp_path), "name another directory")
     assert (tmp_path / "file").read_text() == "a file"
@@ -105,7 +105,7 @@ async def told(work):
         return f"{type(error).__name__}: {error}".replace("\\n", " ")
 
 async def main():
-    store = AsyncContextStore.opened(sys.argv[1])
+    store = AsyncContextStore.open(sys.argv[1])
     messages = await told(store.history.get_messages("a", session_id="s"))
     print(messages if isinstance(messages, str) else [message.text for message in messages])
     print(await told(store.history.append("a", Message.user("more"), session_id="s")))
@@ -117,7 +117,7 @@ asyncio.run(main())
 
 
 async def test_who_may_only_read_reads_and_is_refused_every_write(public):
-    async with AsyncContextStore.opened(public / "store") as store:
+    async with AsyncContextStore.open(public / "store") as store:
         await write_all(store)
     before = contents(public)
     with rights(public / "store", folders=0o555, files=0o444):
@@ -127,13 +127,13 @@ async def test_who_may_only_read_reads_and_is_refused_every_write(public):
     for refusal, action in zip(refusals, actions, strict=True):
         assert refusal.startswith(f"StorageError: cannot {action}: permission denied")
     assert contents(public) == before
-    async with AsyncContextStore.opened(public / "store") as store:
+    async with AsyncContextStore.open(public / "store") as store:
         await write(store)
         assert [one.text for one in await read(store)] == ["tea", "more"]
 
 
 async def test_a_store_that_may_not_be_looked_at_is_a_storage_error(public):
-    async with AsyncContextStore.opened(public / "store") as store:
+    async with AsyncContextStore.open(public / "store") as store:
         await write_all(store)
     before = contents(public)
     with rights(public / "store", folders=0o000, files=0o000):
@@ -190,7 +190,7 @@ def leave(n_bytes):
 
 async def main():
     acknowledged, refused = [], []
-    async with AsyncContextStore.opened(disk / "store") as store:
+    async with AsyncContextStore.open(disk / "store") as store:
         await store.history.append("a", Message.user("first", id="first"), session_id="s")
         acknowledged.append("first")
         for n in range(24):
@@ -210,7 +210,7 @@ async def main():
                     refused.append(id)
         ballast.unlink()
         await store.history.append("a", Message.user("last", id="last"), session_id="s")
-    async with AsyncContextStore.opened(disk / "store") as store:
+    async with AsyncContextStore.open(disk / "store") as store:
         there = [one["external_id"] or one["id"] for one in await store.context().list()]
         # What was refused may be written again, and is then there once.
         for id in refused:
@@ -250,7 +250,7 @@ import asyncio, resource, sys
 from lance_context_core import AsyncContextStore, StorageError
 
 async def main():
-    store = AsyncContextStore.opened(sys.argv[1])
+    store = AsyncContextStore.open(sys.argv[1])
     await store.context().add("user", "small", id="small")
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
     try:
@@ -270,7 +270,7 @@ async def test_a_file_that_may_not_grow_is_a_storage_error_and_nothing_is_half_w
     assert "'records'" in message
     assert "raise the limit" in message
     assert seen == "['small']"
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         assert [one["id"] for one in await store.context().list()] == ["small", "after"]
 
 
@@ -302,12 +302,12 @@ DAMAGES: list[tuple[str, Callable[[Path], None]]] = [
     ("files", "damage"), DAMAGES, ids=[f"{f}-{d.__name__}" for f, d in DAMAGES]
 )
 async def test_a_damaged_file_is_a_storage_error_that_names_the_table(tmp_path, files, damage):
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)
     for file in (tmp_path / "records.lance").glob(files):
         damage(file)
     before = contents(tmp_path)
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         for work in (read(store), write(store), store.search("tea", mode="text")):
             assert_is(await failure(work), StorageError, "'records'", "restore it from a copy")
         # The other tables are not touched by it.
@@ -316,11 +316,11 @@ async def test_a_damaged_file_is_a_storage_error_that_names_the_table(tmp_path, 
 
 
 async def test_a_manifest_of_zeros_is_not_taken_for_an_empty_table(tmp_path):
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)
     for manifest in (tmp_path / "records.lance" / "_versions").glob("*.manifest"):
         overwritten(manifest)
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         for verb in (read, write):
             with pytest.raises(StoreFormatError, match="'records'"):
                 await verb(store)
@@ -329,10 +329,10 @@ async def test_a_manifest_of_zeros_is_not_taken_for_an_empty_table(tmp_path):
 async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_alone(
     tmp_path, capfd
 ):
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)
     shutil.rmtree(tmp_path / "records.lance" / "_indices")
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         error = await failure(store.search("tea", mode="text"))
         assert_is(error, StorageError, "cannot search table 'records' by words")
         assert [one.text for one in await read(store)] == ["tea"]
@@ -340,7 +340,7 @@ async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_a
 
 
 async def test_a_table_that_is_removed_under_an_open_store_is_empty_and_can_be_made_anew(tmp_path):
-    store = AsyncContextStore.opened(tmp_path)
+    store = AsyncContextStore.open(tmp_path)
     await write_all(store)
     connection = await lancedb.connect_async(str(tmp_path))
     for drop in (
@@ -359,12 +359,12 @@ async def removed(directory: Path) -> None:
 
 
 async def test_a_table_of_a_newer_engine_is_a_format_error(tmp_path):
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)
     for manifest in (tmp_path / "records.lance" / "_versions").glob("*.manifest"):
         demand_unknown_features(manifest)
     before = contents(tmp_path)
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         for work in (read(store), write(store), store.search("tea")):
             assert_is(await failure(work), StoreFormatError, "'records'", "upgrade lancedb")
     assert contents(tmp_path) == before
@@ -395,7 +395,7 @@ async def test_a_table_of_another_program_or_a_newer_release_is_a_format_error(t
     await connection.create_table("records", schema=RECORDS.schema.with_metadata(metadata))
     before = contents(tmp_path)
     way_out = "a directory of its own" if format is None else "upgrade lance-context-core"
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         for work in (read(store), write(store), store.version(), store.context().add("user", "x")):
             with pytest.raises(StoreFormatError, match=f"'records' .*{way_out}"):
                 await work

@@ -20,7 +20,7 @@ class Here:
     """The core as a worker that needs no process, and that may be made to fail."""
 
     def __init__(self, place, fault=None):
-        self._worker = Worker(Party(AsyncContextStore.opened(place, embedder=embedder())))
+        self._worker = Worker(Party(AsyncContextStore.open(place, embedder=embedder())))
         self._fault = fault
 
     def __call__(self, verb, *arguments):

@@ -83,7 +83,7 @@ def main(name, place):
     module, party = PARTIES[name]
     made = getattr(import_module(f"proofs.matrix.{module}"), party)
     with asyncio.Runner() as runner:
-        store = runner.run(AsyncContextStore.open(place, embedder=script.embedder()))
+        store = AsyncContextStore.open(place, embedder=script.embedder())
         worker = Worker(made(store))
         for line in sys.stdin:
             answer = _answer(runner, worker, *json.loads(line))

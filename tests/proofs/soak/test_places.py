@@ -16,28 +16,28 @@ from lance_context_core.settings import VersionRetention
 
 
 async def test_a_newest_manifest_that_was_cut_short_is_named_and_all_before_it_can_be_had(tmp_path):
-    async with AsyncContextStore.opened(tmp_path, maintenance=None) as store:
+    async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         for name in ("first", "second", "third"):
             await say(store, name)
     newest, *_ = sorted((tmp_path / "records.lance" / "_versions").glob("*.manifest"))
     whole = newest.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
         newest.write_bytes(whole[:length])
-        async with AsyncContextStore.opened(tmp_path) as store:
+        async with AsyncContextStore.open(tmp_path) as store:
             for work in (heard(store), say(store, "fourth")):
                 error = str(await failure(work))
                 assert error.startswith("cannot open table 'records'")
                 assert "restore it from a copy" in error
         assert newest.read_bytes() == whole[:length]
     newest.rename(tmp_path / "aside")
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         assert await heard(store) == ["first", "second"]
         await say(store, "third", "fourth")
         assert await heard(store) == ["first", "second", "third", "fourth"]
 
 
 async def test_parts_that_a_copy_left_behind_are_not_taken_for_the_store_s(tmp_path):
-    async with AsyncContextStore.opened(tmp_path, maintenance=None) as store:
+    async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
         await say(store, "second")
     table = tmp_path / "records.lance"
@@ -46,7 +46,7 @@ async def test_parts_that_a_copy_left_behind_are_not_taken_for_the_store_s(tmp_p
     (table / "_versions" / f".{newest.name}.x7Gh2k").write_bytes(newest.read_bytes()[:99])
     (table / "_versions" / f"{newest.name}.part").write_bytes(b"")
     (table / "data" / "half.lance").write_bytes(next((table / "data").iterdir()).read_bytes()[:50])
-    async with AsyncContextStore.opened(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path) as store:
         await say(store, "third")
         await store.maintain()
         assert await heard(store) == ["first", "second", "third"]
@@ -71,7 +71,7 @@ async def test_processes_whose_clocks_are_hours_apart_keep_one_order_and_lose_no
         all_for=timedelta(minutes=5), hourly_for=timedelta(0), daily_for=timedelta(0)
     )
     stores = [
-        AsyncContextStore.opened(tmp_path, clock=Off(hours), retention=short, maintenance=None)
+        AsyncContextStore.open(tmp_path, clock=Off(hours), retention=short, maintenance=None)
         for hours in (0, 9, -9)
     ]
     expected = []
@@ -93,7 +93,7 @@ async def test_processes_whose_clocks_are_hours_apart_keep_one_order_and_lose_no
 
 
 async def test_what_expires_does_so_by_the_clock_of_whoever_looks(tmp_path):
-    early, late = (AsyncContextStore.opened(tmp_path, clock=Off(hours)) for hours in (-3, 3))
+    early, late = (AsyncContextStore.open(tmp_path, clock=Off(hours)) for hours in (-3, 3))
     await early.memory.add(["tea"], user_id="ada", expires_at=datetime.now(UTC))
     assert [one.text for one in (await early.memory.list(user_id="ada")).items] == ["tea"]
     assert (await late.memory.list(user_id="ada")).items == []
@@ -114,7 +114,7 @@ from lance_context_core import AsyncContextStore, Message, StorageError
 
 async def main():
     kept, refused = [], []
-    async with AsyncContextStore.opened(sys.argv[1], maintenance=None) as store:
+    async with AsyncContextStore.open(sys.argv[1], maintenance=None) as store:
         for limit in map(int, sys.argv[2:]):
             name = str(limit)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -138,7 +138,7 @@ asyncio.run(main())
 
 async def test_at_whichever_file_of_a_commit_the_space_ends_nothing_is_half_written(tmp_path):
     """Data, transaction and manifest are the larger, the later they are written."""
-    async with AsyncContextStore.opened(tmp_path, maintenance=None) as store:
+    async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
     sizes = sorted(
         max(file.stat().st_size for file in (tmp_path / "records.lance" / part).iterdir())

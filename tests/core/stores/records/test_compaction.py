@@ -9,7 +9,7 @@ import pytest
 from core.conformance.doubles import ManualClock
 from core.stores.records.record_api import contents
 
-from lance_context_core import AsyncContext, Context
+from lance_context_core import AsyncContext, AsyncContextStore, Context
 from lance_context_core.errors import CompactionInProgressError
 from lance_context_core.upkeep.fragments import CompactionSchedule, RecordCompaction
 
@@ -276,11 +276,10 @@ async def test_all_handles_of_a_store_share_one_compaction(store, ctx, monkeypat
     lambda store: store.scope(), lambda store: store.scope(tenant="x"),
 ])  # fmt: skip
 async def test_a_handle_that_was_not_opened_stops_and_closes_nothing(tmp_path, derived):
-    async with await AsyncContext.create(
-        tmp_path, enable_background_compaction=True, compaction_interval_secs=60
-    ) as ctx:
+    async with AsyncContextStore.open(tmp_path) as store:
+        ctx = store.context()
         await ctx.add("user", "a")
-        store = ctx._owned
+        await store._compactor.start(CompactionSchedule(interval_secs=60))
         await derived(store).close()
         await (await store.checkout(1)).close()
         assert await ctx.entries() == 1

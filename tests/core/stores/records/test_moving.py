@@ -62,7 +62,7 @@ def test_credentials_go_into_the_storage_options():
         "allow_http": True,
     }
     given = {"aws_region": "eu-west-1", "timeout": "5s"}
-    assert opening({**named, "storage_options": given}).storage_options == {
+    assert opening({**named, "storage_options": given}).store["storage_options"] == {
         "timeout": "5s",
         "aws_access_key_id": "id",
         "aws_secret_access_key": "secret",
@@ -72,7 +72,7 @@ def test_credentials_go_into_the_storage_options():
         "aws_allow_http": "true",
     }
     assert given == {"aws_region": "eu-west-1", "timeout": "5s"}
-    assert opening({"allow_http": False, "region": None}).storage_options is None
+    assert opening({"allow_http": False, "region": None}).store["storage_options"] is None
 
 
 @pytest.mark.parametrize(

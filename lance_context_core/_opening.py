@@ -1,0 +1,138 @@
+"""From the options that a store is opened with to what its handles share, and its end."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict
+
+from lance_context_core._checks import shown
+from lance_context_core._options import check_options
+from lance_context_core._resources import Resources, SystemClock
+from lance_context_core.composition import DEFAULT_COMPOSER, Composer
+from lance_context_core.embedders import as_embedder
+from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.engine.database import Database
+from lance_context_core.engine.files.durability import Durability
+from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.protocols import Clock
+from lance_context_core.upkeep.fragments import RecordCompaction
+from lance_context_core.upkeep.upkeep import DEFAULT_MAINTENANCE, Maintenance, Upkeep
+from lance_context_core.versioning.thin import thin_if_due
+
+
+class OpenOptions(TypedDict, total=False):
+    """How a store is opened.
+
+    - `embedder`: makes the vectors. `"local"`, an `Embedder`, an object of LangChain,
+      LlamaIndex or LanceDB's registry; see `as_embedder`. Its model's name is recorded with the
+      vectors, and another model is refused with EmbeddingModelMismatchError. Without one,
+      callers bring vectors, or search by words.
+    - `storage_options`: credentials and endpoints of the object store, as LanceDB names them.
+    - `clock`: where the time comes from.
+    - `composer`: what of a record is embedded, and what is indexed for words.
+    - `text_index`: how texts are cut into words; counts when the store is created.
+    - `defer_embedding`: store now, embed when `embed_pending` is called.
+    - `read_consistency`: how old the view of other processes' writes may be; None never looks
+      for them. One's own writes are always seen.
+    - `durability`: what an acknowledged write survives. `"process"`: the end of this process,
+      `kill -9` included, not a power cut. `"fsync"`: a power cut too, if all who write or
+      maintain the store open it so; every file and folder of a commit is synced before the
+      call returns. An object store keeps what it acknowledged either way; `memory://` refuses.
+    - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
+      one a day of a month, and whatever tags and branches name.
+    - `maintenance`: when the store maintains itself beside the writes; None leaves that to
+      `maintain`.
+    """
+
+    embedder: Any
+    storage_options: Mapping[str, str] | None
+    clock: Clock | None
+    composer: Composer | None
+    text_index: TextIndex | None
+    defer_embedding: bool
+    read_consistency: timedelta | None
+    durability: Durability
+    retention: VersionRetention | None
+    maintenance: Maintenance | None
+
+
+DEFAULTS: OpenOptions = {
+    "embedder": None,
+    "storage_options": None,
+    "clock": None,
+    "composer": None,
+    "text_index": None,
+    "defer_embedding": False,
+    "read_consistency": timedelta(0),
+    "durability": "process",
+    "retention": None,
+    "maintenance": DEFAULT_MAINTENANCE,
+}
+"""What holds for an option that is not given."""
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "composer": (Composer, "a Composer"),
+    "text_index": (TextIndex, "a TextIndex"),
+    "read_consistency": (timedelta, "a timedelta, or None"),
+    "retention": (VersionRetention, "a VersionRetention"),
+    "maintenance": (Maintenance, "a Maintenance, or None"),
+}
+"""What an option must be that may also be None. What an embedder may be, `as_embedder` knows, and
+what storage options and durability there are, the database."""
+
+
+def opened(uri: str | Path, given: OpenOptions) -> Resources:
+    """The resources of the store at `uri`; nothing is read or written yet.
+
+    Raises InvalidRequestError for an unknown option, and for a value that an option cannot have.
+    """
+    options = _checked(given)
+    database = Database(
+        uri,
+        storage_options=options["storage_options"],
+        read_consistency=options["read_consistency"],
+        text_index=options["text_index"],
+        durability=options["durability"],
+    )
+    clock = options["clock"] or SystemClock()
+    upkeep = Upkeep(database, clock, settings=options["maintenance"])
+    database.on_commit = upkeep.committed
+    embedder = options["embedder"]
+    resources = Resources(
+        database=database,
+        clock=clock,
+        composer=options["composer"] or DEFAULT_COMPOSER,
+        embeddings=None if embedder is None else EmbeddingService(as_embedder(embedder)),
+        defer_embedding=options["defer_embedding"],
+        retention=options["retention"] or VersionRetention(),
+        upkeep=upkeep,
+    )
+    upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
+    return resources
+
+
+async def close(resources: Resources, compactor: RecordCompaction) -> None:
+    """End background work, whose last commit is waited for, and let go of the connection."""
+    await resources.upkeep.stop()
+    await compactor.stop()
+    await resources.database.close()
+
+
+def _checked(given: OpenOptions) -> OpenOptions:
+    """All options, those that are not given at their defaults."""
+    check_options(given, DEFAULTS, "a store")
+    options: OpenOptions = {**DEFAULTS, **given}
+    for name, (kind, words) in _TYPES.items():
+        value = options[name]  # type: ignore[literal-required]  # of those that `_TYPES` names
+        if not isinstance(value, kind | None):
+            raise InvalidRequestError(f"{name}={shown(value)}: give {words}")
+    if not isinstance(options["defer_embedding"], bool):
+        raise InvalidRequestError(
+            f"defer_embedding={shown(options['defer_embedding'])}: give True or False"
+        )
+    if not callable(getattr(clock := options["clock"], "now", None)) and clock is not None:
+        raise InvalidRequestError(f"clock={shown(clock)}: give an object with the method now()")
+    return options

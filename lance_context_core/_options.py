@@ -1,0 +1,48 @@
+"""Options that several calls take: declared once, as a TypedDict, shown by `help()`, checked by name."""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_type_hints
+
+from lance_context_core._checks import shown
+from lance_context_core.errors import InvalidRequestError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes(options: type, defaults: Mapping[str, object]) -> Callable[[F], F]:
+    """A decorator of functions with `**kwargs: Unpack[options]`: they show each of the options.
+
+    Signature and docstring become what they were if every option stood in them: with its type, and
+    with its default among `defaults`. The options' own docstring is where each is described.
+    """
+    types = get_type_hints(options)
+    shown_options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name]
+        )
+        for name, default in defaults.items()
+    ]
+    _, _, described = (inspect.getdoc(options) or "").partition("\n\n")
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        expanded = signature.replace(parameters=[*fixed, *shown_options])
+        function.__signature__ = expanded  # type: ignore[attr-defined]  # of all functions
+        function.__doc__ = f"{inspect.getdoc(function)}\n\n{described}"
+        return function
+
+    return decorate
+
+
+def check_options(given: Collection[str], known: Collection[str], what: str) -> None:
+    """Raise InvalidRequestError, which calls that which is opened `what`, for an unknown option."""
+    for name in given:
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1)
+            meant = f"did you mean {nearest[0]!r}? " if nearest else ""
+            raise InvalidRequestError(
+                f"{shown(name)} is no option of {what}: {meant}there are {', '.join(known)}"
+            )

@@ -1,0 +1,123 @@
+"""A store is opened by a plain call, with options that are declared once."""
+
+import asyncio
+import inspect
+from datetime import timedelta
+from typing import get_type_hints
+
+import pytest
+
+from lance_context_core import (
+    AsyncContext,
+    AsyncContextStore,
+    Context,
+    ContextStore,
+    InvalidRequestError,
+    Message,
+)
+from lance_context_core.settings import OpenOptions
+
+OPTIONS = get_type_hints(OpenOptions)
+each_face = pytest.mark.parametrize("face", [AsyncContextStore, ContextStore])
+
+
+# A plain call
+
+
+def test_a_store_is_opened_where_no_event_loop_runs(tmp_path):
+    store = AsyncContextStore.open(tmp_path / "store")
+    asyncio.run(store.history.append("a", Message.user("tea"), session_id="s"))
+    asyncio.run(store.close())
+    with ContextStore.open(tmp_path / "store") as again:
+        assert again.history.count("a", session_id="s") == 1
+
+
+async def test_to_await_it_gives_the_same_store_as_often_as_one_likes(tmp_path):
+    store = AsyncContextStore.open(tmp_path / "store")
+    assert await store is store
+    assert await asyncio.gather(store, store) == [store, store]
+    async with await AsyncContextStore.open(tmp_path / "store") as awaited:
+        await awaited.history.append("a", Message.user("tea"), session_id="s")
+    async with AsyncContextStore.open(tmp_path / "store") as plain:
+        assert await plain.history.count("a", session_id="s") == 1
+    await store.close()
+
+
+@each_face
+def test_opening_makes_nothing(tmp_path, face):
+    face.open(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+# What cannot be
+
+
+BAD = {
+    "clock": 5,
+    "composer": len,
+    "defer_embedding": "yes",
+    "durability": "forever",
+    "embedder": 5,
+    "maintenance": 5,
+    "read_consistency": 5,
+    "retention": timedelta(days=1),
+    "storage_options": 5,
+    "text_index": "German",
+}
+
+
+@each_face
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_value_that_an_option_cannot_have_is_refused_at_the_call(tmp_path, face, option):
+    with pytest.raises(InvalidRequestError, match=option) as caught:
+        face.open(tmp_path / "store", **{option: BAD[option]})
+    assert len(str(caught.value)) < 300
+    assert not (tmp_path / "store").exists()
+
+
+@each_face
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("embeder", "embedder"), ("text_indexes", "text_index"), ("durable", "durability")],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_that_there_is(tmp_path, face, given, meant):
+    with pytest.raises(InvalidRequestError, match=f"'{given}'.* did you mean '{meant}'"):
+        face.open(tmp_path, **{given: None})
+
+
+def test_an_option_that_is_like_none_is_refused_with_all_that_there_are(tmp_path):
+    with pytest.raises(InvalidRequestError) as caught:
+        ContextStore.open(tmp_path, zzz=1)
+    assert "did you mean" not in str(caught.value)
+    assert all(option in str(caught.value) for option in OPTIONS)
+
+
+async def test_a_context_is_opened_with_the_options_of_a_store_and_refuses_others(tmp_path):
+    with pytest.raises(InvalidRequestError, match="did you mean 'quiet_hours'"):
+        Context.create(tmp_path / "store", quiet_hour=[(22, 6)])
+    with pytest.raises(InvalidRequestError, match="maintenance"):
+        await AsyncContext.create(tmp_path / "store", maintenance=5)
+    assert not (tmp_path / "store").exists()
+    async with await AsyncContext.create(tmp_path / "store", durability="fsync") as context:
+        await context.add("user", "tea")
+    async with await AsyncContext.open(tmp_path / "store", maintenance=None) as context:
+        assert await context.entries() == 1
+
+
+# What is shown
+
+
+@each_face
+def test_the_signature_shows_each_option_with_its_type_and_default(face):
+    parameters = inspect.signature(face.open).parameters
+    assert [*parameters] == ["uri", *OPTIONS]
+    assert {name: parameters[name].annotation for name in OPTIONS} == OPTIONS
+    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "uri")
+    assert parameters["durability"].default == "process"
+    assert parameters["read_consistency"].default == timedelta(0)
+
+
+@each_face
+@pytest.mark.parametrize("option", OPTIONS)
+def test_help_says_of_each_option_what_it_decides(face, option):
+    assert f"\n- `{option}`: " in inspect.getdoc(face.open)
