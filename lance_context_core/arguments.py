@@ -6,7 +6,7 @@ from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemKey, ItemOrder, SearchMode
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.stores.records.opening import ContextOptions
-from lance_context_core.versioning.conflicts import Policy as MergePolicy
+from lance_context_core.versioning.conflicts import MergePolicy, Stored
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Any store
@@ -14,6 +14,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "FilterLike",
     "Ref",
     "MergePolicy",
+    "Stored",
     # Messages
     "Content",
     # Key-value items

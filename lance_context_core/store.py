@@ -44,7 +44,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
 from lance_context_core.versioning import branches, merge, thin
-from lance_context_core.versioning.conflicts import Policy
+from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 from lance_context_core.versioning.thin import Thinned
@@ -300,7 +300,7 @@ class AsyncContextStore:
         return await branches.delete(self._whole(), name)
 
     async def merge(
-        self, source: str, *, policy: Policy = "newest", dry_run: bool = False
+        self, source: str, *, policy: MergePolicy = "newest", dry_run: bool = False
     ) -> MergeReport:
         """Bring into this branch what the branch `source` changed since both had it in common.
 

@@ -3,15 +3,17 @@
 from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
 from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
 from lance_context_core.embedders._local import LocalEmbedder
-from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, Vectors
+from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, VectorArray
 
-__all__ = [
-    "AnyEmbedder",
-    "AsyncCallableEmbedder",
-    "AsyncEmbedder",
-    "CallableEmbedder",
-    "Embedder",
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Embedders
     "LocalEmbedder",
-    "Vectors",
+    "CallableEmbedder",
+    "AsyncCallableEmbedder",
     "as_embedder",
+    # Your own
+    "Embedder",
+    "AsyncEmbedder",
+    "AnyEmbedder",
+    "VectorArray",
 ]

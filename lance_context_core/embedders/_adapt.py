@@ -17,6 +17,7 @@ from lance_context_core.embedders._vectors import shortened
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
 AnyEmbedder: TypeAlias = Embedder | AsyncEmbedder
+"""What the store embeds with; `as_embedder` makes one of whatever you have."""
 
 _MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "name")
 _NOT_A_MODEL = ("", "unknown")

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from lance_context_core.embedders._protocol import Vectors
+from lance_context_core.embedders._protocol import VectorArray
 
 _ENTRY_BYTES = 300
 """What an entry takes beside the numbers: the array object, the digest and the place in the dict."""
@@ -17,7 +17,7 @@ class VectorCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._n_bytes = 0
-        self._vectors: OrderedDict[bytes, Vectors] = OrderedDict()
+        self._vectors: OrderedDict[bytes, VectorArray] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
@@ -25,7 +25,7 @@ class VectorCache:
         """What the vectors and their places take, about."""
         return self._n_bytes
 
-    def get_many(self, texts: Iterable[str]) -> dict[str, Vectors]:
+    def get_many(self, texts: Iterable[str]) -> dict[str, VectorArray]:
         """The vectors that are known, by text; read-only arrays."""
         if not self._max_bytes:
             return {}
@@ -38,7 +38,7 @@ class VectorCache:
                     found[text] = vector
         return found
 
-    def put_many(self, vectors: Mapping[str, Vectors]) -> None:
+    def put_many(self, vectors: Mapping[str, VectorArray]) -> None:
         """Keep copies: a row of a batch would keep the whole batch in memory."""
         if not self._max_bytes:
             return
@@ -57,7 +57,7 @@ class VectorCache:
                 self._n_bytes -= _size(oldest)
 
 
-def _size(vector: Vectors) -> int:
+def _size(vector: VectorArray) -> int:
     return vector.nbytes + _ENTRY_BYTES
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import index
 from typing import Any, ClassVar
 
-from lance_context_core.embedders._protocol import Vectors
+from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._vectors import (
     checked_vector,
     checked_vectors,
@@ -54,17 +54,17 @@ class CallableEmbedder(_Functions):
 
     _takes_coroutines = False
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
         """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
         if not texts:
             return no_vectors(self.dimension)
         raw = _immediate(self._fn(list(texts)), model=self.model)
         return checked_vectors(raw, texts, model=self.model, dimension=self.dimension)
 
-    def embed_query(self, text: str) -> Vectors:
+    def embed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
         if self._query_fn is None:
-            vector: Vectors = self.embed_documents([text])[0]
+            vector: VectorArray = self.embed_documents([text])[0]
             return vector
         raw = _immediate(self._query_fn(text), model=self.model)
         return checked_vector(raw, text, model=self.model, dimension=self.dimension)
@@ -75,17 +75,17 @@ class AsyncCallableEmbedder(_Functions):
 
     _takes_coroutines = True
 
-    async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
+    async def aembed_documents(self, texts: Sequence[str]) -> VectorArray:
         """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
         if not texts:
             return no_vectors(self.dimension)
         raw = await _awaitable(self._fn(list(texts)), model=self.model)
         return checked_vectors(raw, texts, model=self.model, dimension=self.dimension)
 
-    async def aembed_query(self, text: str) -> Vectors:
+    async def aembed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
         if self._query_fn is None:
-            vector: Vectors = (await self.aembed_documents([text]))[0]
+            vector: VectorArray = (await self.aembed_documents([text]))[0]
             return vector
         raw = await _awaitable(self._query_fn(text), model=self.model)
         return checked_vector(raw, text, model=self.model, dimension=self.dimension)

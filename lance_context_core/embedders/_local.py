@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core.embedders._protocol import Vectors
+from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import MissingExtraError
 
 _TEXTS_AT_ONCE = 256
@@ -38,7 +38,7 @@ class LocalEmbedder:
         if find_spec("wordllama") is None:
             raise _missing()
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
         """See `Embedder.embed_documents`. A text without tokens, such as an empty one, is zeros."""
         model = _load()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -48,9 +48,9 @@ class LocalEmbedder:
                 next(rows)[:] = model.mean(tokens)
         return vectors
 
-    def embed_query(self, text: str) -> Vectors:
+    def embed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`; a query is embedded like a document."""
-        vector: Vectors = self.embed_documents([text])[0]
+        vector: VectorArray = self.embed_documents([text])[0]
         return vector
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class LocalEmbedder:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    matrix: Vectors
+    matrix: VectorArray
     """Of shape (vocabulary, dimension)."""
     tokenizer: Any
 
@@ -67,11 +67,11 @@ class _Model:
         encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encoded]
 
-    def mean(self, tokens: list[int]) -> Vectors:
+    def mean(self, tokens: list[int]) -> VectorArray:
         # wordllama's own pooling pads every text to the longest of its batch: one long document
         # among short texts takes gigabytes. Counting first bounds the rows by the vocabulary.
         ids, counts = np.unique(np.asarray(tokens, dtype=np.intp), return_counts=True)
-        total: Vectors = counts.astype(np.float32) @ self.matrix[ids]
+        total: VectorArray = counts.astype(np.float32) @ self.matrix[ids]
         return total / np.float32(max(len(tokens), 1))
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
+VectorArray: TypeAlias = npt.NDArray[np.float32]
 """One vector of shape (dimension,), or several of shape (n, dimension)."""
 
 
@@ -27,10 +27,10 @@ class Embedder(_Described, Protocol):
     Any object with these members is one; there is nothing to inherit. A row of zeros says that the model found nothing in a text that has a direction.
     """
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
         """Vectors of shape (len(texts), dimension), float32, in the order of `texts`, not normalised."""
 
-    def embed_query(self, text: str) -> Vectors:
+    def embed_query(self, text: str) -> VectorArray:
         """The vector to search with, of shape (dimension,), float32, not normalised."""
 
 
@@ -42,8 +42,8 @@ class AsyncEmbedder(_Described, Protocol):
     that belongs to one loop must not be kept.
     """
 
-    async def aembed_documents(self, texts: Sequence[str]) -> Vectors:
+    async def aembed_documents(self, texts: Sequence[str]) -> VectorArray:
         """See `Embedder.embed_documents`."""
 
-    async def aembed_query(self, text: str) -> Vectors:
+    async def aembed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`."""

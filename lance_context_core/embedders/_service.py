@@ -12,7 +12,7 @@ import numpy as np
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._cache import VectorCache
 from lance_context_core.embedders._callable import checked_dimension, checked_model
-from lance_context_core.embedders._protocol import AsyncEmbedder, Vectors
+from lance_context_core.embedders._protocol import AsyncEmbedder, VectorArray
 from lance_context_core.embedders._vectors import (
     checked_text,
     checked_texts,
@@ -75,7 +75,7 @@ class EmbeddingService:
         """The length of the vectors; None until the first call, if the embedder did not say it."""
         return self._dimension
 
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    async def embed_documents(self, texts: Sequence[str]) -> VectorArray:
         """Vectors of shape (len(texts), dimension), float32, C-contiguous, in the order of `texts`.
 
         Not normalised. Each distinct text is sent to the embedder once. A row of zeros means that
@@ -95,7 +95,7 @@ class EmbeddingService:
             return no_vectors(self._dimension)
         return np.stack([vectors[text] for text in texts])
 
-    async def embed_query(self, text: str) -> Vectors:
+    async def embed_query(self, text: str) -> VectorArray:
         """The vector to search with, of shape (dimension,), float32; the caller's own copy.
 
         Under the same rules as `embed_documents`; zeros mean that nothing can be found by it.
@@ -104,10 +104,10 @@ class EmbeddingService:
         vector = known[text] if text in known else await self._query_of(text)
         return vector.copy()
 
-    async def _documents_of(self, batch: list[str]) -> dict[str, Vectors]:
+    async def _documents_of(self, batch: list[str]) -> dict[str, VectorArray]:
         """The vectors of one batch, which are in the cache when this returns."""
 
-        def keep(raw: Any) -> dict[str, Vectors]:
+        def keep(raw: Any) -> dict[str, VectorArray]:
             matrix = checked_vectors(raw, batch, model=self._model, dimension=self._dimension)
             self._learn_dimension(matrix.shape[1])
             vectors = dict(zip(batch, matrix, strict=True))
@@ -123,10 +123,10 @@ class EmbeddingService:
             embedder.embed_documents, list(batch), keep=keep, n_texts=len(batch)
         )
 
-    async def _query_of(self, text: str) -> Vectors:
+    async def _query_of(self, text: str) -> VectorArray:
         """The vector of one query, which is in the cache when this returns."""
 
-        def keep(raw: Any) -> Vectors:
+        def keep(raw: Any) -> VectorArray:
             vector = checked_vector(raw, text, model=self._model, dimension=self._dimension)
             self._learn_dimension(len(vector))
             self._queries.put_many({text: vector})

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core.embedders._protocol import Vectors
+from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
 _SHOWN_CHARS = 60
@@ -35,7 +35,7 @@ def checked_text(text: str, *, name: str = "text") -> str:
 
 def checked_vectors(
     raw: Any, texts: Sequence[str], *, model: str, dimension: int | None
-) -> Vectors:
+) -> VectorArray:
     """`raw` as a new C-contiguous float32 array of shape (len(texts), d), d = `dimension` if given.
 
     There is at least one text. Rows of zeros pass. Raises EmbeddingError, naming what came back, if
@@ -63,13 +63,13 @@ def checked_vectors(
     return vectors
 
 
-def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> Vectors:
+def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> VectorArray:
     """`raw` as a new float32 array of shape (d,), under the same rules as `checked_vectors`."""
-    vector: Vectors = checked_vectors([raw], [text], model=model, dimension=dimension)[0]
+    vector: VectorArray = checked_vectors([raw], [text], model=model, dimension=dimension)[0]
     return vector
 
 
-def no_vectors(dimension: int | None) -> Vectors:
+def no_vectors(dimension: int | None) -> VectorArray:
     """The answer to no texts: shape (0, dimension), with 0 for a dimension that is not known."""
     return np.empty((0, dimension or 0), dtype=np.float32)
 
@@ -104,7 +104,7 @@ def _as_array(raw: Any, texts: Sequence[str], *, came: str) -> np.ndarray[Any, A
 
 
 def _check_lengths(
-    array: np.ndarray[Any, Any], vectors: Vectors, texts: Sequence[str], *, came: str
+    array: np.ndarray[Any, Any], vectors: VectorArray, texts: Sequence[str], *, came: str
 ) -> None:
     """Raise for the first row that is neither all zeros nor of a length that cosine can divide by."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

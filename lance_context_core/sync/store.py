@@ -34,7 +34,7 @@ from lance_context_core.upkeep.upkeep import (
     StoreStats,
     TableUpkeep,
 )
-from lance_context_core.versioning.conflicts import Policy
+from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.thin import Thinned
 
 
@@ -188,7 +188,7 @@ class ContextStore:
         return bridge.run(self._twin.delete_branch(name))
 
     def merge(
-        self, source: str, *, policy: Policy = "newest", dry_run: bool = False
+        self, source: str, *, policy: MergePolicy = "newest", dry_run: bool = False
     ) -> MergeReport:
         """Bring into this branch what another changed. See `AsyncContextStore.merge`."""
         return bridge.run(self._twin.merge(source, policy=policy, dry_run=dry_run))

@@ -33,13 +33,13 @@ from lance_context_core.rows.records import (
     to_row,
 )
 
-Content = ContextRecord | Session | Document | Item
+Stored = ContextRecord | Session | Document | Item
 """What a row of one of the tables is to a user."""
 
-Policy = (
+MergePolicy = (
     Literal["newest", "ours", "theirs"]
-    | Callable[[Conflict], Content | None]
-    | Callable[[Conflict], Awaitable[Content | None]]
+    | Callable[[Conflict], Stored | None]
+    | Callable[[Conflict], Awaitable[Stored | None]]
 )
 """Who wins where both branches changed the same, each in its own way.
 
@@ -95,7 +95,7 @@ def conflict_of(table: str, base: Row | None, ours: Row | None, theirs: Row | No
     )
 
 
-async def settled(conflict: Conflict, policy: Policy) -> tuple[Resolution, Content | None]:
+async def settled(conflict: Conflict, policy: MergePolicy) -> tuple[Resolution, Stored | None]:
     """How a policy settles a conflict, and what is to be there then.
 
     Raises InvalidRequestError if a function returns what cannot be.
@@ -111,7 +111,7 @@ async def settled(conflict: Conflict, policy: Policy) -> tuple[Resolution, Conte
 
 
 async def rewritten(
-    item: Content,
+    item: Stored,
     *,
     conflict: Conflict,
     ours: Row | None,
@@ -150,7 +150,7 @@ def _newest(conflict: Conflict) -> tuple[Literal["ours", "theirs"], str]:
 
 async def _asked(
     conflict: Conflict, policy: Callable[[Conflict], Any]
-) -> tuple[Resolution, Content | None]:
+) -> tuple[Resolution, Stored | None]:
     if inspect.iscoroutinefunction(policy):
         chosen = await policy(conflict)
     else:
@@ -265,7 +265,7 @@ def _shown(item: ContextRecord | Document, resources: Resources) -> ContextRecor
     return as_record(id=item.id or "", text=item.text, metadata=item.metadata, created_at=now)
 
 
-def _item(table: str, row: Row | None) -> Content | None:
+def _item(table: str, row: Row | None) -> Stored | None:
     if row is None:
         return None
     if collection_of(table) is not None:

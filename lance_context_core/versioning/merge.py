@@ -30,9 +30,9 @@ from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.conflicts import (
-    Content,
-    Policy,
+    MergePolicy,
     Row,
+    Stored,
     alike,
     check_policy,
     conflict_of,
@@ -49,7 +49,7 @@ _MAX_LISTED = 2_000
 """Up to so many keys are looked up one by one; for more, all keys are read."""
 
 
-async def merge(whole: Whole, source: str, *, policy: Policy, is_dry_run: bool) -> MergeReport:
+async def merge(whole: Whole, source: str, *, policy: MergePolicy, is_dry_run: bool) -> MergeReport:
     """Bring what the branch `source` changed into the branch of `whole`."""
     whole.require("merge")
     check_policy(policy)
@@ -100,7 +100,7 @@ class _Plan:
 
     taken: list[str] = field(default_factory=list)
     """The keys of what is added or replaced as the source has it."""
-    written: dict[str, tuple[Content, Conflict, Row | None, Row | None]] = field(
+    written: dict[str, tuple[Stored, Conflict, Row | None, Row | None]] = field(
         default_factory=dict
     )
     """What a policy's function made, with the conflict and both rows."""
@@ -119,7 +119,7 @@ class _Merge:
     """The version of the source that is merged."""
     base: Table
     child: str
-    policy: Policy
+    policy: MergePolicy
     before: dict[str, _Held] = field(default_factory=dict)
     after: dict[str, _Held] = field(default_factory=dict)
     """What the source has in place of `before`."""
@@ -132,7 +132,7 @@ class _Merge:
 
     @classmethod
     async def planned(
-        cls, whole: Whole, name: str, at: At, *, child: str, policy: Policy
+        cls, whole: Whole, name: str, at: At, *, child: str, policy: MergePolicy
     ) -> "_Merge":
         """The merge of the table `name`, of which nothing is written yet."""
         database = whole.resources.writable()
