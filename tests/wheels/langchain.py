@@ -31,7 +31,7 @@ assert langchain_lance_context.__version__ == version(NAME) == version("lance-co
 
 hard = [one for one in requires(NAME) if "extra ==" not in one]
 named = {re.match(r"[\w-]+", one)[0] for one in hard}
-assert named == {"lance-context-core", "langchain-core"}, hard
+assert named == {"lance-context-core", "langchain-core", "pydantic"}, hard
 with_extras = {re.match(r"[\w-]+", one)[0] for one in requires(NAME)}
 assert with_extras - named == {"langchain", "langgraph-checkpoint"}, with_extras
 

@@ -23,7 +23,7 @@ assert (package / "py.typed").is_file()
 assert llama_index_lance_context.__version__ == version(NAME) == version("lance-context-core")
 
 named = {re.match(r"[\w-]+", one)[0] for one in requires(NAME)}
-assert named == {"lance-context-core", "llama-index-core"}, named
+assert named == {"lance-context-core", "llama-index-core", "numpy"}, named
 
 installed = {one.name.lower().replace("_", "-") for one in distributions()}
 brought = {one for one in installed if one.startswith(("lang", "llama", "lance"))}

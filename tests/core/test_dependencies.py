@@ -1,0 +1,52 @@
+"""What a distribution imports, it declares."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    "lance_context_core": ROOT,
+    **{
+        f"{name}_lance_context": ROOT / "adapters" / name
+        for name in ("agentscope", "langchain", "llama_index")
+    },
+}
+"""Packages, and where the file is that declares what they need."""
+
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "langgraph": "langgraph-checkpoint",
+    "llama_index": "llama-index-core",
+}
+"""What brings a package that is called otherwise."""
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_what_a_package_imports_is_among_its_dependencies(package):
+    project = tomllib.loads((SOURCES[package] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    extras = project.get("optional-dependencies", {}).values()
+    wanted = [*project["dependencies"], *(one for extra in extras for one in extra)]
+    declared = {re.match(r"[\w-]+", one)[0] for one in wanted}
+    imported = imports(SOURCES[package] / package) - {package, *sys.stdlib_module_names}
+    needed = {DISTRIBUTIONS.get(one, one.replace("_", "-")) for one in imported}
+    assert needed - declared == set()
+
+
+def imports(folder):
+    """The first parts of all the names that are imported in a folder."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name.split(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(node.module.split(".")[0])
+    assert found
+    return found
