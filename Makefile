@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit adapters matrix wheel soak bench clean
+.PHONY: demo test lint reference types unit adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py
@@ -19,6 +19,9 @@ lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
 	$(RUN) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-logo --no-cache
+
+reference: $(VENV)/ready
+	$(RUN) tests/reference.py
 
 types: $(VENV)/ready
 	$(RUN) -m mypy

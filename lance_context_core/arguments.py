@@ -5,7 +5,6 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemKey, ItemOrder, SearchMode
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
-from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.versioning.conflicts import MergePolicy, Stored
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
@@ -21,7 +20,6 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemKey",
     "ItemOrder",
     # The record API
-    "ContextOptions",
     "RecordFields",
     "RecordChanges",
     "RecordDict",

@@ -24,17 +24,20 @@ from lance_context_core.records import (
     Session,
 )
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # What you may bring
     "Clock",
-    "HistoryProvider",
-    "ItemKey",
-    "ItemOrder",
-    "KeyValueStore",
-    "MemoryService",
     "Reranker",
-    "SearchMode",
+    # What the stores promise
+    "HistoryProvider",
+    "MemoryService",
     "SessionStore",
     "VectorStore",
+    "KeyValueStore",
+    # Words of theirs
+    "SearchMode",
+    "ItemKey",
+    "ItemOrder",
 ]
 
 SearchMode = Literal["hybrid", "vector", "text"]

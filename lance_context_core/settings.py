@@ -1,7 +1,14 @@
 """What a store is opened with, searched with and maintained by."""
 
 from lance_context_core._opening import OpenOptions
-from lance_context_core.composition import Composable, Composer
+from lance_context_core.composition import (
+    Composable,
+    Composer,
+    dated,
+    index_words,
+    query_words,
+    spoken,
+)
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
@@ -9,11 +16,13 @@ from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.query import SearchOptions
+from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.upkeep.upkeep import Maintenance
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Opening
     "OpenOptions",
+    "ContextOptions",
     # Searching
     "SearchOptions",
     "Fusion",
@@ -23,6 +32,10 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "TextIndex",
     "Composer",
     "Composable",
+    "spoken",
+    "dated",
+    "index_words",
+    "query_words",
     # Keeping
     "Durability",
     "VersionRetention",

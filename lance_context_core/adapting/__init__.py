@@ -23,27 +23,34 @@ from lance_context_core.adapting.faces import (
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.records import content_of, facts_of
 from lance_context_core.adapting.values import JsonCodec, TypeCodec
+from lance_context_core.scope import Scope
 
-__all__ = [
-    "Blocking",
-    "Convert",
-    "ConvertEach",
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # The store
+    "StoreLike",
     "Handle",
     "HandleOwner",
-    "JsonCodec",
-    "StoreLike",
-    "TypeCodec",
-    "as_awaited",
-    "at_a_stretch",
+    "Scope",
+    "uri_of",
+    # Two faces, one body
+    "Blocking",
     "at_once",
+    "as_awaited",
+    "Convert",
+    "ConvertEach",
+    "in_place",
     "beside_the_loop",
+    "at_a_stretch",
+    "in_steps",
+    # Values
+    "JsonCodec",
+    "TypeCodec",
+    # Records
+    "content_of",
+    "facts_of",
+    "countable_text",
+    # Checks
     "check_name",
     "check_names",
-    "content_of",
-    "countable_text",
-    "facts_of",
-    "in_place",
-    "in_steps",
     "listed",
-    "uri_of",
 ]

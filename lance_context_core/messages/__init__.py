@@ -32,25 +32,28 @@ from lance_context_core.messages.parts import (
     parts_text,
 )
 
-__all__ = [
-    "MAX_NESTING",
-    "AudioPart",
-    "Content",
-    "DataPart",
-    "FilePart",
-    "ImagePart",
-    "MediaPart",
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # The message
     "Message",
     "MessageFields",
+    # Its parts
     "Part",
-    "ReasoningPart",
+    "Content",
     "TextPart",
+    "ImagePart",
+    "AudioPart",
+    "VideoPart",
+    "FilePart",
+    "DataPart",
+    "ReasoningPart",
     "ToolCallPart",
     "ToolResultPart",
     "UnknownPart",
-    "VideoPart",
+    "MediaPart",
+    # Going over parts
     "iter_parts",
-    "parts_from_json",
     "parts_text",
     "parts_to_json",
+    "parts_from_json",
+    "MAX_NESTING",
 ]

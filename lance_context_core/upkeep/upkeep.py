@@ -61,14 +61,6 @@ class Maintenance:
             )
         check_hours(self.quiet_hours)
 
-    def is_enough(self, written: Written) -> bool:
-        """Whether a table to which so much was written is to be looked after."""
-        return (
-            written.commits >= self.every_n_commits
-            or written.rows >= self.indexes.tail_rows
-            or written.bytes >= self.indexes.tail_bytes
-        )
-
 
 DEFAULT_MAINTENANCE = Maintenance()
 
@@ -163,7 +155,7 @@ class Upkeep:
         if self.settings is None or table.name == UPKEEP_TABLE:
             return
         table.written.commits += 1
-        if not self.settings.is_enough(table.written):
+        if not _is_enough(table.written, self.settings):
             return
         if is_within(self.settings.quiet_hours, self._clock.now()):
             return
@@ -343,6 +335,15 @@ class Upkeep:
 
 
 _COMPACT, _THIN = "compact", "thin"
+
+
+def _is_enough(written: Written, settings: Maintenance) -> bool:
+    """Whether a table to which so much was written is to be looked after."""
+    return (
+        written.commits >= settings.every_n_commits
+        or written.rows >= settings.indexes.tail_rows
+        or written.bytes >= settings.indexes.tail_bytes
+    )
 
 
 def _key(table: Table) -> str:

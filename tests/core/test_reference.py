@@ -1,0 +1,126 @@
+"""The reference says what the docstrings say, and everything that it needs can be imported."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import reference
+
+ROOT = Path(__file__).parents[2]
+BESIDE = [*sorted((ROOT / "adapters").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
+
+each_module = pytest.mark.parametrize("name", reference.MODULES, ids=reference.path_of)
+
+
+# The pages
+
+
+def test_the_pages_are_those_that_the_docstrings_make():
+    kept = {one.name: one.read_text(encoding="utf-8") for one in reference.PAGES.glob("*.md")}
+    stale = {name for name, text in reference.pages().items() if kept.pop(name, None) != text}
+    assert stale | kept.keys() == set(), f"write the reference anew: {reference.COMMAND}"
+
+
+def test_every_public_name_and_method_has_a_docstring():
+    assert reference.undocumented() == []
+
+
+def test_a_blocking_method_is_described_in_the_words_of_its_twin():
+    text = (reference.PAGES / "lance_context_core.md").read_text(encoding="utf-8")
+    assert "None never looks\n  for them" in text.split("#### ContextStore.open\n")[1]
+    assert "See `Async" not in text
+
+
+# What is public
+
+
+@each_module
+def test_a_public_module_has_what_it_names(name):
+    module = importlib.import_module(reference.path_of(name))
+    assert [one for one in module.__all__ if not hasattr(module, one)] == []
+    assert len(module.__all__) == len(set(module.__all__))
+
+
+def test_the_top_can_be_read_in_one_go():
+    assert len(reference.module(reference.TOP).exports) <= 45
+
+
+def test_a_public_name_means_one_thing_in_all_modules():
+    named = [one.name for one in reference.names().values()]
+    assert sorted(named) == sorted(set(named))
+
+
+def test_what_public_calls_take_and_return_can_be_named_by_whoever_calls_them():
+    assert reference.unreachable() == [], "give it a name in a public module, see docs/house.md"
+
+
+# Who uses it
+
+
+def inside(source, where):
+    """The imports that are of no public name, with what to do about each."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            wanted = [(one.name, None) for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            wanted = [(node.module, one.name) for one in node.names]
+        else:
+            continue
+        for module, name in wanted:
+            if (module or "").split(".")[0] == reference.PACKAGE and not is_public(module, name):
+                found.append(
+                    f"{where}:{node.lineno} imports {name or module} of {module}: adapters and "
+                    "examples import what a public module names (docs/house.md, What is public)"
+                )
+    return found
+
+
+def is_public(module, name):
+    short = module.removeprefix(reference.PACKAGE).removeprefix(".")
+    if short not in reference.MODULES:
+        return False
+    names = reference.module(short).exports
+    is_module = short == reference.TOP and name in reference.MODULES
+    return name is None or name in names or is_module or name == "__version__"
+
+
+def test_adapters_and_examples_import_public_names_only():
+    assert len(BESIDE) > 50
+    found = [
+        one
+        for path in BESIDE
+        for one in inside(path.read_text(encoding="utf-8"), path.relative_to(ROOT))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from lance_context_core.stores.history import AsyncHistory",
+        "from lance_context_core import SearchHit",
+        "from lance_context_core.filters.tree import And",
+        "import lance_context_core.engine",
+        "from lance_context_core import store",
+    ],
+)
+def test_an_import_from_the_inside_is_named_with_its_file_and_line(line):
+    (found,) = inside(f"\n{line}\n", "x.py")
+    assert re.match(r"x\.py:2 imports \w.* of lance_context_core", found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from lance_context_core import History, adapting",
+        "from lance_context_core.results import SearchHit",
+        "import lance_context_core.settings",
+        "import lance_context_core",
+        "from lance_context import Context",
+    ],
+)
+def test_a_public_import_is_not_objected_to(line):
+    assert inside(line, "x.py") == []
