@@ -118,8 +118,8 @@ async def _commit_claims(
     try:
         return await table.merge(rows, removed=removed, claims=claims)
     except InternalError as error:
-        # Whose row it was may have removed it since, so that a look would prove nothing.
-        if is_division_by_zero(error):
+        # Refused, where the row may have been removed since; or written, and the answer was lost.
+        if is_division_by_zero(error) or await _there(table, claims):
             return None
         raise
 
