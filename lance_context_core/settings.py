@@ -15,7 +15,7 @@ from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.upkeep.upkeep import Maintenance
 

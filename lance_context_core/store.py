@@ -30,7 +30,7 @@ from lance_context_core.records import (
     Version,
 )
 from lance_context_core.scope import Scope
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory

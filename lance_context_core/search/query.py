@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,58 +20,17 @@ from lance_context_core.protocols import Reranker, SearchMode
 from lance_context_core.records import ChannelScore
 from lance_context_core.search import reranking
 from lance_context_core.search.fusion import (
-    DEFAULT_FUSION,
     DEFAULT_NEIGHBOURS,
     FusedHit,
-    Fusion,
     by_text,
     by_vector,
     fuse,
-    mmr,
 )
+from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.variety import mmr
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOptions:
-    """How a search ranks. Raises InvalidRequestError for what is out of range or of a wrong type."""
-
-    fusion: Fusion = DEFAULT_FUSION
-    """How hybrid search makes one score of two channels."""
-    neighbours: float | None = None
-    """In [0, 1]: the share of their scores that the turns before and after lend to a hit.
-
-    Absent, it is what suits the room: 0.3 in conversations, 0 among memories and documents.
-    """
-    n_candidates: int = 50
-    """How many candidates each channel contributes at least, 1 or more."""
-    reranker: Reranker | None = None
-    """Orders the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
-    mmr_lambda: float | None = None
-    """In [0, 1]: pick by maximal marginal relevance; 1 is nearness alone, 0 diversity alone."""
-
-    def __post_init__(self) -> None:
-        if not callable(self.fusion) or isinstance(self.fusion, type):
-            raise InvalidRequestError(
-                f"fusion={self.fusion!r:.80}: give Convex(), ReciprocalRank(), or a function of both "
-                "channels' scores"
-            )
-        for name in ("neighbours", "mmr_lambda"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 <= value <= 1):
-                raise InvalidRequestError(f"{name}={value!r:.80}: give a number from 0 to 1")
-        n = self.n_candidates
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InvalidRequestError(f"n_candidates={n!r:.80}: give a whole number, 1 or more")
-        if self.reranker is not None and (
-            not isinstance(self.reranker, Reranker) or isinstance(self.reranker, type)
-        ):
-            raise InvalidRequestError(
-                f"reranker={self.reranker!r:.80}: give one of LanceDB's rerankers, or an object with "
-                "the method rerank_hybrid"
-            )
 
 
 def settled(
@@ -330,7 +288,3 @@ def _found(row: Mapping[str, Any], hit: FusedHit) -> Found:
 async def _by_place(rows: pa.Table) -> dict[str, Mapping[str, Any]]:
     """The rows by their ids as texts of one length: these sort in the order of writing."""
     return dict(await steps.each_row(lambda row: (f"{row['_rowid']:020}", row), rows))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -22,7 +22,7 @@ from lance_context_core.messages.message import stored_message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows.records import new_id
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.view import (
     SESSION,
     Draft,

@@ -27,7 +27,8 @@ from lance_context_core.rows.records import (
     from_row,
     new_id,
 )
-from lance_context_core.search.query import SearchOptions, settled
+from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.query import settled
 from lance_context_core.stores.records.view import (
     Draft,
     Records,

@@ -34,7 +34,7 @@ from lance_context_core.rows.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.view import check_span
 from lance_context_core.versioning.places import Whole
 

@@ -12,7 +12,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.search.fusion import Fusion
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.mappings import (
     RecordChanges,

@@ -11,7 +11,7 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.memory import AsyncMemory
 
 

@@ -22,7 +22,7 @@ from lance_context_core.records import (
     SearchHit,
     Version,
 )
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.sync.context import Context, face_of
 from lance_context_core.sync.history import History

@@ -25,7 +25,8 @@ from lance_context_core.search.fusion import (
     Fusion,
     ReciprocalRank,
 )
-from lance_context_core.search.query import SearchOptions, settled
+from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.query import settled
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,

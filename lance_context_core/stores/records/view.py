@@ -31,7 +31,7 @@ from lance_context_core.rows.records import (
 )
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
 

@@ -15,7 +15,7 @@ from lance_context_core import (
 )
 from lance_context_core.records import Relationship
 from lance_context_core.search.fusion import Convex, ReciprocalRank
-from lance_context_core.search.query import SearchOptions
+from lance_context_core.search.options import SearchOptions
 
 EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
 

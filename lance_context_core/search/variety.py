@@ -1,0 +1,67 @@
+"""Variety among hits: each is picked for being near to the query and unlike those picked before it."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_context_core.errors import InvalidRequestError
+
+
+def mmr(
+    query_vector: npt.ArrayLike,
+    vectors: npt.ArrayLike,
+    *,
+    k: int,
+    lambda_mult: float = 0.5,
+) -> list[int]:
+    """Indices of up to `k` rows of `vectors`, in the order in which maximal marginal relevance picks them.
+
+    Each pick maximises lambda_mult * cos(row, query) - (1 - lambda_mult) * max cos(row, picked), the
+    second term being 0 for the first pick; equals are picked by similarity to the query, then by
+    index. So 1 ranks by similarity and 0 by diversity alone. A zero vector has cosine 0 with all.
+    Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
+    """
+    if not 0 <= lambda_mult <= 1:
+        raise InvalidRequestError(
+            f"lambda_mult={lambda_mult!r}: give a number from 0 (diversity) to 1 (similarity)"
+        )
+    if k < 0:
+        raise InvalidRequestError(f"k={k!r}: give a number of rows, 0 or more")
+    rows = np.asarray(vectors, dtype=np.float64)
+    query = np.asarray(query_vector, dtype=np.float64)
+    if len(rows) == 0:
+        return []
+    if query.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(query):
+        raise InvalidRequestError(
+            f"vectors of shape {rows.shape}, query_vector of shape {query.shape}: "
+            "give one row a vector, each as long as the query's"
+        )
+    if not (np.isfinite(rows).all() and np.isfinite(query).all()):
+        raise InvalidRequestError("vectors and query_vector must be finite: leave out NaN and inf")
+    rows = _unit(rows)
+    relevance = _dots(rows, _unit(query))
+    redundancy = np.zeros(len(rows))
+    left = np.lexsort((np.arange(len(rows)), -relevance)).tolist()
+    picked: list[int] = []
+    while left and len(picked) < k:
+        marginal = lambda_mult * relevance[left] - (1 - lambda_mult) * redundancy[left]
+        best = left.pop(int(np.argmax(marginal)))
+        similarity = _dots(rows, rows[best])
+        redundancy = np.maximum(redundancy, similarity) if picked else similarity
+        picked.append(best)
+    return picked
+
+
+def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: npt.NDArray[np.float64] = np.divide(
+        vectors, norms, out=np.zeros_like(vectors), where=norms > 0
+    )
+    return unit
+
+
+def _dots(
+    rows: npt.NDArray[np.float64], vector: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    # `rows @ vector` gives equal rows different last bits, depending on where they stand.
+    dots: npt.NDArray[np.float64] = np.einsum("ij,j->i", rows, vector)
+    return dots
