@@ -15,14 +15,14 @@ def takes(options: type, defaults: Mapping[str, object]) -> Callable[[F], F]:
     """A decorator of functions with `**kwargs: Unpack[options]`: they show each of the options.
 
     Signature and docstring become what they were if every option stood in them: with its type, and
-    with its default among `defaults`. The options' own docstring is where each is described.
+    with its default among `defaults`. The options' own docstring is where each is described, below its
+    first line.
     """
-    types = get_type_hints(options)
     shown_options = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name]
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation
         )
-        for name, default in defaults.items()
+        for name, annotation in get_type_hints(options).items()
     ]
     _, _, described = (inspect.getdoc(options) or "").partition("\n\n")
 
@@ -31,10 +31,17 @@ def takes(options: type, defaults: Mapping[str, object]) -> Callable[[F], F]:
         fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         expanded = signature.replace(parameters=[*fixed, *shown_options])
         function.__signature__ = expanded  # type: ignore[attr-defined]  # of all functions
-        function.__doc__ = f"{inspect.getdoc(function)}\n\n{described}"
+        if described:
+            function.__doc__ = f"{inspect.getdoc(function)}\n\n{described}"
         return function
 
     return decorate
+
+
+def defaults_of(function: Callable[..., object]) -> dict[str, object]:
+    """What holds where a keyword argument of the function is not given."""
+    parameters = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
 def check_options(given: Collection[str], known: Collection[str], what: str) -> None:

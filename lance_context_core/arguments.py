@@ -4,6 +4,8 @@ from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemKey, ItemOrder, SearchMode
+from lance_context_core.search.options import SearchArguments
+from lance_context_core.stores.records.finding import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.versioning.conflicts import MergePolicy, Stored
 
@@ -19,8 +21,11 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Key-value items
     "ItemKey",
     "ItemOrder",
+    # Any search
+    "SearchArguments",
     # The record API
     "RecordFields",
     "RecordChanges",
     "RecordDict",
+    "HitArguments",
 ]

@@ -19,7 +19,7 @@ from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase
 from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.protocols import Clock
 from lance_context_core.records import (
     Branch,
     ContextRecord,
@@ -30,7 +30,8 @@ from lance_context_core.records import (
     Version,
 )
 from lance_context_core.scope import Scope
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
@@ -158,31 +159,25 @@ class AsyncContextStore:
 
     # Search
 
+    @takes(SearchArguments, searching.DEFAULTS)
     async def search(
-        self,
-        query: str | Sequence[float] | None = None,
-        *,
-        vector: Sequence[float] | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
     ) -> list[SearchHit[ContextRecord]]:
         """What answers `query` best among all records: messages, memories and the rest.
 
-        `query` is a text or a vector; a text and its `vector` may be given together. Without a
-        `mode` the search is hybrid where text and vector are at hand, else by the one that is.
-        `filter` is applied before the best are taken: as many are returned as `limit`, if as many
-        match. Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
+        - `query`: a text, or a vector; `vector`: what the text means, if the caller knows.
+        - `mode`: hybrid where text and vector are at hand, else by the one that is.
+        - `filter`: applied before the best are taken: as many are returned as `limit`, if as many
+          match.
+        - `options`: how it ranks: see `SearchOptions`.
+
+        Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
         the fused score in hybrid search, each with what the turns before and after lend to it.
         The records of a named context are found by its own search; if all of the scope's are in
         such ones, this finds nothing and warns with ElsewhereWarning.
         """
         records = self._records()
-        where = records.where(filter=filter)
-        hits = await records.search(
-            query, vector=vector, mode=mode, where=where, limit=limit, options=options
-        )
+        hits = await records.search(query, **arguments)
         if not hits:
             await warn_if_elsewhere(records)
         return hits

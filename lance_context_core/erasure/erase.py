@@ -24,7 +24,7 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Names, State
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches as branching
@@ -384,9 +384,8 @@ def _is_items(table: str) -> bool:
 def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> str:
     """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
     named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
-    if (parsed := parse(filter, columns=columns)) is not None:
-        compiled = sql.compile(parsed, columns=columns)
-        named += [] if compiled == EVERYTHING else [compiled]
+    matching = sql.filtered(filter, columns=columns)
+    named += [] if matching == EVERYTHING else [matching]
     return NOTHING if NOTHING in named else sql.all_of(named)
 
 

@@ -20,7 +20,7 @@ from lance_context_core._checks import (
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.filters import ITEM_FIELDS, FilterLike, parse
+from lance_context_core.filters import ITEM_FIELDS, FilterLike
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemVector
 from lance_context_core.rows.records import key_of
@@ -65,8 +65,8 @@ class Within:
             clauses.append(f"id > {sql.quote_string(_name(after, 'after'))}")
         if before is not None:
             clauses.append(f"id < {sql.quote_string(_name(before, 'before'))}")
-        if parsed := parse(filter, columns=ITEM_FIELDS):
-            clauses.append(sql.compile(parsed, columns=ITEM_FIELDS))
+        if named := sql.filtered(filter, columns=ITEM_FIELDS):
+            clauses.append(named)
         return cls(tuple(f"({clause})" for clause in clauses))
 
 

@@ -11,7 +11,7 @@ Where one channel is asked alone, `by_vector` and `by_text` rank its candidates 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,10 +36,10 @@ class FusedHit:
     """The part of `score` that was lent by the turns before and after it, at most `score`."""
 
     @property
-    def channels(self) -> tuple[str, ...]:
-        """The channels that found it: "vector", "text", or both in this order."""
-        found = {"vector": self.vector, "text": self.text}
-        return tuple(name for name, channel in found.items() if channel is not None)
+    def channels(self) -> dict[str, ChannelScore]:
+        """What the channels that found it said: "vector", "text", or both in this order."""
+        said = {"vector": self.vector, "text": self.text}
+        return {name: score for name, score in said.items() if score is not None}
 
 
 class Fusion(Protocol):
@@ -142,21 +142,12 @@ def fuse(
     what is no candidate or leaves [0, 1].
     """
     said_vector, said_text = channel_scores(vector), channel_scores(text)
-    fused = fusion(said_vector, said_text)
-    _require_sound(fused, candidates=said_vector.keys() | said_text.keys())
+    fused = _sound(fusion(said_vector, said_text), candidates=said_vector.keys() | said_text.keys())
     largest = 1 + 2 * neighbours
     lent = _lent(fused, previous, neighbours)
-    hits = [
-        FusedHit(
-            key=key,
-            score=min(1.0, (score + lent[key]) / largest),
-            vector=said_vector.get(key),
-            text=said_text.get(key),
-            neighbour_bonus=min(1.0, lent[key] / largest),
-        )
-        for key, score in fused.items()
-    ]
-    return sorted(hits, key=_best_first)
+    scores = {key: min(1.0, (score + lent[key]) / largest) for key, score in fused.items()}
+    bonuses = {key: min(1.0, bonus / largest) for key, bonus in lent.items()}
+    return _hits(scores, bonuses, vector=said_vector, text=said_text)
 
 
 def by_vector(
@@ -174,18 +165,8 @@ def by_vector(
     """
     low = min(cosines.values(), default=0.0)
     lent = _lent({key: raw - low for key, raw in cosines.items()}, previous, neighbours)
-    scores = {key: vector_score(raw + lent[key]) for key, raw in cosines.items()}
-    hits = [
-        FusedHit(
-            key=key,
-            score=scores[key],
-            vector=said,
-            text=None,
-            neighbour_bonus=scores[key] - vector_score(said.raw),
-        )
-        for key, said in channel_scores(cosines).items()
-    ]
-    return sorted(hits, key=_best_first)
+    scores, bonuses = _on_scale(vector_score, cosines, lent)
+    return _hits(scores, bonuses, vector=channel_scores(cosines), text={})
 
 
 def by_text(
@@ -200,19 +181,8 @@ def by_text(
     of the best of the next ones. Without the bonus a hit has bm25 / (bm25 + 10). Links and equal
     scores as in `fuse`.
     """
-    lent = _lent(bm25, previous, neighbours)
-    scores = {key: text_score(raw + lent[key]) for key, raw in bm25.items()}
-    hits = [
-        FusedHit(
-            key=key,
-            score=scores[key],
-            vector=None,
-            text=said,
-            neighbour_bonus=scores[key] - text_score(said.raw),
-        )
-        for key, said in channel_scores(bm25).items()
-    ]
-    return sorted(hits, key=_best_first)
+    scores, bonuses = _on_scale(text_score, bm25, _lent(bm25, previous, neighbours))
+    return _hits(scores, bonuses, vector={}, text=channel_scores(bm25))
 
 
 def channel_scores(raw: Mapping[str, float]) -> dict[str, ChannelScore]:
@@ -275,13 +245,41 @@ def _lent(
     return {key: neighbours * (before[key] + after[key]) for key in scores}
 
 
-def _best_first(hit: FusedHit) -> tuple[float, float, float, str]:
-    vector = -math.inf if hit.vector is None else hit.vector.raw
-    text = -math.inf if hit.text is None else hit.text.raw
-    return (-hit.score, -vector, -text, hit.key)
+def _on_scale(
+    scale: Callable[[float], float], raw: Mapping[str, float], lent: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The scores of one channel's candidates, and what of them was lent."""
+    scores = {key: scale(own + lent[key]) for key, own in raw.items()}
+    return scores, {key: scores[key] - scale(own) for key, own in raw.items()}
 
 
-def _require_sound(fused: Mapping[str, float], *, candidates: AbstractSet[str]) -> None:
+def _hits(
+    scores: Mapping[str, float],
+    bonuses: Mapping[str, float],
+    *,
+    vector: Mapping[str, ChannelScore],
+    text: Mapping[str, ChannelScore],
+) -> list[FusedHit]:
+    """The hits with these scores, best first."""
+    missed = ChannelScore(raw=-math.inf, normalised=0, rank=0)
+    order = sorted(
+        (-score, -vector.get(key, missed).raw, -text.get(key, missed).raw, key)
+        for key, score in scores.items()
+    )
+    return [
+        FusedHit(
+            key=key,
+            score=scores[key],
+            vector=vector.get(key),
+            text=text.get(key),
+            neighbour_bonus=bonuses[key],
+        )
+        for *_, key in order
+    ]
+
+
+def _sound(fused: Mapping[str, float], *, candidates: AbstractSet[str]) -> Mapping[str, float]:
+    """What a fusion returned; raises unless it scores candidates, and within [0, 1]."""
     for key, score in fused.items():
         if key not in candidates:
             raise InvalidRequestError(
@@ -291,3 +289,4 @@ def _require_sound(fused: Mapping[str, float], *, candidates: AbstractSet[str]) 
             raise InvalidRequestError(
                 f"fusion scored {key!r:.80} with {score!r}: return scores in [0, 1]"
             )
+    return fused

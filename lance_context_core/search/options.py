@@ -1,10 +1,13 @@
-"""What a caller may say about how a search ranks."""
+"""What a caller may say about a search."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import TypedDict
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.protocols import Reranker
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import Reranker, SearchMode
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion
 
 
@@ -46,6 +49,16 @@ class SearchOptions:
                 f"reranker={self.reranker!r:.80}: give one of LanceDB's rerankers, or an object with "
                 "the method rerank_hybrid"
             )
+
+
+class SearchArguments(TypedDict, total=False):
+    """What every search takes beside its query: `AsyncContextStore.search` says what they mean."""
+
+    vector: Sequence[float] | None
+    mode: SearchMode | None
+    filter: FilterLike | None
+    limit: int
+    options: SearchOptions | None
 
 
 def _is_number(value: object) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow.compute as pc
 
@@ -14,15 +14,16 @@ from lance_context_core._checks import (
     listed,
     loads,
 )
+from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
-from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows.records import new_id
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.view import (
     SESSION,
     Draft,
@@ -196,27 +197,24 @@ class AsyncHistory:
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
         return await self._records.delete(where)
 
+    @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
         agent_id: str | None = None,
         session_id: str | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The messages that answer `query` best, best first: of all sessions, or of one."""
+        """The messages that answer `query` best, best first: of all sessions, or of one.
+
+        See `AsyncContextStore.search`.
+        """
         conditions = [sql.equals("kind", "message")]
         if session_id is not None:
             conditions.append(sql.equals("session_id", check_name(session_id, "session_id")))
         conditions += [] if agent_id is None else [sql.equals("agent_id", self._agent(agent_id))]
-        where = self._records.where(*conditions, filter=filter)
-        return await self._records.search(
-            query, vector=vector, mode=mode, where=where, limit=limit, options=options
-        )
+        return await self._records.search(query, *conditions, **arguments)
 
     def _agent(self, agent_id: str) -> str | None:
         """The agent that the call is about, inside the scope; None for no agent in particular."""

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,19 +16,19 @@ from lance_context_core._checks import (
     check_names,
     listed,
 )
+from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
-from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
 from lance_context_core.rows.records import (
     COLUMNS,
     from_row,
     new_id,
 )
-from lance_context_core.search.options import SearchOptions
-from lance_context_core.search.query import settled
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.view import (
     Draft,
     Records,
@@ -75,31 +75,22 @@ class AsyncMemory:
         result = await self._records.insert(drafts, within=within, keep_existing=keep_existing)
         return list(result.ids)
 
+    @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
         user_id: str = "",
         session_id: str | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[ContextRecord]]:
         """What a user's memories say about `query`, best first; in one session, or in all.
 
         Memories stand alone, unlike turns: nothing is lent by neighbours, unless `options` say so.
+        See `AsyncContextStore.search`.
         """
-        where = self._where(user_id, session_id, filter=filter)
-        return await self._records.search(
-            query,
-            vector=vector,
-            mode=mode,
-            where=where,
-            limit=limit,
-            options=settled(options, neighbours=0.0),
-        )
+        conditions = self._conditions(user_id, session_id)
+        return await self._records.search(query, *conditions, neighbours=0.0, **arguments)
 
     async def list(
         self,
@@ -189,13 +180,19 @@ class AsyncMemory:
         filter: FilterLike | None = None,
         hidden: bool = False,
     ) -> str:
+        return self._records.where(
+            *self._conditions(user_id, session_id),
+            filter=filter,
+            include_expired=hidden,
+            include_retired=hidden,
+        )
+
+    def _conditions(self, user_id: str, session_id: str | None) -> builtins.list[str]:
         conditions = [sql.equals("kind", "memory"), sql.equals("user_id", self._user(user_id))]
         if session_id is not None:
             session = check_name(session_id, "session_id") if session_id != "" else None
             conditions.append(sql.equals("session_id", session))
-        return self._records.where(
-            *conditions, filter=filter, include_expired=hidden, include_retired=hidden
-        )
+        return conditions
 
     def _draft(
         self,

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import (
@@ -15,6 +15,7 @@ from lance_context_core._checks import (
     written_json_object,
 )
 from lance_context_core._embedding import embedded
+from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
@@ -23,8 +24,7 @@ from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase as erasing
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
-from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike, parse
-from lance_context_core.protocols import SearchMode
+from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.rows.documents import as_record
 from lance_context_core.rows.records import (
@@ -34,7 +34,7 @@ from lance_context_core.rows.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.view import check_span
 from lance_context_core.versioning.places import Whole
 
@@ -93,47 +93,27 @@ class AsyncVectors:
                 return [document.id for document in prepared]
         raise ConflictError("the same documents kept being changed by others: try again")
 
+    @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
         include_embedding: bool = False,
+        **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[Document]]:
-        """The best matches, best first; as many as `limit` if as many match `filter`.
+        """The documents that match best, best first. See `AsyncContextStore.search`.
 
-        `query` is a text or a vector; a text and its `vector` may be given together. Without a
-        `mode` the search is hybrid where text and vector are at hand, else by the one that is.
+        Documents do not answer each other as turns do: nothing is lent by neighbours.
         """
-        # Documents do not answer each other as turns do.
-        options = searching.settled(options, neighbours=0.0)
-        question = await searching.ask(
-            query,
-            vector=vector,
-            mode=mode,
+        searched = searching.Searched(
             table=self._table,
             resources=self._resources,
-            needs_vector=options.mmr_lambda is not None,
+            where=self._where(),
+            filterable=DOCUMENT_FIELDS,
+            columns=[*_COLUMNS, *([VECTOR] if include_embedding else [])],
+            read=_document,
         )
-        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
-        found = await searching.search(
-            self._table,
-            question,
-            where=self._where(filter=filter) or None,
-            columns=columns,
-            limit=limit,
-            options=options,
-        )
-        return await steps.each(
-            lambda one: SearchHit(
-                record=_document(one.row), score=one.score, channels=one.channels
-            ),
-            found,
-        )
+        return await searching.search(searched, query, **arguments)
 
     async def get(
         self, ids: Sequence[str], *, include_embedding: bool = False
@@ -222,14 +202,8 @@ class AsyncVectors:
 
     def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
         walls = [sql.equals(part, value) for part, value in self._scope.parts().items()]
-        parsed = parse(filter, columns=DOCUMENT_FIELDS)
-        return sql.all_of(
-            [
-                *walls,
-                *conditions,
-                *([sql.compile(parsed, columns=DOCUMENT_FIELDS)] if parsed else []),
-            ]
-        )
+        named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
+        return sql.all_of([*walls, *conditions, named])
 
     def _prepared(self, documents: Sequence[Document]) -> builtins.list["_Prepared"]:
         prepared = []

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from lance_context_core._loop import bridge
+from lance_context_core._options import takes
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Diff, Version, WriteResult
 from lance_context_core.search.fusion import Fusion
-from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.records.finding import DEFAULTS, HitArguments
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
@@ -211,6 +212,7 @@ class Context:
         """How many records `list` would return. See `AsyncContext.entries`."""
         return bridge.run(self._twin.entries())
 
+    @takes(HitArguments, DEFAULTS)
     def search(
         self,
         query: str | Sequence[float],
@@ -218,29 +220,12 @@ class Context:
         filters: FilterLike | None = None,
         *,
         mode: SearchMode | None = None,
-        include_expired: bool = False,
-        include_retired: bool = False,
-        include_relationships: bool = False,
-        include_binary: bool = True,
-        include_embedding: bool = True,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records nearest to `query`, best first. See `AsyncContext.search`."""
-        return bridge.run(
-            self._twin.search(
-                query,
-                limit,
-                filters,
-                mode=mode,
-                include_expired=include_expired,
-                include_retired=include_retired,
-                include_relationships=include_relationships,
-                include_binary=include_binary,
-                include_embedding=include_embedding,
-                options=options,
-            )
-        )
+        return bridge.run(self._twin.search(query, limit, filters, mode=mode, **arguments))
 
+    @takes(HitArguments, DEFAULTS)
     def retrieve(
         self,
         *,
@@ -248,28 +233,13 @@ class Context:
         vector: Sequence[float] | None = None,
         limit: int | None = 10,
         filters: FilterLike | None = None,
-        include_expired: bool = False,
-        include_retired: bool = False,
-        include_relationships: bool = False,
-        include_binary: bool = True,
-        include_embedding: bool = True,
         fusion: Literal["convex", "rrf"] | Fusion = "convex",
-        options: SearchOptions | None = None,
+        **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records that answer best by words and meaning. See `AsyncContext.retrieve`."""
         return bridge.run(
             self._twin.retrieve(
-                text=text,
-                vector=vector,
-                limit=limit,
-                filters=filters,
-                include_expired=include_expired,
-                include_retired=include_retired,
-                include_relationships=include_relationships,
-                include_binary=include_binary,
-                include_embedding=include_embedding,
-                fusion=fusion,
-                options=options,
+                text=text, vector=vector, limit=limit, filters=filters, fusion=fusion, **arguments
             )
         )
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from lance_context_core._loop import bridge
+from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
-from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.history import AsyncHistory
 
 
@@ -132,28 +133,16 @@ class History:
         """Forget the messages of one run; returns how many. See `AsyncHistory.clear_run`."""
         return bridge.run(self._twin.clear_run(agent_id, session_id=session_id, run_id=run_id))
 
+    @takes(SearchArguments, searching.DEFAULTS)
     def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
         agent_id: str | None = None,
         session_id: str | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
         """The messages that answer `query` best, best first. See `AsyncHistory.search`."""
         return bridge.run(
-            self._twin.search(
-                query,
-                vector=vector,
-                agent_id=agent_id,
-                session_id=session_id,
-                mode=mode,
-                filter=filter,
-                limit=limit,
-                options=options,
-            )
+            self._twin.search(query, agent_id=agent_id, session_id=session_id, **arguments)
         )

@@ -4,14 +4,15 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from lance_context_core._loop import bridge
+from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
-from lance_context_core.protocols import SearchMode
 from lance_context_core.records import ContextRecord, Page, SearchHit
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.memory import AsyncMemory
 
 
@@ -43,30 +44,18 @@ class Memory:
             )
         )
 
+    @takes(SearchArguments, searching.DEFAULTS)
     def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
         user_id: str = "",
         session_id: str | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[ContextRecord]]:
         """A user's memories that answer `query` best, best first. See `AsyncMemory.search`."""
         return bridge.run(
-            self._twin.search(
-                query,
-                vector=vector,
-                user_id=user_id,
-                session_id=session_id,
-                mode=mode,
-                filter=filter,
-                limit=limit,
-                options=options,
-            )
+            self._twin.search(query, user_id=user_id, session_id=session_id, **arguments)
         )
 
     def list(

@@ -12,7 +12,7 @@ from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import Clock, SearchMode
+from lance_context_core.protocols import Clock
 from lance_context_core.records import (
     Branch,
     ContextRecord,
@@ -22,7 +22,8 @@ from lance_context_core.records import (
     SearchHit,
     Version,
 )
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.sync.context import Context, face_of
 from lance_context_core.sync.history import History
@@ -114,22 +115,12 @@ class ContextStore:
 
     # Search
 
+    @takes(SearchArguments, searching.DEFAULTS)
     def search(
-        self,
-        query: str | Sequence[float] | None = None,
-        *,
-        vector: Sequence[float] | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
+        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
     ) -> list[SearchHit[ContextRecord]]:
         """What answers `query` best among all records. See `AsyncContextStore.search`."""
-        return bridge.run(
-            self._twin.search(
-                query, vector=vector, mode=mode, filter=filter, limit=limit, options=options
-            )
-        )
+        return bridge.run(self._twin.search(query, **arguments))
 
     def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""

@@ -3,12 +3,14 @@
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 from lance_context_core._loop import bridge
+from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import SearchMode
 from lance_context_core.records import Document, Erasure, SearchHit
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.vectors import AsyncVectors
 
 
@@ -31,28 +33,17 @@ class Vectors:
         """Add or replace documents in one commit; returns their ids. See `AsyncVectors.upsert`."""
         return bridge.run(self._twin.upsert(documents))
 
+    @takes(SearchArguments, searching.DEFAULTS)
     def search(
         self,
         query: str | Sequence[float] | None = None,
         *,
-        vector: Sequence[float] | None = None,
-        mode: SearchMode | None = None,
-        filter: FilterLike | None = None,
-        limit: int = 10,
-        options: SearchOptions | None = None,
         include_embedding: bool = False,
+        **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[Document]]:
         """The documents that match best, best first. See `AsyncVectors.search`."""
         return bridge.run(
-            self._twin.search(
-                query,
-                vector=vector,
-                mode=mode,
-                filter=filter,
-                limit=limit,
-                options=options,
-                include_embedding=include_embedding,
-            )
+            self._twin.search(query, include_embedding=include_embedding, **arguments)
         )
 
     def get(

@@ -33,10 +33,12 @@ from lance_context_core.filters import (
     ContainsAll,
     ContainsAny,
     Filter,
+    FilterLike,
     Membership,
     Not,
     Or,
     Text,
+    parse,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "any_of",
     "compile",
     "equals",
+    "filtered",
     "in_list",
     "quote_identifier",
     "quote_string",
@@ -59,6 +62,13 @@ def compile(filter: Filter, *, columns: Columns = RECORD_FIELDS) -> str:
     for what cannot be asked of a column of its type.
     """
     return _clause(filter, columns=columns, negated=False)
+
+
+def filtered(filter: FilterLike | None, *, columns: Columns) -> str:
+    """The condition that a filter stands for, as callers give it; empty if it restricts nothing."""
+    if filter is None or (parsed := parse(filter, columns=columns)) is None:
+        return ""
+    return compile(parsed, columns=columns)
 
 
 def _clause(filter: Filter, *, columns: Columns, negated: bool) -> str:

@@ -16,7 +16,7 @@ from lance_context_core.engine.names import kv_of, kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.filters import FilterLike
+from lance_context_core.filters import ITEM_FIELDS, FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.rows import items as itemrows
@@ -199,23 +199,18 @@ class AsyncKeyValues:
         """
         check_span(offset=offset, limit=limit, last=None)
         within = Within.of(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
-        question = await searching.ask(
-            query, vector=None, mode="vector", table=self._table, resources=self._resources
-        )
-        found = await searching.search(
-            self._table,
-            question,
+        searched = searching.Searched(
+            table=self._table,
+            resources=self._resources,
             where=self._where(*within.clauses),
+            filterable=ITEM_FIELDS,
             columns=itemrows.columns(include_data=include_data),
-            limit=limit and limit + offset,
-            options=searching.settled(None, neighbours=0.0),
+            read=itemrows.from_row,
         )
-        return await steps.each(
-            lambda one: SearchHit(
-                record=itemrows.from_row(one.row), score=one.score, channels=one.channels
-            ),
-            found[offset:],
+        hits = await searching.search(
+            searched, query, mode="vector", limit=limit and limit + offset
         )
+        return hits[offset:]
 
     # Writing
 

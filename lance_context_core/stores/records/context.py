@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, Unpack
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
 from lance_context_core._opening import close, opened
+from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
@@ -26,13 +27,12 @@ from lance_context_core.search.fusion import (
     ReciprocalRank,
 )
 from lance_context_core.search.options import SearchOptions
-from lance_context_core.search.query import settled
+from lance_context_core.stores.records.finding import DEFAULTS, HitArguments, columns_of, found
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
     RecordFields,
     draft_of,
-    hit_dict,
     patch_of,
     patched,
     record_dict,
@@ -41,7 +41,6 @@ from lance_context_core.stores.records.opening import ContextOptions, opening
 from lance_context_core.stores.records.pending import embed_records
 from lance_context_core.stores.records.scan import check_batch_size, scan
 from lance_context_core.stores.records.view import (
-    WITHOUT_BLOB,
     Draft,
     Records,
     Upserted,
@@ -49,9 +48,6 @@ from lance_context_core.stores.records.view import (
 from lance_context_core.upkeep.fragments import CompactionStats, RecordCompaction
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
-
-_MOST_HITS = 10
-"""How many hits who names no limit gets."""
 
 
 class AsyncContext:
@@ -300,7 +296,7 @@ class AsyncContext:
         found = await self._records.read(
             where,
             offset=offset or 0,
-            columns=_columns(binary=include_binary, embedding=include_embedding),
+            columns=columns_of(binary=include_binary, embedding=include_embedding),
             **span,
         )
         return [record_dict(one) for one in (reversed(found) if newest_first else found)]
@@ -327,6 +323,7 @@ class AsyncContext:
         """How many records `list` would return."""
         return await self._records.table.count(self._records.where())
 
+    @takes(HitArguments, DEFAULTS)
     async def search(
         self,
         query: str | Sequence[float],
@@ -334,12 +331,7 @@ class AsyncContext:
         filters: FilterLike | None = None,
         *,
         mode: SearchMode | None = None,
-        include_expired: bool = False,
-        include_retired: bool = False,
-        include_relationships: bool = False,
-        include_binary: bool = True,
-        include_embedding: bool = True,
-        options: SearchOptions | None = None,
+        **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records nearest to `query`, best first: by vector, unless `mode` says otherwise.
 
@@ -352,18 +344,17 @@ class AsyncContext:
         if mode is None:
             by_words = isinstance(query, str) and self._records.resources.embeddings is None
             mode = "text" if by_words else "vector"
-        hits = await self._records.search(
+        return await found(
+            self._records,
             query,
+            limit=limit,
+            filters=filters,
             mode=mode,
-            where=self._records.where(
-                filter=filters, include_expired=include_expired, include_retired=include_retired
-            ),
-            limit=_MOST_HITS if limit is None else limit,
-            options=settled(options, neighbours=0.0),
-            columns=_columns(binary=include_binary, embedding=include_embedding),
+            neighbours=0.0,
+            **arguments,
         )
-        return [hit_dict(hit, relationships=include_relationships) for hit in hits]
 
+    @takes(HitArguments, DEFAULTS)
     async def retrieve(
         self,
         *,
@@ -371,13 +362,8 @@ class AsyncContext:
         vector: Sequence[float] | None = None,
         limit: int | None = 10,
         filters: FilterLike | None = None,
-        include_expired: bool = False,
-        include_retired: bool = False,
-        include_relationships: bool = False,
-        include_binary: bool = True,
-        include_embedding: bool = True,
         fusion: Literal["convex", "rrf"] | Fusion = "convex",
-        options: SearchOptions | None = None,
+        **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records that answer best by words and by meaning at once, best first.
 
@@ -388,17 +374,11 @@ class AsyncContext:
         if isinstance(fusion, str) and fusion not in named:
             raise InvalidRequestError(f"fusion={fusion!r}: there are 'convex' and 'rrf'")
         chosen = named[fusion] if isinstance(fusion, str) else fusion
-        hits = await self._records.search(
-            text,
-            vector=vector,
-            where=self._records.where(
-                filter=filters, include_expired=include_expired, include_retired=include_retired
-            ),
-            limit=_MOST_HITS if limit is None else limit,
-            options=SearchOptions(fusion=chosen) if options is None else options,
-            columns=_columns(binary=include_binary, embedding=include_embedding),
+        if arguments.get("options") is None:
+            arguments["options"] = SearchOptions(fusion=chosen)
+        return await found(
+            self._records, text, vector=vector, limit=limit, filters=filters, **arguments
         )
-        return [hit_dict(hit, relationships=include_relationships) for hit in hits]
 
     async def related(
         self,
@@ -542,10 +522,6 @@ class AsyncContext:
 
     def _whole(self) -> Whole:
         return Whole(self._records.resources, self._records.scope)
-
-
-def _columns(*, binary: bool, embedding: bool) -> list[str]:
-    return [*(COLUMNS if binary else WITHOUT_BLOB), *([VECTOR] if embedding else [])]
 
 
 def _identity(id: str | None, external_id: str | None) -> str:

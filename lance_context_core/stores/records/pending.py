@@ -23,7 +23,7 @@ from lance_context_core.errors import (
     EmbeddingModelMismatchError,
     InvalidRequestError,
 )
-from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike, parse
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
 from lance_context_core.rows.documents import as_record
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records.view import check_span
@@ -45,7 +45,7 @@ async def embed_records(
         return resources.composer.embed_text(from_row(row))
 
     _check(resources, limit)
-    where = _matching(where, filter, RECORD_FIELDS)
+    where = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
     return await _embed(resources.records, resources, where, text_of=text_of, limit=limit)
 
 
@@ -68,7 +68,7 @@ async def embed_documents(
         return resources.composer.embed_text(document)
 
     _check(resources, limit)
-    where = _matching(where, filter, DOCUMENT_FIELDS)
+    where = sql.all_of([where, sql.filtered(filter, columns=DOCUMENT_FIELDS)])
     database, done = resources.database, 0
     for name in await database.table_names():
         if collection_of(name) is not None:
@@ -157,8 +157,3 @@ def _check(resources: Resources, limit: int | None) -> EmbeddingService:
     if resources.embeddings is None:
         raise InvalidRequestError("there is no embedder: open the store with embedder=")
     return resources.embeddings
-
-
-def _matching(where: str, filter: FilterLike | None, columns: Columns) -> str:
-    parsed = parse(filter, columns=columns)
-    return sql.all_of([where, *([sql.compile(parsed, columns=columns)] if parsed else [])])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -15,8 +15,7 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, InvalidRequestError
-from lance_context_core.filters import RECORD_FIELDS, FilterLike, parse
-from lance_context_core.protocols import SearchMode
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import (
@@ -31,7 +30,8 @@ from lance_context_core.rows.records import (
 )
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
+from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
 
@@ -91,10 +91,8 @@ class Records:
         shown = visibility.conditions(
             self._now(), include_expired=include_expired, include_retired=include_retired
         )
-        parts = [*self._walls(), *conditions, *shown]
-        if (parsed := parse(filter, columns=RECORD_FIELDS)) is not None:
-            parts.append(sql.compile(parsed, columns=RECORD_FIELDS))
-        return sql.all_of(parts)
+        named = sql.filtered(filter, columns=RECORD_FIELDS)
+        return sql.all_of([*self._walls(), *conditions, *shown, named])
 
     def inside(self) -> str:
         """The condition that a row of any table is in the scope, hidden or not."""
@@ -337,36 +335,26 @@ class Records:
     async def search(
         self,
         query: str | Sequence[float] | None,
-        *,
-        where: str,
-        limit: int,
-        vector: Sequence[float] | None = None,
-        mode: SearchMode | None = None,
-        options: SearchOptions | None = None,
+        *conditions: str,
+        include_expired: bool = False,
+        include_retired: bool = False,
         columns: Sequence[str] = WITHOUT_BLOB,
+        neighbours: float = DEFAULT_NEIGHBOURS,
+        **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The matching records that answer `query` best, best first."""
-        options = searching.settled(options)
-        question = await searching.ask(
-            query,
-            vector=vector,
-            mode=mode,
+        """The records that meet the conditions and answer `query` best, best first."""
+        searched = searching.Searched(
             table=self.table,
             resources=self.resources,
-            needs_vector=options.mmr_lambda is not None,
-        )
-        found = await searching.search(
-            self.table, question, where=where, columns=columns, limit=limit, options=options
-        )
-        return await steps.each(
-            lambda one: SearchHit(
-                record=from_row(one.row),
-                score=one.score,
-                channels=one.channels,
-                neighbour_bonus=one.neighbour_bonus,
+            where=self.where(
+                *conditions, include_expired=include_expired, include_retired=include_retired
             ),
-            found,
+            filterable=RECORD_FIELDS,
+            columns=columns,
+            read=from_row,
+            neighbours=neighbours,
         )
+        return await searching.search(searched, query, **arguments)
 
     # Helpers
 

@@ -1,0 +1,68 @@
+"""What both searches of the record API share: what they take, and what they answer with."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from lance_context_core._options import defaults_of
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.filters import FilterLike
+from lance_context_core.protocols import SearchMode
+from lance_context_core.rows.records import COLUMNS
+from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
+from lance_context_core.search.options import SearchOptions
+from lance_context_core.stores.records.mappings import RecordDict, hit_dict
+from lance_context_core.stores.records.view import WITHOUT_BLOB, Records
+
+_MOST_HITS = 10
+"""How many hits who names no limit gets."""
+
+
+class HitArguments(TypedDict, total=False):
+    """Which records are found, what is read of them, and how they are ranked."""
+
+    include_expired: bool
+    include_retired: bool
+    include_relationships: bool
+    include_binary: bool
+    include_embedding: bool
+    options: SearchOptions | None
+
+
+async def found(
+    records: Records,
+    query: str | Sequence[float] | None,
+    *,
+    limit: int | None,
+    filters: FilterLike | None,
+    vector: Sequence[float] | None = None,
+    mode: SearchMode | None = None,
+    neighbours: float = DEFAULT_NEIGHBOURS,
+    include_expired: bool = False,
+    include_retired: bool = False,
+    include_relationships: bool = False,
+    include_binary: bool = True,
+    include_embedding: bool = True,
+    options: SearchOptions | None = None,
+) -> list[RecordDict]:
+    """The hits as mappings; payloads that are not included are not read."""
+    hits = await records.search(
+        query,
+        vector=vector,
+        mode=mode,
+        filter=filters,
+        limit=_MOST_HITS if limit is None else limit,
+        options=options,
+        include_expired=include_expired,
+        include_retired=include_retired,
+        columns=columns_of(binary=include_binary, embedding=include_embedding),
+        neighbours=neighbours,
+    )
+    return [hit_dict(hit, relationships=include_relationships) for hit in hits]
+
+
+DEFAULTS = defaults_of(found)
+
+
+def columns_of(*, binary: bool, embedding: bool) -> list[str]:
+    """What is read of a record of which so much is wanted."""
+    return [*(COLUMNS if binary else WITHOUT_BLOB), *([VECTOR] if embedding else [])]
