@@ -29,7 +29,8 @@ def test_every_public_name_and_method_has_a_docstring():
 
 def test_a_blocking_method_is_described_in_the_words_of_its_twin():
     text = (reference.PAGES / "lance_context_core.md").read_text(encoding="utf-8")
-    assert "None never looks\n  for them" in text.split("#### ContextStore.open\n")[1]
+    searched = text.split("#### ContextStore.search\n")[1].split("####")[0]
+    assert "`filter` is applied before the best are taken" in searched
     assert "See `Async" not in text
 
 
