@@ -29,7 +29,7 @@ _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\s*See `(?P<twin>Async\w+\.\w+)`\.$")
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
-_MODULE = re.compile(rf"^{PACKAGE}\.(?:(?:{'|'.join(MODULES[:-1])})\.)?")
+_MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")
 _LINKED = re.compile(rf"(?P<code>`+)(?P<inside>[^`]+)(?P=code)|{_WORD}")
 
 
@@ -100,27 +100,36 @@ def members(one: griffe.Object) -> dict[str, griffe.Object]:
     """The public members of a class, those of its private bases too, in the order of the source."""
     if not isinstance(one, griffe.Class):
         return {}
-    inherited = {
+    own = {name: target(member) for name, member in one.members.items()}
+    return {n: m for n, m in (own | inherited(one) | own).items() if is_shown(n, m)}
+
+
+def inherited(one: griffe.Class) -> dict[str, griffe.Object]:
+    """What a class has from its private bases."""
+    return {
         name: target(member)
         for base in reversed(one.mro())
         if base.canonical_path.startswith(PACKAGE) and base.canonical_path not in names()
         for name, member in base.members.items()
     }
-    own = {name: target(member) for name, member in one.members.items()}
-    return {n: m for n, m in (inherited | own).items() if is_shown(n, m)}
 
 
 def is_shown(name: str, member: griffe.Object) -> bool:
     """Whether a member is for users: no private one, and of the magic ones what says something."""
     if _MAGIC.fullmatch(name):
         return bool(member.docstring) and name not in {"__init__", "__post_init__"}
-    is_set_on_self = member.is_attribute and member.labels == {"instance-attribute"}
-    return not name.startswith("_") and not is_set_on_self
+    # Such as is set in `__init__` alone; what a class declares has a type.
+    is_undeclared = member.is_attribute and not (
+        member.annotation or "class-attribute" in member.labels
+    )
+    return not name.startswith("_") and not is_undeclared
 
 
 def constructor(one: griffe.Object) -> griffe.Function | None:
     """How the class is called; None where nobody calls it, since something else makes it."""
-    made = one.members.get("__init__") if isinstance(one, griffe.Class) else None
+    made = (
+        {**inherited(one), **one.members}.get("__init__") if isinstance(one, griffe.Class) else None
+    )
     if not isinstance(made, griffe.Function):
         return None
     says = made.docstring.value if made.docstring else ""
@@ -221,7 +230,10 @@ def link_to(name: str, where: str) -> str:
 
 
 def page(name: str) -> str:
-    blocks = [f"# {path_of(name)}", prose(docstring(module(name)), at=name)]
+    says = prose(docstring(module(name)), at=name)
+    if name == TOP:
+        says = re.sub(r"`(\w+)`", lambda m: f"[{m[0]}]({page_of(m[1])})", says)
+    blocks = [f"# {path_of(name)}", says]
     for group, listed in groups(name).items():
         if group:
             blocks.append(f"## {group}")
@@ -344,7 +356,8 @@ def bases(one: griffe.Class) -> str:
     if any(base.split("[")[0] == "Protocol" for base in named):
         return "A protocol: any object with these members is one."
     shown = [base for base in named if base in by_name() or base.endswith(("Error", "Warning"))]
-    return f"Is a {' and a '.join(f'`{base}`' for base in shown)}." if shown else ""
+    kinds = [f"{'an' if base[0] in 'AEIOU' else 'a'} `{base}`" for base in shown]
+    return f"Is {' and '.join(kinds)}." if kinds else ""
 
 
 def is_mapping(one: griffe.Class) -> bool:
@@ -411,6 +424,8 @@ def signature(one: griffe.Function, name: str, *, is_short: bool = False) -> str
 def assigned(name: str, value: griffe.Expr | str | None) -> str:
     if len(line := f"{name} = {source_of(value)}") <= WIDTH:
         return line
+    if isinstance(value, griffe.ExprCall):
+        return f"{name} = {source_of(value.function)}(...)"
     first, *rest = alternatives(value)
     return "\n    | ".join([f"{name} = (\n    {source_of(first)}", *map(source_of, rest)]) + "\n)"
 
@@ -466,8 +481,6 @@ def linked(text: str, *, at: str) -> str:
         word = match["inside"] or match["bare"]
         name, _, member = _MODULE.sub("", word).partition(".")
         one = by_name().get(name)
-        if at == TOP and word in MODULES:
-            return f"[{match[0]}]({page_of(word)})"
         if one is None or (member and member not in members(one.object)):
             return match[0]
         twin = blocking_twin(one)

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,27 @@ def test_the_pages_are_those_that_the_docstrings_make():
 
 def test_every_public_name_and_method_has_a_docstring():
     assert reference.undocumented() == []
+
+
+def values():
+    """The public dataclasses, each with the page that describes it."""
+    for one in reference.names().values():
+        module = importlib.import_module(reference.path_of(one.module))
+        value = getattr(module, one.name)
+        is_made_by_a_store = one.name.startswith("Async")
+        if isinstance(value, type) and is_dataclass(value) and not is_made_by_a_store:
+            yield pytest.param(value, reference.page_of(one.module), id=one.name)
+
+
+@pytest.mark.parametrize(("value", "page"), [*values()])
+def test_every_field_of_a_value_is_in_its_list_or_in_that_of_what_it_is_of(value, page):
+    text = (reference.PAGES / page).read_text(encoding="utf-8")
+    listed = ""
+    for kind in value.__mro__:
+        _, _, below = text.partition(f"\n### {kind.__name__}\n")
+        listed += below.split("\n### ")[0]
+    public = [one.name for one in fields(value) if not one.name.startswith("_")]
+    assert [name for name in public if f"\n- `{name}: " not in listed] == []
 
 
 def test_a_blocking_method_is_described_in_the_words_of_its_twin():
