@@ -3,10 +3,11 @@
 `Handle` and `HandleOwner` take a store, or open one and close it again. `Blocking` and `at_once` give
 a class its synchronous face without a second implementation; `beside_the_loop` and `in_steps` convert
 much, and many, without holding up an event loop. `JsonCodec` makes JSON of values that JSON cannot hold. `content_of` and `facts_of` say what a record is, and `countable_text` what of a
-message a limit of tokens counts. `listed` and `check_name` refuse what the store would refuse, before
-anything is done. Nothing here knows a framework.
+message a limit of tokens counts. `retried` and `Attempts` try again what others prevented. `listed`
+and `check_name` refuse what the store would refuse, before anything is done. Nothing here knows a framework.
 """
 
+from lance_context_core._retrying import Attempts, retried
 from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
@@ -53,4 +54,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "check_name",
     "check_names",
     "listed",
+    # Trying again
+    "retried",
+    "Attempts",
 ]

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lance_context_core._checks import dumps, loads
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import Line
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import ConflictError
 from lance_context_core.records import Relationship
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import edges_of
@@ -30,9 +30,6 @@ _LINKED = (
     "array_length(`source_ids`) > 0 OR array_length(`relationships`) > 0"
     " OR `supersedes_id` IS NOT NULL OR `superseded_by_id` IS NOT NULL"
 )
-
-_MAX_ATTEMPTS = 20
-"""How often it is tried to rewrite records that others keep changing."""
 
 
 class State(NamedTuple):
@@ -128,7 +125,9 @@ def derived(found: Iterable[Link], names: Names, erased: set[str]) -> set[State]
 async def scrub(table: Table, names: Names, walls: str, *, sources: bool) -> None:
     """Take what `names` means out of the records of one line; out of their sources too, if asked."""
     columns = [*table.spec.schema.names, VECTOR]
-    for _ in range(_MAX_ATTEMPTS):
+    attempts = Attempts("the same records kept being changed by others")
+    while True:
+        attempts.begin()
         linked = await erasing.present(table, sql.all_of([walls, _LINKED]), columns)
         rows = linked.to_pylist()
         changed = [
@@ -138,7 +137,6 @@ async def scrub(table: Table, names: Names, walls: str, *, sources: bool) -> Non
         ]
         if not changed or await table.replace(changed) == len(changed):
             return
-    raise ConflictError("the same records kept being changed by others: try again")
 
 
 def _scrubbed(

@@ -17,13 +17,14 @@ from lance_context_core._checks import (
 from lance_context_core._embedding import embedded
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase as erasing
-from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.records import Document, Erasure, SearchHit
 from lance_context_core.rows.documents import as_record
@@ -39,9 +40,6 @@ from lance_context_core.stores.records.view import check_span
 from lance_context_core.versioning.places import Whole
 
 _COLUMNS = ("id", "text", "metadata")
-
-_MAX_ATTEMPTS = 20
-"""How often a write is tried anew when other writers keep changing the documents under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,9 @@ class AsyncVectors:
         prepared = self._prepared(documents)
         if all(document.is_new for document in prepared):
             return await self._append(prepared)
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same documents kept being written by others")
+        while True:
+            attempts.begin()
             existing = await self._existing(prepared)
             self._refuse_other_content(prepared, existing)
             new = [document for document in prepared if document.id not in existing]
@@ -75,7 +75,6 @@ class AsyncVectors:
             if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
                 return [document.id for document in prepared]
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
-        raise ConflictError("the same documents kept being written by others: try again")
 
     async def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
         """Add documents, replacing those whose ids exist, in one commit; returns their ids.
@@ -87,11 +86,12 @@ class AsyncVectors:
         prepared = self._prepared(documents)
         if all(document.is_new for document in prepared):
             return await self._append(prepared)
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same documents kept being changed by others")
+        while True:
+            attempts.begin()
             rows = await self._rows(prepared, await self._existing(prepared))
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
                 return [document.id for document in prepared]
-        raise ConflictError("the same documents kept being changed by others: try again")
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(

@@ -1,7 +1,6 @@
 """Lists of checkpoints: what is known of them is not read again, and the rest in pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
+from lance_context_core.adapting import retried
 from lance_context_core.arguments import ItemKey
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_log import N_LOOKS, CheckpointLog, Found, by_owner
@@ -60,11 +60,10 @@ class CheckpointList:
 
     async def load(self, keys: Sequence[ItemKey]) -> Page:
         """The checkpoints under these keys that meet the filter, in their order."""
-        for _ in range(N_LOOKS - 1):
-            with suppress(ValueLostError):
-                return Page(await self._tuples(keys))
         try:
-            return Page(await self._tuples(keys))
+            return Page(
+                await retried(lambda: self._tuples(keys), on=ValueLostError, attempts=N_LOOKS)
+            )
         except ValueLostError as error:
             lost = error
         newer = [*takewhile(lambda key: key[1] != lost.checkpoint_id, keys)]

@@ -2,7 +2,6 @@
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import AsyncKeyValues, Item
-from lance_context_core.adapting import Convert, check_names
+from lance_context_core.adapting import Convert, check_names, retried
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
@@ -150,12 +149,17 @@ class CheckpointLog:
     async def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that a config names, or the newest one."""
         place, checkpoint_id = rows.place_of(config)
-        for _ in range(N_LOOKS - 1):
-            with suppress(ValueLostError):
-                return await self._looked_up(place, checkpoint_id)
+
+        async def between(_: Exception) -> None:
             # It may have been deleted just now, between its row and those of its values.
             self.memory.forget(place)
-        return await self._looked_up(place, checkpoint_id)
+
+        return await retried(
+            lambda: self._looked_up(place, checkpoint_id),
+            on=ValueLostError,
+            attempts=N_LOOKS,
+            between=between,
+        )
 
     async def _looked_up(self, place: Place, checkpoint_id: str | None) -> CheckpointTuple | None:
         n_dropped, before = self.memory.n_dropped, self.memory[place]

@@ -9,16 +9,23 @@ from langchain_core.indexing import RecordManager
 from lance_context_core import (
     AlreadyExistsError,
     AsyncKeyValues,
-    ConflictError,
     InvalidRequestError,
     Item,
     KeyValues,
 )
-from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, listed
+from lance_context_core.adapting import (
+    Attempts,
+    Blocking,
+    Handle,
+    HandleOwner,
+    StoreLike,
+    at_once,
+    listed,
+)
 from lance_context_core.arguments import ItemKey
 
 _TICK_SECONDS = 1e-6
-_MAX_ATTEMPTS = 100
+_ATTEMPTS = 100
 """How often a tick is tried anew when others keep taking it."""
 
 
@@ -152,7 +159,10 @@ class _Records:
         self, records: Sequence[tuple[str, str | None]] = (), *, time_at_least: float | None = None
     ) -> float:
         """The next moment, and the records written at it, in one commit."""
-        for _ in range(_MAX_ATTEMPTS):
+        clock = self._namespace[0]
+        attempts = Attempts(f"the clock of {clock!r} is taken by others", _ATTEMPTS)
+        while True:
+            attempts.begin()
             ticks = await self._ticks()
             number, time = (int(ticks[-1].key), _time(ticks[-1])) if ticks else (0, 0.0)
             now = max(self._handle.now().timestamp(), time + _TICK_SECONDS)
@@ -173,7 +183,6 @@ class _Records:
                 # last.
                 if (await self._ticks())[-1].key == mine:
                     return now
-        raise ConflictError(f"the clock of {self._namespace[0]!r} is taken by others: try again")
 
     async def exists(self, keys: Sequence[str]) -> list[bool]:
         found = await self._kv.get(self._keys(keys), include_data=False)

@@ -5,15 +5,8 @@ from typing import Any
 
 from llama_index.core.graph_stores.types import EntityNode, LabelledNode, Relation, Triplet
 
-from lance_context_core import (
-    AlreadyExistsError,
-    ConflictError,
-    Document,
-    Field,
-    Filter,
-    InvalidRequestError,
-)
-from lance_context_core.adapting import listed
+from lance_context_core import AlreadyExistsError, Document, Field, Filter, InvalidRequestError
+from lance_context_core.adapting import Attempts, listed
 from lance_context_core.filters import And, Or
 from llama_index_lance_context._graphs import (
     ARE_NODES,
@@ -33,8 +26,6 @@ from llama_index_lance_context._graphs import (
 )
 from llama_index_lance_context._queries import Ask, find, ranked
 from llama_index_lance_context._words import check_count, in_words_of
-
-_MAX_ATTEMPTS = 20
 
 
 class GraphLog:
@@ -183,7 +174,9 @@ class GraphLog:
 
     async def _add_missing(self, ids: set[str]) -> None:
         """Make entities of those ids that no node has, whatever others add at the same time."""
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same nodes kept being written by others")
+        while True:
+            attempts.begin()
             there = await self._existing(ids)
             missing = [from_node(EntityNode(name=id)) for id in sorted(ids - there)]
             try:
@@ -192,7 +185,6 @@ class GraphLog:
             except AlreadyExistsError:
                 continue
             return
-        raise ConflictError("the same nodes kept being written by others: try again")
 
 
 def _listed(values: list[str] | None, name: str) -> list[str] | None:

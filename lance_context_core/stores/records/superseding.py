@@ -8,17 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
-from lance_context_core.errors import ConflictError
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
 
 if TYPE_CHECKING:
     from lance_context_core.stores.records.view import Records
-
-_MAX_ATTEMPTS = 20
-"""How often a mark is tried anew when other writers keep changing the record that gets it."""
 
 
 def among(records: Sequence[ContextRecord]) -> Sequence[ContextRecord]:
@@ -50,11 +47,12 @@ async def write(
 
 async def mark(records: "Records", newer: Sequence[ContextRecord]) -> None:
     """Mark what records that are written supersede, in a commit of its own; none if it is marked."""
-    for _ in range(_MAX_ATTEMPTS):
+    attempts = Attempts("a superseded record kept being changed by others")
+    while True:
+        attempts.begin()
         missing = await _missing(records, newer)
         if not missing or await records.table.replace(missing) == len(missing):
             return
-    raise ConflictError("a superseded record kept being changed by others: try again")
 
 
 async def _missing(

@@ -10,11 +10,12 @@ import pyarrow as pa
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
+from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.records import ContextRecord, SearchHit, WriteResult
 from lance_context_core.rows import visibility
@@ -36,9 +37,6 @@ from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
-
-_MAX_ATTEMPTS = 20
-"""How often an update is tried anew when other writers keep changing the record under it."""
 
 Session = tuple[str | None, ...]
 """Context, tenant, user, agent and session: what tells one conversation from another."""
@@ -160,7 +158,9 @@ class Records:
         self.resources.writable()
         drafts = await self._prepared(drafts)
         results: dict[int, Upserted] = {}
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same records kept being changed by others")
+        while True:
+            attempts.begin()
             todo = [index for index in range(len(drafts)) if index not in results]
             tried = [drafts[index] for index in todo]
             existing, expired = await self._existing(tried, {}, full=True)
@@ -179,7 +179,6 @@ class Records:
                     results[index] = Upserted(record=from_row(row), was_inserted=old is None)
             if len(results) == len(drafts):
                 return [results[index] for index in range(len(drafts))], version
-        raise ConflictError("the same records kept being changed by others: try again")
 
     async def patch(
         self, where: str, change: Callable[[ContextRecord], ContextRecord]
@@ -189,11 +188,14 @@ class Records:
         Concurrent changes of one record are applied one after the other, none is lost.
         """
         self.resources.writable()
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same record kept being changed by others")
+        while True:
+            attempts.begin()
             rows = await self.whole_rows(where)
             if not rows:
                 return None
             before = from_row(rows[0])
+            attempts.problem = f"record {before.id!r} kept being changed by others"
             after = self._changed(before, change)
             if after.embedding is not before.embedding:
                 (after,) = await self._embedded([after])
@@ -205,7 +207,6 @@ class Records:
             if len(new) > 1 and await self.written({new[0][KEY]: new[0]}):
                 await superseding.mark(self, [after])
                 return after
-        raise ConflictError(f"record {before.id!r} kept being changed by others: try again")
 
     async def patch_all(
         self, where: str, change: Callable[[ContextRecord], ContextRecord]
@@ -217,7 +218,9 @@ class Records:
         """
         self.resources.writable()
         done: dict[str, ContextRecord] = {}
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts("the same records kept being changed by others")
+        while True:
+            attempts.begin()
             found = await self.table.select(where, columns=[*_SUCCEEDED, *COLUMNS, VECTOR])
             rows = [row for row in await steps.each_row(dict, found) if row[KEY] not in done]
             if not rows:
@@ -230,7 +233,6 @@ class Records:
             done |= changed
             if len(changed) == len(new):
                 return list(done.values())
-        raise ConflictError("the same records kept being changed by others: try again")
 
     async def exchange(
         self,
@@ -258,7 +260,7 @@ class Records:
         keys = [self._key(draft, within) for draft in new]
         rows = await self._rows([draft.record for draft in new], keys)
         await self._clear([key for key in expired if key not in gone])
-        for attempt in range(_MAX_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             if (attempt == 0 and rows) or gone:
                 await self.table.exchange([] if attempt else rows, removed=gone)
             if not rows:
