@@ -49,18 +49,18 @@ async def embedded(
     if not lengths and (embeddings is None or not missing):
         return vectors
     for length in lengths:
-        await table.require_room(dimension=length)
+        await table.vectors.require_room(dimension=length)
     if missing and embeddings is not None:
         model = embeddings.model
         # Before time is spent on vectors that the table would refuse.
-        await table.require_room(model=model)
+        await table.vectors.require_room(model=model)
         made = await embeddings.embed_documents(list(missing.values()))
         for index, vector in zip(missing, made, strict=True):
             # Zeros say that the model found no direction in the text: cosine is undefined for them.
             vectors[index] = vector if vector.any() else None
     for vector in vectors:
         if vector is not None:
-            await table.ensure_vectors(len(vector), model)
+            await table.vectors.ensure(len(vector), model)
             break
     return vectors
 
@@ -68,7 +68,7 @@ async def embedded(
 async def _warn_once(table: Table, resources: Resources) -> None:
     """Warn that texts get no vectors, where a model has made some before."""
     about = ("not embedded", table.name)
-    if about in resources.warned or (model := await table.vectors_model()) is None:
+    if about in resources.warned or (model := await table.vectors.model()) is None:
         return
     resources.warned.add(about)
     warnings.warn(

@@ -12,6 +12,7 @@ from lance_context_core._resources import Resources, SystemClock
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs.retention import VersionRetention
@@ -90,16 +91,17 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
     Raises InvalidRequestError for an unknown option, and for a value that an option cannot have.
     """
     options = _checked(given)
-    database = Database(
+    connection = Connection(
         uri,
         storage_options=options["storage_options"],
         read_consistency=options["read_consistency"],
         text_index=options["text_index"],
         durability=options["durability"],
     )
+    database = Database(connection)
     clock = options["clock"] or SystemClock()
     upkeep = Upkeep(database, clock, settings=options["maintenance"])
-    database.on_commit = upkeep.committed
+    connection.on_commit = upkeep.committed
     embedder = options["embedder"]
     resources = Resources(
         database=database,

@@ -1,22 +1,18 @@
 """What all handles of one store share."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from lance_context_core._recent import Recent
 from lance_context_core.composition import Composer
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.database import (
-    RECORDS_TABLE,
-    SESSIONS_TABLE,
     BranchDatabase,
     Database,
     PinnedDatabase,
 )
 from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.schema import RECORDS, SESSIONS
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.protocols import Clock
@@ -31,29 +27,15 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-class Tails:
+class Tails(Recent[Hashable, str]):
     """The key of the last record of each session that this process wrote to, the recent ones only.
 
     A hint: it links neighbouring turns for search. Another process's writes may be missing from it.
     """
 
-    def __init__(self, capacity: int = 10_000) -> None:
-        self._keys: OrderedDict[Hashable, str] = OrderedDict()
-        self._capacity = capacity
-        self._lock = threading.Lock()
-
-    def get(self, session: Hashable) -> str | None:
-        """The key of the session's last record, if it is remembered."""
-        with self._lock:
-            return self._keys.get(session)
-
-    def put(self, session: Hashable, key: str) -> None:
-        """Remember the key of the session's last record."""
-        with self._lock:
-            self._keys[session] = key
-            self._keys.move_to_end(session)
-            if len(self._keys) > self._capacity:
-                self._keys.popitem(last=False)
+    def __init__(self) -> None:
+        """Know none."""
+        super().__init__(10_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +64,9 @@ class Resources:
     @property
     def records(self) -> Table:
         """The table that holds all that an agent produced or was told."""
-        return self.database.table(RECORDS_TABLE, RECORDS)
+        return self.database.records
 
     @property
     def sessions(self) -> Table:
         """The table that describes sessions."""
-        return self.database.table(SESSIONS_TABLE, SESSIONS)
+        return self.database.sessions

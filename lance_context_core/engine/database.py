@@ -1,42 +1,20 @@
-"""A LanceDB database: connects when it is first needed, and hands out its tables by name."""
+"""A LanceDB database: hands out its tables by name, on a branch, or as they were."""
 
-import asyncio
-import os
-import re
 import threading
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
-import lancedb
-
-from lance_context_core._checks import check_name
-from lance_context_core.engine.caches import Caches
+from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.files.durability import Durability, Syncer
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs
-from lance_context_core.engine.schema import RECORDS, TableSpec
-from lance_context_core.engine.table.access import Pin
+from lance_context_core.engine.refs.refs import Pin
+from lance_context_core.engine.schema import RECORDS, SESSIONS, TableSpec
+from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 
 RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
 
 SESSIONS_TABLE = "sessions"
-
-_REMAINS_SECONDS = 2
-"""How long nothing has changed in what nobody is about to finish."""
-
-_MEMORY = "memory://"
-"""Where everything is gone with the connection."""
-
-_REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 class Database:
@@ -45,101 +23,38 @@ class Database:
     Nothing is read or written, and no connection made, before the first call that needs it.
     """
 
-    def __init__(
-        self,
-        uri: str | Path,
-        *,
-        storage_options: Mapping[str, str] | None = None,
-        read_consistency: timedelta | None = timedelta(0),
-        text_index: TextIndex | None = None,
-        durability: Durability = "process",
-    ) -> None:
-        """Name the database; see `ContextStore.open` for what the arguments mean."""
-        if not isinstance(storage_options, Mapping | None):
-            raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
-        self.uri = normalised(uri)
+    def __init__(self, connection: Connection) -> None:
+        """The tables that are reached through `connection`."""
+        self.connection = connection
+        self.uri = connection.uri
         self.branch = refs.MAIN
-        self.read_consistency = read_consistency
-        self.text_index = text_index or TextIndex()
-        self.syncer = Syncer(self.uri, durability)
-        self.on_commit: Callable[[Any], None] | None = None
-        """Is told the table of each commit; must be quick."""
-        self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
-        self._connection: Any = None
-        self._caches = Caches()
         self._tables: dict[str, Table] = {}
         self._branches: dict[str, BranchDatabase] = {}
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._is_closed = False
-
-    async def connection(self) -> Any:
-        """The engine's connection, made at the first call; see `require_open`."""
-        self.require_open()
-        if (known := self._connection) is not None:
-            return known
-        with translated(f"open {self.uri!r}"):
-            connection = await lancedb.connect_async(
-                self.uri,
-                storage_options=self._storage_options or None,
-                session=self._caches.session,
-            )
-        with self._lock:
-            # Two first calls may both have connected; every table must use the same one,
-            # or `memory://` would be two databases.
-            self._connection = connection = self._connection or connection
-        return connection
-
-    def keep_caches_small(self) -> None:
-        """Connect anew, and open every table anew, if the engine remembers much that is of no use.
-
-        To be called at each look at a table; whoever is at work goes on through the former handle.
-        """
-        if not self._caches.are_outgrown() or self.uri.startswith(_MEMORY):
-            return
-        with self._lock:
-            self._caches, self._connection = Caches(), None
-            tables = list(self._tables.values())
-            tables += [table for one in self._branches.values() for table in one.tables()]
-        for table in tables:
-            table.renew_handle()
-
-    async def has_place(self) -> bool:
-        """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""
-        self.require_open()
-        place = Path(self.uri)  # absolute, unless it is on an object store
-        return not (place.is_absolute() and await asyncio.to_thread(_is_missing, place))
-
-    def require_open(self) -> None:
-        """Raise StoreClosedError after `close`, and in a process forked after the store was opened.
-
-        The engine's threads do not survive a fork: what it has open there may crash the child.
-        """
-        if self._is_closed:
-            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
-        if os.getpid() != self._pid:
-            raise StoreClosedError(
-                f"the store at {self.uri!r} was opened before this process was forked: "
-                "start children with 'spawn' or 'forkserver', and open it there"
-            )
+        self._lock = threading.RLock()
+        self.records = self.table(RECORDS_TABLE, RECORDS)
+        self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table of that name, which need not exist yet."""
         with self._lock:
             if name not in self._tables:
-                self._tables[name] = Table(self, name, spec)
+                self._tables[name] = Table(Access(self.connection, name, spec))
             return self._tables[name]
+
+    def line(self, name: str, spec: TableSpec, line: str) -> Table:
+        """A table on a line of its versions beside the main one; a new object at each call."""
+        return self.table(name, spec).on(line, records=self.records)
 
     async def table_names(self) -> list[str]:
         """The names of the tables that exist, in alphabetical order."""
-        if not await self.has_place():
+        if not await self.connection.has_place():
             return []
-        connection = await self.connection()
+        engine = await self.connection.engine()
         names: list[str] = []
         page = None
         with translated(f"list the tables of {self.uri!r}"):
             while page is None or page.page_token:
-                page = await connection.list_tables(page_token=page and page.page_token)
+                page = await engine.list_tables(page_token=page and page.page_token)
                 names.extend(page.tables)
         return sorted(names)
 
@@ -148,16 +63,17 @@ class Database:
 
         A table that branches have is emptied instead.
         """
-        connection = await self.connection()
+        engine = await self.connection.engine()
         if name in await self.table_names():
-            handle = await connection.open_table(name)
+            handle = await self.connection.table(name)
             if any(map(refs.branch_of, await refs.lines(handle, name))):
                 with translated(f"empty {shown_name(name)}"):
                     await handle.delete("true")
                 return
         with translated(f"drop {shown_name(name)}"):
-            await connection.drop_table(name, ignore_missing=True)
-        await self.syncer.sync_names()
+            await engine.drop_table(name, ignore_missing=True)
+        if (syncer := self.connection.syncer) is not None:
+            await syncer.sync_names()
         with self._lock:
             self._tables.pop(name, None)
 
@@ -167,43 +83,6 @@ class Database:
             return self
         with self._lock:
             return self._branches.setdefault(branch, BranchDatabase(self, branch))
-
-    async def require_branch(self, line: str) -> None:
-        """Raise NotFoundError unless the branch of that line exists: the records have it."""
-        handle = await self.table(RECORDS_TABLE, RECORDS).reader()
-        if handle is None or line not in await refs.lines(handle, RECORDS_TABLE):
-            raise NotFoundError(
-                f"branch {refs.branch_of(line)!r} does not exist: see branches(), or create it"
-            )
-
-    async def remains(self, table: str) -> list[str]:
-        """The names of directories of lines; none on an object store."""
-        tree = Path(self.uri) / f"{table}.lance" / "tree"
-        if not tree.is_absolute():
-            return []
-        places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
-        return [place.relative_to(tree).as_posix() for place in places]
-
-    async def remove_remains(self, table: str, line: str) -> bool:
-        """Remove what a killed process left of a line that it was making or dropping.
-
-        Returns whether there may have been something: not if there is such a line, or no directory
-        of its name. Waits until nobody can be about to make it, which takes seconds at most.
-        """
-        handle = await (await self.connection()).open_table(table)
-        if line in await refs.lines(handle, table, with_gone=True):
-            return False
-        place = Path(self.uri) / f"{table}.lance" / "tree" / line
-        if not place.is_absolute():
-            await asyncio.sleep(_REMAINS_SECONDS)
-        elif await asyncio.to_thread(place.is_dir):
-            await _settled(place)
-        else:
-            return False
-        if line in await refs.lines(handle, table, with_gone=True):
-            return False
-        await refs.clear(handle, table, line)
-        return True
 
     def forget(self, branch: str) -> None:
         """Let go of a branch that is deleted; one of that name may be made anew."""
@@ -218,16 +97,13 @@ class Database:
 
     async def close(self) -> None:
         """Let go of the connection; closing twice is no error."""
-        self._is_closed = True
+        self.connection.close()
         for branch in list(self._branches):
             self.forget(branch)
         with self._lock:
             tables, self._tables = list(self._tables.values()), {}
-            connection, self._connection = self._connection, None
         for table in tables:
-            table.close()
-        if connection is not None:
-            connection.close()
+            table.access.close()
 
 
 class BranchDatabase:
@@ -240,19 +116,16 @@ class BranchDatabase:
         self._database = database
         self._tables: dict[str, Table] = {}
         self._lock = threading.Lock()
+        self.records = self.table(RECORDS_TABLE, RECORDS)
+        self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table of that name, which need not exist yet; the first write makes it."""
         with self._lock:
             if name not in self._tables:
-                line = refs.head(self.branch)
-                self._tables[name] = Table(self._database, name, spec, line=line)
+                line = str(refs.head(self.branch))
+                self._tables[name] = self._database.line(name, spec, line)
             return self._tables[name]
-
-    def tables(self) -> list[Table]:
-        """Those that were asked for."""
-        with self._lock:
-            return list(self._tables.values())
 
     async def table_names(self) -> list[str]:
         """The names of the tables that the branch has."""
@@ -262,7 +135,7 @@ class BranchDatabase:
     async def drop(self, name: str) -> None:
         """Empty a table; other branches may have it."""
         if await self._has(name):
-            handle = await (await self._database.connection()).open_table(name)
+            handle = await self._database.connection.table(name)
             line = await refs.opened(handle, name, refs.head(self.branch))
             with translated(f"empty {shown_name(name)}"):
                 await line.delete("true")
@@ -284,13 +157,13 @@ class BranchDatabase:
         with self._lock:
             tables, self._tables = list(self._tables.values()), {}
         for table in tables:
-            table.close()
+            table.access.close()
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
 
     async def _has(self, name: str) -> bool:
-        handle = await (await self._database.connection()).open_table(name)
+        handle = await self._database.connection.table(name)
         return refs.head(self.branch) in await refs.lines(handle, name)
 
 
@@ -304,11 +177,14 @@ class PinnedDatabase:
         self._database = database
         self._pin = pin
         self._tables: dict[str, Table] = {}
+        self.records = self.table(RECORDS_TABLE, RECORDS)
+        self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table as it was; reads as empty if it did not exist then."""
         if name not in self._tables:
-            self._tables[name] = Table(self._database, name, spec, pin=self._pin)
+            access = Access(self._database.connection, name, spec, pin=self._pin)
+            self._tables[name] = Table(access)
         return self._tables[name]
 
     async def table_names(self) -> list[str]:
@@ -317,7 +193,7 @@ class PinnedDatabase:
         return [name for name in names if await self._existed(name)]
 
     async def _existed(self, name: str) -> bool:
-        table = await (await self._database.connection()).open_table(name)
+        table = await self._database.connection.table(name)
         return await self._pin.locate(name, table) is not None
 
     def at(self, pin: Pin) -> "PinnedDatabase":
@@ -326,43 +202,3 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
-
-
-async def _settled(place: Path) -> None:
-    """Return when nothing has changed in a directory for a while, or there is none any more."""
-    with suppress(FileNotFoundError):
-        while (  # noqa: ASYNC110 - another process may be at it
-            age := time.time() - await asyncio.to_thread(_newest, place)
-        ) < _REMAINS_SECONDS:
-            await asyncio.sleep(_REMAINS_SECONDS - age)
-
-
-def _newest(place: Path) -> float:
-    """When something in a directory last changed."""
-    return max(path.stat().st_mtime for path in (place, *place.rglob("*")))
-
-
-def _is_missing(place: Path) -> bool:
-    """Whether there is nothing; what cannot be looked at is for the engine to complain about."""
-    try:
-        place.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def normalised(uri: str | Path) -> str:
-    """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme."""
-    if not isinstance(uri, str | Path):
-        raise InvalidRequestError(f"uri={uri!r}: give a directory or the URI of an object store")
-    text = check_name(str(uri), "uri")
-    if _REMOTE.match(text) and not text.startswith("file://"):
-        return text
-    return str(Path(text.removeprefix("file://")).expanduser().absolute())
-
-
-def is_aware(moment: datetime) -> bool:
-    """Whether `moment` names an instant: it knows its offset from UTC."""
-    return moment.utcoffset() is not None

@@ -186,7 +186,7 @@ def meaning(error: BaseException, action: str) -> ContextStoreError:
     )
 
 
-def is_missing_file(error: ContextStoreError) -> bool:
+def is_missing_file(error: Exception) -> bool:
     """Whether it tells of a file that is not there: damaged, or removed with an old version."""
     return "Not found: " in str(error.__cause__)
 

@@ -1,6 +1,7 @@
 """Names of collections as names of tables, on file systems that fold or forbid letters."""
 
 import re
+from functools import lru_cache
 
 from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
@@ -16,6 +17,7 @@ def table_of(collection: str) -> str:
     return _VECTORS + _encoded(collection, "collection")
 
 
+@lru_cache
 def collection_of(table: str) -> str | None:
     """The collection that a table holds; None for a table of another sort."""
     return _decoded(table, _VECTORS)
@@ -26,11 +28,13 @@ def kv_table_of(name: str) -> str:
     return _KEY_VALUES + _encoded(name, "name")
 
 
+@lru_cache
 def kv_of(table: str) -> str | None:
     """The name of the key-value items that a table holds; None for a table of another sort."""
     return _decoded(table, _KEY_VALUES)
 
 
+@lru_cache
 def shown_name(table: str) -> str:
     """What an error message calls a table: what it holds, or its own name."""
     if (collection := collection_of(table)) is not None:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lance_context_core.engine.names import shown_name
+from lance_context_core.errors import StoreFormatError
+
 FORMAT_VERSION = 1
 """Raised when a release writes what an older one cannot read."""
 
@@ -38,6 +41,21 @@ class TableSpec:
     def is_searchable(self) -> bool:
         """Whether rows carry a text for full-text search and may carry a vector."""
         return SEARCH_TEXT in self.schema.names
+
+
+def check_format(schema: pa.Schema, name: str) -> None:
+    """Raise StoreFormatError unless this release reads tables of that schema."""
+    written = (schema.metadata or {}).get(FORMAT_KEY, b"")
+    if not written.isdigit():
+        raise StoreFormatError(
+            f"{shown_name(name)} was not written by lance_context_core: give the store a directory "
+            "of its own"
+        )
+    if int(written) > FORMAT_VERSION:
+        raise StoreFormatError(
+            f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
+            "upgrade lance-context-core"
+        )
 
 
 def vector_field(dimension: int, model: str | None, *, is_many: bool = False) -> pa.Field:

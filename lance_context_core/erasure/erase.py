@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._checks import check_names
+from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
 from lance_context_core.engine.files import erasing
@@ -23,15 +24,14 @@ from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Names, State
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole, spec_of
 
-_MAX_ROUNDS = 10
-"""How often it is looked for lines that others have made meanwhile."""
+_OTHERS_MAKE_LINES = "branches and tags kept being made by others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,9 @@ class _Plan:
         due = {line.name for line in self.due}
         self.left_alone = frozenset(line.name for line in self.lines if line.name not in due)
         done: set[str | None] = set()
-        for _ in range(_MAX_ROUNDS):
+        rounds = Attempts(_OTHERS_MAKE_LINES, FEW_ATTEMPTS)
+        while True:
+            rounds.begin()
             for line in self.due:
                 if line.name not in done:
                     if not _is_past(line) and await self._is_there(line):
@@ -184,18 +186,19 @@ class _Plan:
             await self._look_again()
             if done >= {line.name for line in self.due}:
                 return
-        raise ConflictError("branches and tags kept being made by others: try again")
 
     async def scour(self, *, sole_writer: bool) -> list[Removed]:
         """Clean the files of all lines that may hold it, those that others were made from last."""
         removed: list[Removed] = []
         done: set[str | None] = set()
-        for _ in range(_MAX_ROUNDS):
+        rounds = Attempts(_OTHERS_MAKE_LINES, FEW_ATTEMPTS)
+        while True:
+            rounds.begin()
             for line in self.due:
                 if line.name in done or not await self._is_there(line):
                     continue
                 if _is_past(line):
-                    await line.table.drop(str(line.name))
+                    await line.table.access.drop(str(line.name))
                 else:
                     await self._hide(line.table)
                     removed.append(await erasing.scour(line.table, sole_writer=sole_writer))
@@ -207,7 +210,6 @@ class _Plan:
                 return removed
             # What others have just made of a line may hold what that one held.
             done -= {line.fork.line for line in new if line.fork is not None}
-        raise ConflictError("branches and tags kept being made by others: try again")
 
     async def _look_again(self) -> None:
         self.lines = await erasing.lines(self.database, self.name, self.spec)
@@ -216,7 +218,7 @@ class _Plan:
     async def _is_there(self, line: Line) -> bool:
         """Whether nobody has deleted the line meanwhile."""
         try:
-            await line.table.writer()
+            await line.table.access.writer()
         except NotFoundError:
             return False
         return True
@@ -237,7 +239,7 @@ class _Plan:
         """Take this process's handles off the versions that are gone."""
         for line in self.lines:
             if (branch := refs.branch_of(line.name)) is not None:
-                handle = await self.database.on(branch).table(self.name, self.spec).reader()
+                handle = await self.database.on(branch).table(self.name, self.spec).access.reader()
                 if handle is not None:
                     await handle.checkout_latest()
 

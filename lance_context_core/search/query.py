@@ -171,7 +171,7 @@ async def _asked(
         made = made if made.any() else None
     if mode == "text" and made is not None:
         # The vector channel would see to it.
-        searched.table.check_vectors(await searched.table.schema(), len(made), model)
+        searched.table.vectors.check(await searched.table.schema(), len(made), model)
     words = None
     if mode != "vector" and text is not None:
         words = searched.resources.composer.query_text(text)

@@ -16,18 +16,17 @@ from lance_context_core._checks import (
     dumps,
     shown,
 )
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import reading
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.records import Session
 from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
 from lance_context_core.stores.records.view import Records, check_span
-
-_MAX_ATTEMPTS = 20
 
 _SAMPLE_ROWS = 256
 """So many of the last rows tell how far back the recent ones go."""
@@ -115,7 +114,9 @@ class AsyncSessions:
             raise NotFoundError(f"session {session_id!r} does not exist: create it first")
         if self._one(found).row is None:
             await self.create(session_id)
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts(f"session {session_id!r} kept being changed by others")
+        while True:
+            attempts.begin()
             row = self._one(await self._found([session_id])).row
             assert row is not None
             changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
@@ -123,7 +124,6 @@ class AsyncSessions:
             changes["revision"] = next_revision(row["revision"])
             if await self._records.resources.sessions.replace([{**row, **changes}]) == 1:
                 return self._one(await self._found([session_id])).session()
-        raise ConflictError(f"session {session_id!r} kept being changed by others: try again")
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first.
@@ -205,7 +205,7 @@ class AsyncSessions:
     async def _moments(self, n: int) -> builtins.list[datetime | None]:
         """How far back to look for `n` sessions, one after the other; None is to the beginning."""
         table, columns, n_rows = self._records.table, ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
-        sample = await table.look(
+        sample = await table.access.look(
             "read {}",
             lambda handle: reading.written_last(handle, n_rows, columns),
             table.nothing(columns),

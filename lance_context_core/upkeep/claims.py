@@ -98,7 +98,7 @@ class Claims:
     async def take(self, key: str) -> Claim | None:
         """The claim of that name, or None while somebody else holds it, or was faster."""
         table = self._table()
-        handle = await table.writer()
+        handle = await table.access.writer()
         await handle.checkout_latest()
         row = (await self._rows([key])).get(key)
         if row is not None and self._is_held(row):

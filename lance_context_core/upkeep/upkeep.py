@@ -15,8 +15,7 @@ from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
 from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.written import Written
+from lance_context_core.engine.table.table import Table, Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.claims import (

@@ -20,7 +20,7 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     whole.require("create a branch")
     refs.check_ref(name, "branch")
     records = whole.resources.records
-    handle = await records.writer()
+    handle = await records.access.writer()
     lines = await refs.lines(handle, records.name)
     for taken, what in ((refs.head(name), "branch"), (refs.tagged(name), "tag")):
         if taken in lines:
@@ -38,8 +38,8 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     for table in await whole.main().tables():
         await _remove(table, name)  # what a crash left behind
     for table, at in places.items():
-        await table.fork(refs.base(name, 0), at)
-        await table.fork(str(refs.head(name)), at)
+        await table.access.fork(refs.base(name, 0), at)
+        await table.access.fork(str(refs.head(name)), at)
 
 
 async def delete(whole: Whole, name: str) -> bool:
@@ -63,7 +63,7 @@ async def finish_deletions(whole: Whole) -> None:
     gone = refs.gone_among(await _lines(main.resources.records, with_gone=True))
     tables = await main.tables()
     for table in tables:
-        await table.clear([str(refs.head(name)) for name in gone])
+        await table.access.clear([str(refs.head(name)) for name in gone])
     for name in gone:
         for table in tables:
             await _remove(table, name)
@@ -103,13 +103,13 @@ def _seed(now: datetime) -> dict[str, Any]:
 
 
 async def _is_empty(table: Table, at: At) -> bool:
-    handle = await refs.opened(await table.writer(), table.name, at.line, at.version)
+    handle = await refs.opened(await table.access.writer(), table.name, at.line, at.version)
     with translated(f"count {table.label}"):
         return int(await handle.count_rows()) == 0
 
 
 async def _lines(table: Table, *, with_gone: bool = False) -> dict[str, At]:
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return {}
     return await refs.lines(handle, table.name, with_gone=with_gone)
@@ -119,17 +119,17 @@ async def _announce(records: Table, name: str) -> bool:
     """Hide the branch at once, whatever becomes of its deletion; returns whether it was there."""
     if refs.head(name) not in await _lines(records):
         return False
-    handle = await records.writer()
+    handle = await records.access.writer()
     at = await AtHead(refs.MAIN).locate(records.name, handle)
     assert at is not None
-    await records.fork(refs.gone(name), at)
+    await records.access.fork(refs.gone(name), at)
     return True
 
 
 async def _remove(table: Table, name: str) -> None:
     """Remove the branch from one table, if it is there: what was forked from it first."""
     for line in refs.lines_of(name, await _lines(table, with_gone=True)):
-        await table.drop(line)
+        await table.access.drop(line)
 
 
 async def _require_leaf(table: Table, name: str) -> None:

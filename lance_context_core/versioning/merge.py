@@ -14,19 +14,20 @@ import pyarrow.compute as pc
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
 from lance_context_core.engine.sql.clauses import in_list
-from lance_context_core.engine.table.applying import (
+from lance_context_core.engine.table.arrow import to_table, written_as
+from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.writing import (
     Applied,
     Changes,
     conformed,
 )
-from lance_context_core.engine.table.arrow import to_table
-from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.conflicts import (
@@ -41,9 +42,6 @@ from lance_context_core.versioning.conflicts import (
     table_shown,
 )
 from lance_context_core.versioning.places import Whole, spec_of
-
-_MAX_ATTEMPTS = 20
-"""How often a table is merged anew when other writers keep changing what is merged."""
 
 _MAX_LISTED = 2_000
 """Up to so many keys are looked up one by one; for more, all keys are read."""
@@ -137,7 +135,7 @@ class _Merge:
         """The merge of the table `name`, of which nothing is written yet."""
         database = whole.resources.writable()
         spec = spec_of(name)
-        handle = await database.on(refs.MAIN).table(name, spec).writer()
+        handle = await database.on(refs.MAIN).table(name, spec).access.writer()
         bases = refs.bases_of(child, await refs.lines(handle, name))
         common = {}
         if bases:
@@ -160,7 +158,9 @@ class _Merge:
         """Change the table, in one commit unless others change the same rows meanwhile."""
         if not self.changed:
             return
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = Attempts(f"{self.target.label} kept being changed by others")
+        while True:
+            attempts.begin()
             changes = await self._changes()
             if not changes:
                 break
@@ -168,8 +168,6 @@ class _Merge:
             if self.done[-1] == changes.expected:
                 break
             await self._plan()
-        else:
-            raise ConflictError(f"{self.target.label} kept being changed by others: try again")
         await self._move_base()
 
     def summary(self) -> TableMerge:
@@ -263,7 +261,7 @@ class _Merge:
         """Raise if the source has vectors that the target cannot take."""
         if (field := await self._vectors()) is not None:
             schema = await self.target.schema()
-            self.target.check_vectors(schema, vector_length(field), vector_model(field))
+            self.target.vectors.check(schema, vector_length(field), vector_model(field))
 
     async def _vectors(self) -> pa.Field | None:
         """The source's vector column, if something is taken from the source."""
@@ -273,7 +271,7 @@ class _Merge:
     async def _changes(self) -> Changes:
         """The plan, with all that is to be written."""
         if (field := await self._vectors()) is not None:
-            await self.target.ensure_vectors(vector_length(field), vector_model(field))
+            await self.target.vectors.ensure(vector_length(field), vector_model(field))
         written = [
             await rewritten(
                 item,
@@ -293,7 +291,7 @@ class _Merge:
             row_ids = [self.after[key].row_id for key in self.plan.taken]
             taken = await self.source.take(row_ids, columns=source.names)
             vector = schema.field(VECTOR) if VECTOR in schema.names else None
-            made = to_table(written, self.target.spec.schema, vector)
+            made = to_table(written, written_as(self.target.spec.schema, vector))
             rows = pa.concat_tables([conformed(taken, schema), conformed(made, schema)])
         return Changes(
             rows=self._ordered(rows),
@@ -317,15 +315,15 @@ class _Merge:
 
     async def _move_base(self) -> None:
         """Let what was merged be what both sides have in common."""
-        handle = await self.target.writer()
+        handle = await self.target.access.writer()
         name = self.target.name
         lines = await refs.lines(handle, name)
-        await self.target.fork(refs.next_base(self.child, lines), self.at, handle)
+        await self.target.access.fork(refs.next_base(self.child, lines), self.at, handle)
         parents = {at.line for at in lines.values()}
         for line in refs.bases_of(self.child, lines):
             # A table that was made on a branch has the branch on top of its first base.
             if line not in parents:
-                await self.target.drop(line)
+                await self.target.access.drop(line)
 
 
 async def _other(whole: Whole, source: str) -> Whole:
@@ -371,5 +369,5 @@ async def _rows(table: Table, held: Mapping[str, _Held], keys: Sequence[str]) ->
 
 async def _schema(table: Table) -> pa.Schema:
     """The columns that are written; the table is made if it is absent."""
-    schema: pa.Schema = await (await table.writer()).schema()
+    schema: pa.Schema = await (await table.access.writer()).schema()
     return schema

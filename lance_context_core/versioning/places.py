@@ -37,7 +37,7 @@ class Whole:
         self.require("tag")
         refs.check_ref(name, "tag")
         records = self.resources.records
-        handle = await records.writer()
+        handle = await records.access.writer()
         if refs.head(name) in await refs.lines(handle, records.name):
             raise AlreadyExistsError(f"name={name!r} is a branch: choose another name for the tag")
         places = await self.places(version)
@@ -62,11 +62,11 @@ class Whole:
         before leaves nothing that is seen. Raises NotFoundError if there were no records.
         """
         records = self.resources.records
-        await records.writer()
+        await records.access.writer()
         pin = None if ref is None else await versions.pin(records, ref)
         places = {}
         for table in sorted(await self.tables(), key=lambda table: table is records):
-            handle = await table.writer()
+            handle = await table.access.writer()
             if pin is None:
                 places[table] = At(table.line, await table.version())
             elif (at := await pin.locate(table.name, handle)) and not refs.is_kept(at.line):
@@ -96,7 +96,7 @@ class Whole:
         pin = await versions.pin(self.resources.records, ref)
         known = {table.name for table in await self.tables()}
         for root in await self.main().tables():
-            handle = await root.reader()
+            handle = await root.access.reader()
             # A table that was not there then, and is not here now, need not be made for that.
             if root.name in known or await pin.locate(root.name, handle) is not None:
                 table = self.resources.database.table(root.name, root.spec)
@@ -147,7 +147,7 @@ async def require_childless(
     table: Table, line: str, what: str, *, but: Collection[str] = ()
 ) -> None:
     """Raise if a branch was made from a version of that line: the line holds its data."""
-    if (handle := await table.reader()) is None:
+    if (handle := await table.access.reader()) is None:
         return
     for child, at in (await refs.lines(handle, table.name, with_gone=True)).items():
         if at.line == line and child not in but:

@@ -116,7 +116,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
     All versions are listed at most once in `retention.all_for`, which takes 0.2 ms a version.
     """
     now = resources.clock.now()
-    if await table.reader() is None:
+    if await table.access.reader() is None:
         return 0
     moments: list[tuple[datetime, Reason]] = []
     if table.name != RECORDS_TABLE:

@@ -4,7 +4,7 @@ import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import Document, InvalidRequestError
-from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.errors import EmbeddingModelMismatchError
 
 NEW = WordVectors(model="new", dimension=24)
@@ -62,15 +62,15 @@ async def test_a_change_that_was_killed_halfway_is_repeated(
     open_store, embedder, monkeypatch, n_tables
 ):
     await filled(open_store, embedder)
-    ensure, calls = Table.ensure_vectors, []
+    ensure, calls = Vectors.ensure, []
 
     async def killed(self, *arguments):
-        calls.append(self.name)
+        calls.append(self)
         if len(calls) == n_tables:
             raise KeyboardInterrupt
         await ensure(self, *arguments)
 
-    monkeypatch.setattr(Table, "ensure_vectors", killed)
+    monkeypatch.setattr(Vectors, "ensure", killed)
     with pytest.raises(KeyboardInterrupt):
         await open_store(embedder=NEW).change_model()
     monkeypatch.undo()

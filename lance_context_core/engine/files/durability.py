@@ -26,38 +26,41 @@ _SLACK_SECONDS = 2
 """The times of files are coarser than the clock."""
 
 
+def syncer_of(uri: str, durability: Durability) -> "Syncer | None":
+    """Who keeps that promise for the store at `uri`; None if there is nothing to do for it.
+
+    An object store acknowledges nothing before it is durable: there, both are the same. Raises
+    InvalidRequestError for a durability that there is not, or not there.
+    """
+    if durability not in get_args(Durability):
+        raise InvalidRequestError(f"durability={durability!r}: choose 'process' or 'fsync'")
+    if durability == "process":
+        return None
+    if uri.startswith("memory://"):
+        raise InvalidRequestError(
+            "durability='fsync': memory:// ends with the process, nothing there can be synced; "
+            "use a directory"
+        )
+    if os.name == "nt":
+        raise InvalidRequestError(
+            "durability='fsync': this system cannot sync directories; use 'process'"
+        )
+    return Syncer(Path(uri)) if Path(uri).is_absolute() else None
+
+
 class Syncer:
-    """Syncs the commits of one store, if its durability asks for it; safe to share between threads.
+    """Syncs the commits of one store in a directory; safe to share between threads.
 
     Nothing here is awaited on the event loop itself: a sync takes milliseconds, or minutes.
     """
 
-    def __init__(self, uri: str, durability: Durability = "process") -> None:
-        """Promise that durability for the store at `uri`, a URI as the database has it.
-
-        An object store acknowledges nothing before it is durable: there, both are the same. Raises
-        InvalidRequestError for a durability that there is not, or not there.
-        """
-        if durability not in get_args(Durability):
-            raise InvalidRequestError(f"durability={durability!r}: choose 'process' or 'fsync'")
-        self._root: Path | None = None
+    def __init__(self, root: Path) -> None:
+        """Sync what is in `root`, an absolute path, which need not be there."""
+        self._root = root
         self._trees: dict[Path, _Tree] = {}
+        self._folders = _Folders(root)
         self._lock = threading.Lock()
         self._failure: OSError | None = None
-        if durability == "process":
-            return
-        if uri.startswith("memory://"):
-            raise InvalidRequestError(
-                "durability='fsync': memory:// ends with the process, nothing there can be synced; "
-                "use a directory"
-            )
-        if os.name == "nt":
-            raise InvalidRequestError(
-                "durability='fsync': this system cannot sync directories; use 'process'"
-            )
-        if Path(uri).is_absolute():
-            self._root = Path(uri)
-            self._folders = _Folders(self._root)
 
     def require_sound(self) -> None:
         """Raise StorageError if a sync has failed: what is written now could be lost unnoticed.
@@ -79,40 +82,36 @@ class Syncer:
         last sync. Raises StorageError if a file cannot be synced: the commit is there, and may
         or may not survive a power cut.
         """
-        if self._root is not None:
-            version = int(await handle.version())
-            table = self._root / f"{handle.name}.lance"
-            branch = handle.current_branch()
-            tree = self._tree(table if branch is None else table / "tree" / branch)
-            await self._in_a_thread(lambda: tree.sync(version))
+        version = int(await handle.version())
+        table = self._root / f"{handle.name}.lance"
+        branch = handle.current_branch()
+        tree = self._tree(table if branch is None else table / "tree" / branch)
+        await self._in_a_thread(lambda: tree.sync(version))
 
     async def sync_refs(self, table: str) -> None:
         """Return when the table's tags and branches are on the disk, and those removed are gone.
 
         A new branch is a version as well, to be synced through its own handle. Raises as `sync`.
         """
-        if self._root is not None:
-            directory = self._root / f"{table}.lance"
-            refs, tree = directory / "_refs", directory / "tree"
-            await self._in_a_thread(
-                lambda: self._sync_all(
-                    _files_below(refs), [*_folders_below(refs), tree, *tree.glob("*")]
-                )
+        directory = self._root / f"{table}.lance"
+        refs, tree = directory / "_refs", directory / "tree"
+        await self._in_a_thread(
+            lambda: self._sync_all(
+                _files_below(refs), [*_folders_below(refs), tree, *tree.glob("*")]
             )
+        )
 
     async def sync_removals(self, table: str) -> None:
         """Return when the files that were removed from the table are gone for good.
 
         Raises as `sync`. What replaces them must have been synced before they were removed.
         """
-        if self._root is not None:
-            directory = self._root / f"{table}.lance"
-            await self._in_a_thread(lambda: self._sync_all([], _folders_below(directory)))
+        directory = self._root / f"{table}.lance"
+        await self._in_a_thread(lambda: self._sync_all([], _folders_below(directory)))
 
     async def sync_names(self) -> None:
         """Return when the disk knows which tables there are. Raises as `sync`."""
-        if (root := self._root) is not None:
-            await self._in_a_thread(lambda: self._sync_all([], [root]))
+        await self._in_a_thread(lambda: self._sync_all([], [self._root]))
 
     # Helpers
 

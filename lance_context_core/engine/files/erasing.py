@@ -10,7 +10,6 @@ these conditions in its files. They are named by number here.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
+from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import is_missing_file, translated
 from lance_context_core.engine.refs import refs
@@ -28,9 +28,6 @@ from lance_context_core.engine.schema import VECTOR, TableSpec
 from lance_context_core.engine.table import indexes, reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError, StorageError
-
-_MAX_ATTEMPTS = 10
-"""How often the work on a line is tried anew when others write to it."""
 
 _ROWS_AT_ONCE = 262_144
 """What one commit writes anew: of other writers' changes to these rows one has to give way."""
@@ -48,6 +45,8 @@ _UNCHANGED = {"revision": "revision"}
 class Line:
     """One line of a table's versions."""
 
+    name: str | None
+    """What the engine calls it; None for the main line."""
     table: Table
     """The table on that line."""
     fork: At | None
@@ -65,11 +64,6 @@ class Line:
         """Whether the line holds no more than its newest version shows."""
         return self.plain_until == self.versions[-1]
 
-    @property
-    def name(self) -> str | None:
-        """What the engine calls it; None for the main line."""
-        return self.table.line
-
 
 @dataclass(frozen=True, slots=True)
 class Removed:
@@ -83,13 +77,13 @@ class Removed:
 async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
     """The lines of a table that exists; what was forked comes before what it was forked from."""
     main = database.table(name, spec)
-    async with main.separately() as root:
+    async with main.access.separately() as root:
         forks: dict[str | None, At | None] = {None: None}
         forks.update(await refs.lines(root, name))
         found: dict[str | None, Line] = {}
         for line in sorted(forks, key=lambda line: _depth(line, forks)):
             at = forks[line]
-            table = main if line is None else Table(database, name, spec, line=line)
+            table = main if line is None else database.line(name, spec, line)
             try:
                 history = await _history(root, table)
             except (NotFoundError, StorageError):
@@ -101,7 +95,7 @@ async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
                 at is None or (at.line in found and found[at.line].plain_until >= first)
             )
             until = history.plain_until if is_plain else 0
-            found[line] = Line(table, at, history.versions, history.telling, until)
+            found[line] = Line(line, table, at, history.versions, history.telling, until)
     return list(reversed(found.values()))
 
 
@@ -114,7 +108,7 @@ async def past(
     missing in its rows; it has no row that matches if `where` names one of them.
     """
     table = line.table
-    async with table.separately() as root:
+    async with table.access.separately() as root:
         for version in reversed(line.telling):
             try:
                 handle = await refs.opened(root, table.name, table.line, version)
@@ -133,7 +127,7 @@ async def past(
 
 async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
     """The matching rows of the newest version of a line, whatever its readers still look at."""
-    async with table.separately() as handle:
+    async with table.access.separately() as handle:
         with translated(f"read {table.label}"):
             return await reading.scan(handle, where, columns)
 
@@ -142,14 +136,18 @@ async def delete(table: Table, row_ids: Collection[int]) -> None:
     """Delete the rows with these ids from one line, in one commit."""
     if not row_ids:
         return
-    async with table.separately() as handle:
-        for _ in range(_MAX_ATTEMPTS - 1):
-            with suppress(ConflictError), translated(f"delete from {table.label}"):
+    async with table.access.separately() as handle:
+
+        async def attempt() -> None:
+            with translated(f"delete from {table.label}"):
                 await handle.delete(_among("_rowid", row_ids))
-                return
-            await handle.checkout_latest()
-        with translated(f"delete from {table.label}"):
-            await handle.delete(_among("_rowid", row_ids))
+
+        await retried(
+            attempt,
+            on=ConflictError,
+            attempts=FEW_ATTEMPTS,
+            between=lambda _: handle.checkout_latest(),
+        )
 
 
 async def scour(table: Table, *, sole_writer: bool) -> Removed:
@@ -160,29 +158,26 @@ async def scour(table: Table, *, sole_writer: bool) -> Removed:
     pass: where somebody else is writing, these may be files that are about to be needed. Raises
     ConflictError where others keep changing the same rows.
     """
-    for _ in range(_MAX_ATTEMPTS - 1):
-        try:
-            return await _scour(table, sole_writer=sole_writer)
-        except ConflictError:
-            continue
-    return await _scour(table, sole_writer=sole_writer)
+    return await retried(
+        lambda: _scour(table, sole_writer=sole_writer), on=ConflictError, attempts=FEW_ATTEMPTS
+    )
 
 
 async def _scour(table: Table, *, sole_writer: bool) -> Removed:
-    async with table.separately() as handle:
+    async with table.access.separately() as handle:
         with translated(f"erase from {table.label}"):
             await _write_anew(handle, is_fork=table.line is not None)
             await _index_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
-        await table.sync(handle)
+        await table.access.sync(handle)
         with translated(f"remove old versions of {table.label}"):
             # Of an age of zero the engine warns.
             await asyncio.sleep(2 * _AGE.total_seconds())
             done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
             # One that a machine with a clock ahead of this one's wrote may be left.
             is_all = min(await _numbers(handle)) >= clean
-    await table.sync_removals()
+    await table.access.sync_removals()
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
@@ -197,7 +192,9 @@ async def _write_anew(handle: Any, *, is_fork: bool) -> None:
     if not is_fork and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
         return
     end: int | None = None
-    for _ in range(_MAX_ATTEMPTS):
+    attempts = Attempts("the same rows kept being changed by others", FEW_ATTEMPTS)
+    while True:
+        attempts.begin()
         fragments = await _fragments(handle)
         end = max(fragments, default=0) + 1 if end is None else end
         old = {number: n_rows for number, n_rows in fragments.items() if number < end}
@@ -206,7 +203,6 @@ async def _write_anew(handle: Any, *, is_fork: bool) -> None:
         for first, last in _spans(old):
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
             await handle.update(where=where, updates_sql=_UNCHANGED)
-    raise ConflictError("the same rows kept being changed by others: try again")
 
 
 async def _fragments(handle: Any) -> dict[int, int]:

@@ -53,7 +53,7 @@ class Survey:
 
 async def survey(table: Table) -> Survey | None:
     """What the table consists of; None if it is absent."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return None
     with translated(f"inspect {table.label}"):
@@ -74,16 +74,16 @@ async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
 
     Raises ConflictError where another writer was faster: what is due stays due.
     """
-    async with table.pausing(), table.separately() as handle:
+    async with table.access.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
             return await merges.step(handle)
 
 
 async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequence[Due]:
     """What is due at the table; nothing if it is absent."""
-    if await table.reader() is None:
+    if await table.access.reader() is None:
         return []
-    async with table.separately() as handle:
+    async with table.access.separately() as handle:
         with translated(f"inspect {table.label}"):
             reasons = await indexes.due(handle, table.spec, policy=policy)
             found = [Due(BUILD, why) for why in reasons.values()]
@@ -98,11 +98,11 @@ async def compact(table: Table) -> CompactionMetrics:
     Nothing for the background: the engine also reads the manifest of every version that there is,
     1 ms each, and does not keep up where others write meanwhile.
     """
-    if await table.reader() is None:
+    if await table.access.reader() is None:
         return CompactionMetrics(
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
-    async with table.pausing(), table.separately() as handle:
+    async with table.access.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
             stats = (await indexes.optimize(handle, older_than=_NEVER)).compaction
     return CompactionMetrics(
@@ -115,18 +115,18 @@ async def compact(table: Table) -> CompactionMetrics:
 
 async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
     """Build the indexes that are due at the table's size; returns their columns."""
-    if await table.reader() is None:
+    if await table.access.reader() is None:
         return []
-    async with table.pausing(), table.separately() as handle:
+    async with table.access.pausing(), table.access.separately() as handle:
         with translated(f"index {table.label}"):
             return await indexes.build(
-                handle, table.spec, policy=policy, text_index=table.text_index
+                handle, table.spec, policy=policy, text_index=table.access.connection.text_index
             )
 
 
 async def count_fragments(table: Table) -> int:
     """How many fragments the table consists of."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return 0
     with translated(f"inspect {table.label}"):
@@ -136,7 +136,7 @@ async def count_fragments(table: Table) -> int:
 
 async def forget_versions(table: Table, *, older_than: timedelta) -> None:
     """Remove the versions of a table that are older; not for tables whose past can be read."""
-    async with table.separately() as handle:
+    async with table.access.separately() as handle:
         with translated(f"thin {table.label}"):
             await indexes.optimize(handle, older_than=older_than)
 

@@ -40,7 +40,7 @@ async def apart(
     All rows that differ are among them, and some that were only moved: revisions tell these apart.
     Both tables are of one name. They come in the order of their commits, with their `_rowid`.
     """
-    old, new = await before.reader(), await after.reader()
+    old, new = await before.access.reader(), await after.access.reader()
     with translated(f"compare versions of {before.label}"):
         there = np.empty(0, np.uint64) if old is None else await _addresses(old)
         here = np.empty(0, np.uint64) if new is None else await _addresses(new)

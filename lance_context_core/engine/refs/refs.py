@@ -10,19 +10,18 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.errors import is_damage, translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import ConflictError, InvalidRequestError, StorageError
+from lance_context_core.errors import InvalidRequestError, StorageError
 
 MAIN = "main"
 """The branch that every store begins with, and that cannot be deleted."""
 
 _HEAD, _BASE, _TAG, _KEPT, _GONE = "heads/", "bases/", "tags/", "kept/", "gone/"
-
-_MAX_ATTEMPTS = 10
 
 _EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
 
@@ -37,6 +36,13 @@ class At:
     line: str | None
     """The engine's branch; None is the main line."""
     version: int
+
+
+class Pin(Protocol):
+    """A moment of the store."""
+
+    async def locate(self, name: str, handle: Any) -> At | None:
+        """Where the table `name` was then; None if it did not exist. `handle` is of any line."""
 
 
 def head(branch: str) -> str | None:
@@ -173,16 +179,16 @@ async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str
 
 async def fork(handle: Any, table: str, line: str, at: At) -> Any:
     """A handle of a new line that begins with what `at` shows; the line must not exist."""
-    for _ in range(_MAX_ATTEMPTS):
+    problem = f"cannot make a branch of {shown_name(table)}: others kept removing its files"
+    attempts = Attempts(problem, FEW_ATTEMPTS)
+    while True:
+        attempts.begin()
         with translated(f"make a branch of {shown_name(table)}"):
             forked = await handle.branches.create(line, at.line, at.version)
         if await _is_whole(handle, table, line):
             return forked
         # With the last line of a directory, somebody dropped the files of ours, not yet known.
         await drop(handle, table, line)
-    raise ConflictError(
-        f"cannot make a branch of {shown_name(table)}: others kept removing its files: try again"
-    )
 
 
 async def drop(handle: Any, table: str, line: str) -> None:
@@ -230,15 +236,12 @@ async def _is_whole(handle: Any, table: str, line: str) -> bool:
 
 
 async def _lines(handle: Any, table: str) -> dict[str, At]:
-    for attempt in range(_MAX_ATTEMPTS):
-        try:
-            with translated(f"list the branches of {shown_name(table)}"):
-                return {
-                    name: At(about["parent_branch"], int(about["parent_version"]))
-                    for name, about in (await handle.branches.list()).items()
-                }
-        except StorageError:
-            # A line that others delete while they are listed makes the engine fail.
-            if attempt == _MAX_ATTEMPTS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    async def attempt() -> dict[str, At]:
+        with translated(f"list the branches of {shown_name(table)}"):
+            return {
+                name: At(about["parent_branch"], int(about["parent_version"]))
+                for name, about in (await handle.branches.list()).items()
+            }
+
+    # A line that others delete while they are listed makes the engine fail.
+    return await retried(attempt, on=StorageError, attempts=FEW_ATTEMPTS)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Literal, Self
 
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import counted
 from lance_context_core.engine.refs import refs
@@ -16,8 +17,6 @@ from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Version
-
-_MAX_ATTEMPTS = 10
 
 Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
 """Why a version is kept; of several reasons the first in this order is told."""
@@ -95,7 +94,7 @@ def choose(
 
 async def holders(table: Table) -> dict[int, Reason]:
     """The versions of the table's line that tags name, or branches were made from, or itself was."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return {}
     lines = await refs.lines(handle, table.name)
@@ -112,7 +111,7 @@ async def holders(table: Table) -> dict[int, Reason]:
 
 async def will_be_rewritten(table: Table) -> bool:
     """Whether compaction would make a new version of the table."""
-    async with table.separately() as handle:
+    async with table.access.separately() as handle:
         with translated(f"inspect {table.label}"):
             n_fragments, n_deleted = counted(await handle.stats())
             return n_fragments > 1 or n_deleted > 0 or any((await indexes.tails(handle)).values())
@@ -120,7 +119,7 @@ async def will_be_rewritten(table: Table) -> bool:
 
 async def live_bytes(table: Table) -> int:
     """The size of the current version's data, roughly."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return 0
     with translated(f"inspect {table.label}"):
@@ -135,30 +134,33 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
     table is compacted by it.
     """
     branch = str(refs.branch_of(table.line))
-    async with table.pausing(), table.separately() as handle:
+    async with table.access.pausing(), table.access.separately() as handle:
         holds = refs.kept_of(branch, await refs.lines(handle, table.name))
         wanted = {version.number: version for version in but}
         for number in sorted(wanted.keys() - holds.keys()):
             line = refs.kept(number, wanted[number].created_at, branch)
-            await table.fork(line, At(table.line, number), handle)
+            await table.access.fork(line, At(table.line, number), handle)
         for number in holds.keys() - wanted.keys():
             with suppress(NotFoundError):  # somebody else let go of it
-                await table.drop(holds[number])
-        await table.sync(handle)
-        for attempt in range(_MAX_ATTEMPTS):
-            try:
-                with translated(f"thin {table.label}"):
-                    # A clock that is ahead leads to less than no time; of none the engine warns.
-                    age = max(older_than, timedelta(milliseconds=1))
-                    done = await indexes.optimize(handle, older_than=age)
-                break
-            except ConflictError:
-                # It merges fragments first, and others may be at these.
-                if attempt == _MAX_ATTEMPTS - 1:
-                    raise
-                await handle.checkout_latest()
-    await table.sync_removals()
-    return int(done.prune.bytes_removed)
+                await table.access.drop(holds[number])
+        await table.access.sync(handle)
+
+        async def attempt() -> int:
+            with translated(f"thin {table.label}"):
+                # A clock that is ahead leads to less than no time; of none the engine warns.
+                age = max(older_than, timedelta(milliseconds=1))
+                done = await indexes.optimize(handle, older_than=age)
+                return int(done.prune.bytes_removed)
+
+        # It merges fragments first, and others may be at these.
+        n_bytes = await retried(
+            attempt,
+            on=ConflictError,
+            attempts=FEW_ATTEMPTS,
+            between=lambda _: handle.checkout_latest(),
+        )
+    await table.access.sync_removals()
+    return n_bytes
 
 
 def _newest_at(

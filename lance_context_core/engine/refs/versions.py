@@ -1,31 +1,27 @@
 """Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from lance_context_core._retrying import Attempts, retried
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import moments, refs
-from lance_context_core.engine.refs.refs import At
+from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
 from lance_context_core.engine.table import reading
-from lance_context_core.engine.table.access import Pin
-from lance_context_core.engine.table.applying import Changes
 from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.writing import Changes
 from lance_context_core.errors import (
-    ConflictError,
     InternalError,
     InvalidRequestError,
     NotFoundError,
     StorageError,
 )
 from lance_context_core.records import Version
-
-_MAX_ATTEMPTS = 20
 
 Ref = int | str | datetime
 """A version of the records, a tag or a branch, or a moment."""
@@ -112,7 +108,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
     A number or a time is one of the line that `records` is on. Raises NotFoundError if there is no
     such version, tag or branch, or if the line is younger than the moment.
     """
-    handle = await records.reader()
+    handle = await records.access.reader()
     if isinstance(ref, str):
         return await _named(records.name, handle, ref)
     name, line = records.name, records.line
@@ -151,7 +147,7 @@ async def versions(
             raise InvalidRequestError(f"{what}={value!r}: give a whole number")
     if limit is not None and limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a whole number, 0 or more")
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None:
         return []
     names: dict[int, list[str]] = {}
@@ -170,33 +166,33 @@ async def versions(
 
 async def tags(table: Table) -> dict[str, At]:
     """What each tag names."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     return {} if handle is None else await _tags(handle, table.name)
 
 
 async def move_tag(table: Table, tag: str, at: At) -> None:
     """Name a version, whatever the tag named before."""
-    handle, line = await table.writer(), refs.tagged(tag)
+    handle, line = await table.access.writer(), refs.tagged(tag)
     named = (await refs.lines(handle, table.name)).get(line)
     if named == at:
         return
     if named is not None:
-        await table.drop(line)
-    await table.fork(line, at)
+        await table.access.drop(line)
+    await table.access.fork(line, at)
 
 
 async def delete_tag(table: Table, tag: str) -> bool:
     """Forget a tag; the version stays. Returns whether the tag existed."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if handle is None or tag not in await _tags(handle, table.name):
         return False
-    await table.drop(refs.tagged(tag))
+    await table.access.drop(refs.tagged(tag))
     return True
 
 
 async def restore(table: Table, moment: Pin) -> None:
     """Make the table what it was, as a new version; empty if it did not exist then."""
-    handle = await table.writer()
+    handle = await table.access.writer()
     with translated(f"restore {table.label}"):
         # What others wrote meanwhile is undone too.
         await handle.checkout_latest()
@@ -208,8 +204,8 @@ async def restore(table: Table, moment: Pin) -> None:
             await handle.restore(at.version)
     if at is not None and at.line != table.line:
         await _imitate(table, handle, at)
-    await table.complete(handle)
-    await table.sync(handle)
+    await table.access.complete(handle)
+    await table.access.sync(handle)
 
 
 async def _imitate(table: Table, handle: Any, at: At) -> None:
@@ -218,15 +214,16 @@ async def _imitate(table: Table, handle: Any, at: At) -> None:
     schema = await source.schema()
     if VECTOR in schema.names:
         field = schema.field(VECTOR)
-        await table.ensure_vectors(vector_length(field), vector_model(field))
-    for _ in range(_MAX_ATTEMPTS):
+        await table.vectors.ensure(vector_length(field), vector_model(field))
+    attempts = Attempts(f"{table.label} kept being changed by others")
+    while True:
+        attempts.begin()
         with translated(f"restore {table.label}"):
             changes = await _changes(handle, source)
         if not changes or await table.apply(changes) == changes.expected:
             return
         with translated(f"restore {table.label}"):
             await handle.checkout_latest()
-    raise ConflictError(f"{table.label} kept being changed by others: try again")
 
 
 async def _changes(handle: Any, source: Any) -> Changes:
@@ -278,13 +275,12 @@ async def _tags(handle: Any, name: str) -> dict[str, At]:
 
 
 async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
-    for _ in range(_MAX_ATTEMPTS - 1):
-        # One that others remove while all are listed makes the engine fail.
-        with suppress(StorageError), translated(f"list the versions of {shown_name(name)}"):
-            listed: list[dict[str, Any]] = await handle.list_versions()
-            return listed
-    with translated(f"list the versions of {shown_name(name)}"):
-        return list(await handle.list_versions())
+    async def attempt() -> list[dict[str, Any]]:
+        with translated(f"list the versions of {shown_name(name)}"):
+            return list(await handle.list_versions())
+
+    # One that others remove while all are listed makes the engine fail.
+    return await retried(attempt, on=StorageError)
 
 
 async def _versions(

@@ -5,30 +5,27 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core.engine.errors import is_damage, is_missing_file, translated
+from lance_context_core._retrying import retried
+from lance_context_core.engine.connection import Connection
+from lance_context_core.engine.errors import meaning, translated
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import refs
-from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, VECTOR, TableSpec
-from lance_context_core.engine.table import creation, indexes
-from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.engine.table.written import Written
+from lance_context_core.engine.refs import refs, remains
+from lance_context_core.engine.refs.refs import At, Pin
+from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
+from lance_context_core.engine.table import creation, indexes, reading
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
     NotFoundError,
     ReadOnlyError,
     StorageError,
-    StoreFormatError,
 )
-
-if TYPE_CHECKING:
-    from lance_context_core.engine.database import Database
 
 T = TypeVar("T")
 
@@ -36,7 +33,7 @@ STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
 order in which a session reads back."""
 
-_MAX_ATTEMPTS = 5
+_ATTEMPTS = 5
 """How often a write is tried anew on top of what others committed; the engine retries by itself
 where it can."""
 
@@ -46,63 +43,70 @@ _WAIT_SECONDS = 0.05
 _running: set[asyncio.Task[Any]] = set()
 
 
-class Pin(Protocol):
-    """A moment of the store."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A line of a table's versions beside the main one."""
 
-    async def locate(self, name: str, handle: Any) -> At | None:
-        """Where the table `name` was then; None if it did not exist. `handle` is of any line."""
+    line: str
+    main: "Access"
+    """The table on its main line: with it a table begins on every other."""
+    records: "Access"
+    """The records on their main line, which tell what branches there are."""
 
 
-class TableAccess:
-    """A table by name, which need not exist: the first write creates it."""
+class Access:
+    """The engine's handles of one table, which need not exist: the first write creates it."""
 
     def __init__(
         self,
-        database: "Database",
+        connection: Connection,
         name: str,
         spec: TableSpec,
         *,
-        line: str | None = None,
+        beside: Beside | None = None,
         pin: Pin | None = None,
     ) -> None:
-        """Name the table, and the line of its versions that is meant; None is the main one.
+        """Name the table and, unless it is the main one, the line of its versions that is meant.
 
         With `pin` it is read as it was, and refuses writes.
         """
         self.name = name
-        self.line = line
+        self.line = beside.line if beside else None
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
-        self.written = Written()
-        self._database = database
+        self.connection = connection
+        self._beside = beside
         self._pin = pin
-        self._handle: Any = None
-        self._is_outworn = False
+        self.committed: Callable[[], None] | None = None
+        """Is called after each commit."""
+        self.handle: Any = None
+        """Of what was read or written last; None if nothing was, or the table is absent."""
+        self._opened_for = 0
+        """Which connection the handle is of, by the number of its renewal."""
         self._creating = threading.Lock()
         self._upkeep: Future[None] | None = None
         self._refreshed_at = -float("inf")
 
-    @property
-    def text_index(self) -> TextIndex:
-        """How the table's texts are cut into words."""
-        return self._database.text_index
-
     # Reading
 
     async def reader(self) -> Any | None:
-        """The engine's handle, as fresh as the database's read consistency asks; None if absent."""
-        self._database.require_open()
-        self._database.keep_caches_small()
-        handle = self._handle
-        if handle is None or self._is_outworn:
-            self._is_outworn = False
-            handle = await self._opened_after(handle)
-        elif self._pin is None and self._is_due():
+        """The engine's handle, as fresh as the store's read consistency asks; None if absent."""
+        connection, handle = self.connection, self.handle
+        connection.require_open()
+        connection.keep_caches_small()
+        is_outworn = self._opened_for != connection.n_renewals and self._pin is None
+        if handle is None or is_outworn:
+            self._opened_for = connection.n_renewals
+            return await self._opened_after(handle)
+        if self._pin is not None or (interval := connection.read_consistency) is None:
+            return handle
+        if time.monotonic() - self._refreshed_at >= interval.total_seconds():
             try:
-                with translated(f"read {self.label}"):
-                    await handle.checkout_latest()
-            except StorageError:
+                await handle.checkout_latest()
+            except Exception as error:
+                if not isinstance(failure := meaning(error, f"read {self.label}"), StorageError):
+                    raise failure from error
                 # Another process may have dropped the table; if it did not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
@@ -112,15 +116,6 @@ class TableAccess:
         """The columns of the table as they are; those of its specification if it is absent."""
         handle = await self.reader()
         return self.spec.schema if handle is None else await handle.schema()
-
-    async def version(self) -> int:
-        """The number of the version that is read; 0 if the table is absent."""
-        handle = await self.reader()
-        return 0 if handle is None else await handle.version()
-
-    async def last_seen(self) -> int:
-        """As `version`, of what was read or written last; a write of one's own is in it."""
-        return 0 if self._handle is None else int(await self._handle.version())
 
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
         """What `read` finds through the handle; `absent` if there is no table.
@@ -134,48 +129,60 @@ class TableAccess:
             with translated(action.format(self.label)):
                 return await read(handle)
         except StorageError as error:
-            if self._pin is not None or not await _has_moved(handle, error):
+            if self._pin is not None or not await reading.has_moved(handle, error):
                 raise
         with translated(action.format(self.label)):
             return await read(handle)
 
     # Writing
 
-    async def writer(self) -> Any:
-        """The engine's handle for writing; creates the table if it is absent."""
+    def require_writable(self) -> None:
+        """Raise ReadOnlyError for a table as it was, StoreClosedError where no write can be."""
         if self._pin is not None:
             raise ReadOnlyError(
                 f"{self.label} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
-        self._database.require_open()
-        if self._handle is None:
-            self._handle = await self._open() or await self._create()
-        elif self.line is not None and self.line not in await refs.lines(self._handle, self.name):
+        self.connection.require_open()
+
+    async def ready(self) -> None:
+        """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
+        self.require_writable()
+        if self.handle is None:
+            await self.writer()
+
+    async def writer(self) -> Any:
+        """The engine's handle for writing; creates the table if it is absent."""
+        self.require_writable()
+        if self.handle is None:
+            self.handle = await self._open() or await self._create()
+        elif self.line is not None and self.line not in await refs.lines(self.handle, self.name):
             # The engine would write on, to where nobody reads.
-            self._handle = await self._open() or await self._create()
-        return self._handle
+            self.handle = await self._open() or await self._create()
+        return self.handle
 
-    @asynccontextmanager
-    async def separately(self) -> AsyncIterator[Any]:
-        """A handle for long work on the table, beside the one that reads and writes use.
+    async def write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone."""
+        handle = await self.writer()
+        task = asyncio.ensure_future(self.commit(f"{action} {self.label}", handle, write))
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        return await asyncio.shield(task)
 
-        The engine leaves a handle at the version that its work ended with, even where others have
-        meanwhile gone on through the same handle: they would be turned back.
-        """
-        await self.writer()
-        connection = await self._database.connection()
-        with translated(f"open {self.label}"):
-            handle = await connection.open_table(self.name)
-        if self.line is not None:
-            handle = await refs.opened(handle, self.name, self.line)
-        before = await handle.version()
-        try:
-            yield handle
-            if await handle.version() != before:
-                await self.sync(handle)
-        finally:
-            handle.close()
+    async def commit(
+        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Do `work`, which is one commit, as durably as the store promises."""
+        if (syncer := self.connection.syncer) is not None:
+            syncer.require_sound()
+        if (upkeep := self._upkeep) is not None:
+            await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
+        done = await self._insist(action, handle, work)
+        if syncer is not None:
+            await syncer.sync(handle)
+        if self.committed is not None:
+            self.committed()
+        return done
 
     @asynccontextmanager
     async def pausing(self) -> AsyncIterator[None]:
@@ -191,23 +198,24 @@ class TableAccess:
             self._upkeep = None
             upkeep.set_result(None)
 
-    async def write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone."""
-        handle = await self.writer()
-        return await _uncancelled(self.commit(f"{action} {self.label}", handle, write))
+    @asynccontextmanager
+    async def separately(self) -> AsyncIterator[Any]:
+        """A handle for long work on the table, beside the one that reads and writes use.
 
-    async def commit(
-        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Do `work`, which is one commit, as durably as the database promises."""
-        self._database.syncer.require_sound()
-        if (upkeep := self._upkeep) is not None:
-            await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
-        done = await self._insist(action, handle, work)
-        await self.sync(handle)
-        if self._database.on_commit is not None:
-            self._database.on_commit(self)
-        return done
+        The engine leaves a handle at the version that its work ended with, even where others have
+        meanwhile gone on through the same handle: they would be turned back.
+        """
+        await self.writer()
+        handle = await self.connection.table(self.name)
+        if self.line is not None:
+            handle = await refs.opened(handle, self.name, self.line)
+        before = await handle.version()
+        try:
+            yield handle
+            if await handle.version() != before:
+                await self.sync(handle)
+        finally:
+            handle.close()
 
     async def complete(self, handle: Any) -> None:
         """Give the table what an older release, a crash or a restored version left it without."""
@@ -217,67 +225,50 @@ class TableAccess:
             if missing := [field for field in self.spec.schema if field.name not in names]:
                 await handle.add_columns(missing)
             if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self.text_index)
+                await indexes.ensure_text_index(handle, self.connection.text_index)
 
         before = await handle.version()
         await self._insist(f"bring {self.label} up to date", handle, work)
         if await handle.version() != before:
             await self.sync(handle)
 
-    # Lines, and what is on the disk
+    async def sync(self, handle: Any) -> None:
+        """Return when what `handle` is at is as durable as the store promises."""
+        if (syncer := self.connection.syncer) is not None:
+            await syncer.sync(handle)
+
+    async def sync_removals(self) -> None:
+        """Return when the files that were removed are gone for good, if the store promises it."""
+        if (syncer := self.connection.syncer) is not None:
+            await syncer.sync_removals(self.name)
+
+    # Lines
 
     async def fork(self, line: str, at: At, handle: Any = None) -> Any:
         """A handle of a new line that begins with what `at` shows; the line must not exist."""
         handle = handle or await self.writer()
-        try:
-            forked = await refs.fork(handle, self.name, line, at)
-        except (AlreadyExistsError, StorageError) as error:
-            # There are files of such a line, of this version or another, but perhaps no line.
-            is_there = isinstance(error, AlreadyExistsError) or is_damage(error)
-            if not (is_there and await self._database.remove_remains(self.name, line)):
-                raise
-            forked = await refs.fork(handle, self.name, line, at)
+        forked = await remains.fork(self.connection, handle, self.name, line, at)
         await self.sync(forked)
-        await self.sync_lines()
+        await self._sync_lines()
         return forked
 
     async def drop(self, line: str) -> None:
         """Remove a line that exists and from which no other was forked."""
         await refs.drop(await self.reader(), self.name, line)
-        await self.sync_lines()
+        await self._sync_lines()
 
     async def clear(self, suspects: Iterable[str]) -> None:
         """Remove the files of lines that are none: their process was killed as it made or dropped them.
 
         Only `suspects` are looked for on an object store, whose directories the engine does not list.
         """
-        if (handle := await self.reader()) is None:
-            return
-        await refs.clear_all(handle, self.name)
-        lines = await refs.lines(handle, self.name, with_gone=True)
-        for line in await self._database.remains(self.name) or suspects:
-            if line not in lines and await self._database.remove_remains(self.name, line):
-                await self.sync_lines()
-
-    async def sync(self, handle: Any) -> None:
-        """Return when what `handle` is at is as durable as the database promises."""
-        await self._database.syncer.sync(handle)
-
-    async def sync_lines(self) -> None:
-        """Return when the lines that were made or removed are as durable as the database promises."""
-        await self._database.syncer.sync_refs(self.name)
-
-    async def sync_removals(self) -> None:
-        """Return when the files that were removed are gone for good, if the database promises it."""
-        await self._database.syncer.sync_removals(self.name)
-
-    def renew_handle(self) -> None:
-        """Open the table anew at the next look; whoever has the handle now may go on with it."""
-        self._is_outworn = True
+        handle = await self.reader()
+        if handle is not None and await remains.clear(self.connection, handle, self.name, suspects):
+            await self._sync_lines()
 
     def close(self) -> None:
         """Let go of the engine's handle."""
-        handle, self._handle = self._handle, None
+        handle, self.handle = self.handle, None
         if handle is not None:
             handle.close()
 
@@ -287,25 +278,25 @@ class TableAccess:
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
         """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
-        for _ in range(_MAX_ATTEMPTS - 1):
-            try:
-                with translated(action):
-                    return await work(handle)
-            except ConflictError:
+
+        async def attempt() -> T:
+            with translated(action):
+                return await work(handle)
+
+        async def catch_up(error: Exception) -> None:
+            if isinstance(error, ConflictError):
                 with translated(action):
                     await handle.checkout_latest()
-            except StorageError as error:
-                if not await _has_moved(handle, error):
-                    raise
-        with translated(action):
-            return await work(handle)
+            elif not await reading.has_moved(handle, error):
+                raise error
 
-    def _is_due(self) -> bool:
-        interval = self._database.read_consistency
-        return (
-            interval is not None
-            and time.monotonic() - self._refreshed_at >= interval.total_seconds()
+        return await retried(
+            attempt, on=(ConflictError, StorageError), attempts=_ATTEMPTS, between=catch_up
         )
+
+    async def _sync_lines(self) -> None:
+        if (syncer := self.connection.syncer) is not None:
+            await syncer.sync_refs(self.name)
 
     async def _opened_after(self, former: Any | None) -> Any | None:
         """A handle that is opened now, in the place of `former`.
@@ -314,33 +305,40 @@ class TableAccess:
         one, although it comes later, does not show.
         """
         handle = await self._open()
-        if self._handle is former:
-            self._handle = handle
+        if self.handle is former:
+            self.handle = handle
         return handle
 
     async def _open(self) -> Any | None:
-        if not await self._database.has_place():
+        if not await self.connection.has_place():
             return None
-        connection = await self._database.connection()
         try:
-            with translated(f"open {self.label}"):
-                handle = await connection.open_table(self.name)
+            handle = await self.connection.table(self.name)
         except NotFoundError:
-            if self.line is not None:
-                await self._database.require_branch(self.line)
+            await self._require_branch()
             return None
-        schema = await handle.schema()
-        check_format(schema, self.name)
+        check_format(await handle.schema(), self.name)
         if self._pin is not None:
             at = await self._pin.locate(self.name, handle)
             return at and await refs.opened(handle, self.name, at.line, at.version)
         if self.line is not None:
             if self.line not in await refs.lines(handle, self.name):
-                await self._database.require_branch(self.line)
+                await self._require_branch()
                 return None
             handle = await refs.opened(handle, self.name, self.line)
         await self.complete(handle)
         return handle
+
+    async def _require_branch(self) -> None:
+        """Raise NotFoundError if there is no branch of that line at all: the records have it."""
+        if self._beside is None:
+            return
+        records = self._beside.records
+        handle = await records.reader()
+        if handle is None or self.line not in await refs.lines(handle, records.name):
+            raise NotFoundError(
+                f"branch {refs.branch_of(self.line)!r} does not exist: see branches(), or create it"
+            )
 
     async def _create(self) -> Any:
         """Make the table, or open it where another task or process was faster."""
@@ -348,8 +346,7 @@ class TableAccess:
         while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
             await asyncio.sleep(0.001)
         try:
-            made = self._create_alone if self.line is None else self._fork_empty
-            return self._handle or await self._open() or await made()
+            return self.handle or await self._open() or await self._created()
         except (AlreadyExistsError, ConflictError):
             if (handle := await self._open()) is None:
                 raise
@@ -357,32 +354,34 @@ class TableAccess:
         finally:
             self._creating.release()
 
-    async def _create_alone(self) -> Any:
-        self._database.syncer.require_sound()
-        connection = await self._database.connection()
+    async def _created(self) -> Any:
+        if self._beside is not None:
+            return await self._forked_empty(self._beside)
+        if (syncer := self.connection.syncer) is not None:
+            syncer.require_sound()
+        engine = await self.connection.engine()
         with translated(f"create {self.label}"):
             handle = await creation.create(
-                connection,
-                self._database.uri,
+                engine,
+                self.connection.uri,
                 self.name,
                 schema=self.spec.schema,
                 options=STABLE_ROW_IDS,
             )
             if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self.text_index)
+                await indexes.ensure_text_index(handle, self.connection.text_index)
         await self.sync(handle)
         return handle
 
-    async def _fork_empty(self) -> Any:
+    async def _forked_empty(self, beside: Beside) -> Any:
         """Make a table that the main line may have, but had not when this branch was made."""
-        root = await self._database.table(self.name, self.spec).writer()
-        branch = str(refs.branch_of(self.line))
+        root = await beside.main.writer()
+        branch = str(refs.branch_of(beside.line))
         base = refs.base(branch, 0)
         if base in await refs.lines(root, self.name):
             empty = await refs.opened(root, self.name, base)
         else:
-            at = At(None, await root.version())
-            empty = await self.fork(base, at, root)
+            empty = await self.fork(base, At(None, await root.version()), root)
         with translated(f"create {self.label}"):
             if await empty.count_rows():
                 await empty.delete("true")
@@ -391,38 +390,4 @@ class TableAccess:
                 await empty.drop_columns([VECTOR])
         # What was the main line's is gone before the branch has the table.
         await self.sync(empty)
-        at = At(base, await empty.version())
-        return await self.fork(str(self.line), at, root)
-
-
-def check_format(schema: pa.Schema, name: str) -> None:
-    """Raise StoreFormatError unless this release reads tables of that schema."""
-    written = (schema.metadata or {}).get(FORMAT_KEY, b"")
-    if not written.isdigit():
-        raise StoreFormatError(
-            f"{shown_name(name)} was not written by lance_context_core: give the store a directory "
-            "of its own"
-        )
-    if int(written) > FORMAT_VERSION:
-        raise StoreFormatError(
-            f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
-            "upgrade lance-context-core"
-        )
-
-
-async def _has_moved(handle: Any, error: StorageError) -> bool:
-    """Whether a file was missing because others went on and removed the handle's version."""
-    if not is_missing_file(error):
-        return False
-    version = await handle.version()
-    with suppress(Exception):  # Then `error` says what is wrong.
-        await handle.checkout_latest()
-    return bool(await handle.version() != version)
-
-
-async def _uncancelled(write: Awaitable[T]) -> T:
-    """Await `write` so that cancelling the caller leaves it running to its end."""
-    task = asyncio.ensure_future(write)
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return await asyncio.shield(task)
+        return await self.fork(beside.line, At(base, await empty.version()), root)

@@ -6,35 +6,40 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core.engine.schema import VECTOR
+
 Row = Mapping[str, Any]
 """Values by column name; a column that is missing is null. JSON columns hold their text."""
 
 
+def written_as(schema: pa.Schema, vector: pa.Field | None = None) -> list[pa.Field]:
+    """The columns as the engine takes them, and the `vector` column of a table that has one.
+
+    It takes JSON as text and stores it in its own binary form.
+    """
+    fields = [
+        pa.field(field.name, pa.string()) if isinstance(field.type, pa.JsonType) else field
+        for field in schema
+    ]
+    return fields if vector is None else [*fields, vector]
+
+
 def to_table(
-    rows: Sequence[Row], schema: pa.Schema, vector: pa.Field | None, *, is_sparse: bool = False
+    rows: Sequence[Row], fields: Sequence[pa.Field], *, is_sparse: bool = False
 ) -> pa.Table:
-    """`rows` as Arrow, with the columns of `schema`, and `vector` where the table has vectors.
+    """`rows` as Arrow, with these columns, which are as the engine takes them.
 
     With `is_sparse` the columns are left out in which no row has a value.
     """
-    fields, columns = [], []
-    for field in [*schema, *([] if vector is None else [vector])]:
+    taken, columns = [], []
+    for field in fields:
         values = [row.get(field.name) for row in rows]
         if is_sparse and field.nullable and all(value is None for value in values):
             continue
-        taken = writable(field)
-        fields.append(taken)
-        columns.append(
-            _vectors(values, taken.type) if field is vector else pa.array(values, taken.type)
-        )
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-
-def writable(field: pa.Field) -> pa.Field:
-    """The engine takes JSON as text and stores it in its own binary form."""
-    if isinstance(field.type, pa.JsonType):
-        return pa.field(field.name, pa.string())
-    return field
+        taken.append(field)
+        is_vector = field.name == VECTOR
+        columns.append(_vectors(values, field.type) if is_vector else pa.array(values, field.type))
+    return pa.Table.from_arrays(columns, schema=pa.schema(taken))
 
 
 def _vectors(values: Sequence[Any], type_: pa.DataType) -> pa.Array:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.arrow import writable
+from lance_context_core.engine.table.arrow import written_as
 
 try:
     import fcntl
@@ -60,7 +60,7 @@ async def _put_back(connection: Any, name: str, handle: Any, *, replaced: int) -
         meanwhile = await connection.open_table(name, version=version - 1)
         rows = (await meanwhile.query().with_row_id().to_arrow()).sort_by("_rowid")
         names = (await handle.schema()).names
-        fields = [writable(field) for field in rows.schema if field.name in names]
+        fields = [field for field in written_as(rows.schema) if field.name in names]
         rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
         merge = handle.merge_insert(KEY).when_not_matched_insert_all()
         await merge.execute(rows, on_bad_vectors="null")

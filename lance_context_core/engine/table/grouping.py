@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import bridge
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
+from lance_context_core.engine.table.arrow import Row, to_table, written_as
+from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.errors import ContextStoreError
 
 R = TypeVar("R")
@@ -109,21 +112,79 @@ class Group(Generic[R]):
         return taken
 
 
-def together(
-    batches: Sequence[Sequence[Row]], convert: Callable[[Sequence[Row]], pa.Table]
+class Seen(NamedTuple):
+    """What a handle showed."""
+
+    handle: Any
+    version: int
+    schema: pa.Schema
+    vectors: pa.Field | None
+    """The column of the vectors, if it had one."""
+    fields: list[pa.Field]
+    """The columns of rows that are written."""
+
+
+class Incoming:
+    """What is brought to a table, made to fit its columns as they are."""
+
+    def __init__(self, spec: TableSpec, vectors: Vectors, label: str) -> None:
+        """Rows for a table of that sort, with these vectors; `label` is what messages call it."""
+        self.seen: Seen | None = None
+        """The table, as a write or a search has seen it last."""
+        self._spec = spec
+        self._vectors = vectors
+        self._label = label
+
+    async def look_at(self, handle: Any) -> Seen:
+        """Where the handle is, and its columns there, which are read again if it has moved."""
+        version = int(await handle.version())
+        if self.seen is None or self.seen[:2] != (handle, version):
+            schema = await handle.schema()
+            vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+            fields = written_as(self._spec.schema, vectors)
+            self.seen = Seen(handle, version, schema, vectors, fields)
+        return self.seen
+
+    async def prepared(
+        self, handle: Any, batches: Sequence[Sequence[Row]], *, is_sparse: bool = False
+    ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
+        """The rows as the engine takes them, and for each batch why it is not among them."""
+        seen, known = await self.look_at(handle), self._vectors.column
+        if known is not None and seen.vectors is None and any(map(_vectors, batches)):
+            # Restored to a moment before it had any, after the rows were checked.
+            await handle.add_columns(known)
+            seen = await self.look_at(handle)
+        is_as_checked = (
+            known is None or seen.vectors is None or known.equals(seen.vectors, check_metadata=True)
+        )
+
+        def convert(rows: Sequence[Row]) -> pa.Table:
+            for vector in [] if is_as_checked else _vectors(rows):
+                self._vectors.check(seen.schema, len(vector), known and vector_model(known))
+            return to_table(rows, seen.fields, is_sparse=is_sparse)
+
+        return _together(batches, convert, action=f"write to {self._label}")
+
+
+def _together(
+    batches: Sequence[Sequence[Row]],
+    convert: Callable[[Sequence[Row]], pa.Table],
+    *,
+    action: str,
 ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
     """What `convert` makes of the rows of all batches that it takes; None if it takes none.
 
-    And for each batch why it was left out, or None.
+    And for each batch why it was left out, or None; `action` says for it what cannot be done.
     """
     # A conversion costs by the call far more than by the row.
-    with suppress(ContextStoreError):
+    with suppress(Exception):  # Whose rows it is that fail is told below.
         return convert([row for batch in batches for row in batch]), [None] * len(batches)
     tables: list[pa.Table] = []
     refusals: list[ContextStoreError | None] = []
     for batch in batches:
         try:
-            tables.append(convert(batch))
+            with translated(action):
+                tables.append(convert(batch))
         except ContextStoreError as error:
             refusals.append(error)
         else:
@@ -131,3 +192,9 @@ def together(
     # Where one has a column and another has not, its rows have no value there.
     joined = pa.concat_tables(tables, promote_options="default") if tables else None
     return joined, refusals
+
+
+def _vectors(rows: Sequence[Row]) -> list[Sequence[float]]:
+    """The vectors of the rows; of those that have several, one each."""
+    vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
+    return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]

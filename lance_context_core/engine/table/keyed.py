@@ -4,18 +4,18 @@ What is there is looked up here, in the one place through which all writers of a
 they never take each other's revisions for somebody else's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
+import pyarrow as pa
+
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine.errors import is_division_by_zero
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.arrow import Row
-from lance_context_core.errors import ConflictError, InternalError, InvalidRequestError
-
-if TYPE_CHECKING:
-    from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import InternalError, InvalidRequestError
 
 HOW = "how"
 """What a row of a batch carries beside its columns: how it is to be written."""
@@ -25,8 +25,22 @@ PUT, ADD, CLAIM, REMOVE = "put", "add", "claim", "remove"
 to one that is there; where one is claimed, its whole batch does. Expired rows count as absent. Each
 row says by `updated_at` what the time is."""
 
-_MAX_ATTEMPTS = 20
-"""How often a write is tried anew when other processes keep changing the rows under it."""
+
+class Rows(Protocol):
+    """What of a table this is done with; see `Table`."""
+
+    label: str
+
+    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
+        """The matching rows."""
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add those whose keys are absent; returns how many, and a version that shows them."""
+
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> set[str]:
+        """Write rows on top of those they succeed, remove others; returns the keys that were lost."""
 
 
 class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
@@ -34,7 +48,7 @@ class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it me
 
 
 async def write_all(
-    table: "Table", batches: Sequence[Sequence[Row]]
+    table: Rows, batches: Sequence[Sequence[Row]]
 ) -> Sequence[list[bool] | Exception]:
     """Write all batches in one commit; for each row of each, whether there was one of its key.
 
@@ -54,7 +68,7 @@ async def write_all(
     ]
 
 
-async def _write(table: "Table", batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
+async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
     """Write the batches; returns which keys were there before, and which claims were in vain."""
     existed: set[str] = set()
     taken: set[str] = set()
@@ -62,7 +76,9 @@ async def _write(table: "Table", batches: Sequence[Sequence[Row]]) -> tuple[set[
     tried: set[tuple[str, int]] = set()
     # Rows to be added are as good as always new: what is there shows itself by their being lost.
     is_sure = all(row[HOW] in (ADD, CLAIM) for row in pending.values())
-    for _ in range(_MAX_ATTEMPTS):
+    attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
+    while True:
+        attempts.begin()
         there = {} if is_sure else await _there(table, pending)
         is_sure = False
         for key in [key for key, old in there.items() if (key, old["revision"]) in tried]:
@@ -85,11 +101,10 @@ async def _write(table: "Table", batches: Sequence[Sequence[Row]]) -> tuple[set[
         pending = pending if again is None else {key: pending[key] for key in again}
         if not pending:
             return existed, taken
-    raise ConflictError(f"the same rows of {table.label} kept being changed by others: try again")
 
 
 async def _commit(
-    table: "Table",
+    table: Rows,
     rows: Sequence[Row],
     removed: Sequence[str],
     claims: Sequence[str],
@@ -113,7 +128,7 @@ async def _commit(
 
 
 async def _commit_claims(
-    table: "Table", rows: Sequence[Row], removed: Sequence[str], claims: Sequence[str]
+    table: Rows, rows: Sequence[Row], removed: Sequence[str], claims: Sequence[str]
 ) -> Iterable[str] | None:
     try:
         return await table.merge(rows, removed=removed, claims=claims)
@@ -128,7 +143,7 @@ def _keys(batches: Iterable[Sequence[Row]]) -> set[str]:
     return {row[KEY] for batch in batches for row in batch}
 
 
-async def _there(table: "Table", keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+async def _there(table: Rows, keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     columns = [KEY, "created_at", "expires_at", "revision"]
     found = await table.select(in_list(KEY, keys), columns=columns)
     return {row[KEY]: row for row in found.to_pylist()}

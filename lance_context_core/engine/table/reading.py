@@ -1,12 +1,14 @@
 """The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_context_core.engine.errors import is_missing_file
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
 
@@ -90,6 +92,16 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
         return []
     names = set((await handle.schema()).names)
     return [column for column in columns if column in names]
+
+
+async def has_moved(handle: Any, error: Exception) -> bool:
+    """Whether a file was missing because others went on and removed the handle's version."""
+    if not is_missing_file(error):
+        return False
+    version = await handle.version()
+    with suppress(Exception):  # Then `error` says what is wrong.
+        await handle.checkout_latest()
+    return bool(await handle.version() != version)
 
 
 async def _rows(query: Any) -> pa.Table:

@@ -1,37 +1,20 @@
-"""One table: the few verbs that the stores are written in, over the engine's handle."""
+"""One table: the few verbs that the stores are written in."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine.errors import translated
-from lance_context_core.engine.revisions import SUCCEEDS
-from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
-from lance_context_core.engine.sql.clauses import in_list, timestamp
-from lance_context_core.engine.table import (
-    indexes,
-    keyed,
-    reading,
-)
-from lance_context_core.engine.table.access import Pin
-from lance_context_core.engine.table.applying import (
-    Applied,
-    Changes,
-    apply,
-    with_revisions,
-)
-from lance_context_core.engine.table.arrow import Row, to_table
-from lance_context_core.engine.table.grouping import Group, together
-from lance_context_core.engine.table.vectors import VectorAccess
-from lance_context_core.errors import ContextStoreError
-
-if TYPE_CHECKING:
-    from lance_context_core.engine.database import Database
-
-_NULLS = {"on_bad_vectors": "null"}
-"""A merge takes a row without a vector for one with a bad vector, and would refuse it."""
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table import indexes, keyed, reading, writing
+from lance_context_core.engine.table.access import Access, Beside
+from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.grouping import Group, Incoming
+from lance_context_core.engine.table.vectors import Vectors
+from lance_context_core.engine.table.writing import Applied, Changes
 
 
 class Appended(NamedTuple):
@@ -45,32 +28,65 @@ class Appended(NamedTuple):
     """Since which version nothing but rows appended through this table came about, until that one."""
 
 
-class Table(VectorAccess):
+@dataclass(slots=True)
+class Written:
+    """How much was written since somebody looked after the table.
+
+    About so much, as several threads may count at once. A commit that is tried again on top of
+    another's counts its rows twice.
+    """
+
+    commits: int = 0
+    rows: int = 0
+    bytes: int = 0
+    """Of the rows in memory."""
+
+    def note(self, rows: pa.Table) -> None:
+        """Count rows that are handed to the engine."""
+        self.rows += rows.num_rows
+        self.bytes += rows.nbytes
+
+
+class Table:
     """A table by name, which need not exist: it reads as empty, and the first write creates it."""
 
-    def __init__(
-        self,
-        database: "Database",
-        name: str,
-        spec: TableSpec,
-        *,
-        line: str | None = None,
-        pin: Pin | None = None,
-    ) -> None:
-        """Name the table, and the line of its versions that is meant; None is the main one.
-
-        With `pin` it is read as it was, and refuses writes.
-        """
-        super().__init__(database, name, spec, line=line, pin=pin)
+    def __init__(self, access: Access) -> None:
+        """The table, and the line of its versions, that `access` leads to."""
+        access.committed = self._committed
+        self.access = access
+        """The engine's handles of it, and what is done to them as a whole."""
+        self.vectors = Vectors(access)
+        """Which vectors it takes."""
+        self.name, self.line = access.name, access.line
+        self.label, self.spec = access.label, access.spec
         self._is_text_indexed = False
         self._nothings: dict[frozenset[str], pa.Table] = {}
-        self._seen: _Seen | None = None
         self._grows = _Growth(0, 0)
+        self.written = Written()
+        self._incoming = Incoming(self.spec, self.vectors, self.label)
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
-        self._keyed = Group(lambda batches: keyed.write_all(self, batches))
+        self._keyed = Group(partial(keyed.write_all, self))
+
+    def on(self, line: str, *, records: "Table") -> "Table":
+        """This table, which is on the main line, on another; as `records` on the main one tell."""
+        beside = Beside(line, self.access, records.access)
+        return Table(Access(self.access.connection, self.name, self.spec, beside=beside))
 
     # Reading
+
+    async def schema(self) -> pa.Schema:
+        """The columns of the table as they are; those of its specification if it is absent."""
+        return await self.access.schema()
+
+    async def version(self) -> int:
+        """The number of the version that is read; 0 if the table is absent."""
+        handle = await self.access.reader()
+        return 0 if handle is None else await handle.version()
+
+    async def last_seen(self) -> int:
+        """As `version`, of what was read or written last; a write of one's own is in it."""
+        return 0 if (handle := self.access.handle) is None else int(await handle.version())
 
     async def count(self, where: str | None = None) -> int:
         """How many rows match."""
@@ -78,12 +94,13 @@ class Table(VectorAccess):
         async def read(handle: Any) -> int:
             return int(await handle.count_rows(where))
 
-        return await self.look("count {}", read, 0)
+        return await self.access.look("count {}", read, 0)
 
     async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
         """The matching rows in the order of their commits, with their `_rowid`."""
-        return await self.look(
-            "read {}", lambda handle: reading.scan(handle, where, columns), self.nothing(columns)
+        nothing = self.nothing(columns)
+        return await self.access.look(
+            "read {}", lambda handle: reading.scan(handle, where, columns), nothing
         )
 
     async def slice(
@@ -111,7 +128,7 @@ class Table(VectorAccess):
             wanted = ids[start:end][:limit]
             return await reading.take(handle, wanted, columns) if len(wanted) else nothing
 
-        return await self.look("read {}", read, nothing)
+        return await self.access.look("read {}", read, nothing)
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
@@ -120,7 +137,7 @@ class Table(VectorAccess):
         nothing = self.nothing(columns)
         if len(row_ids) == 0:
             return nothing
-        return await self.look(
+        return await self.access.look(
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
         )
 
@@ -140,14 +157,14 @@ class Table(VectorAccess):
         nothing = self.nothing(columns, "_distance")
 
         async def search(handle: Any) -> pa.Table:
-            schema = (await self._look_at(handle)).schema
+            schema = (await self._incoming.look_at(handle)).schema
             if limit == 0 or VECTOR not in schema.names:
                 return nothing
-            self.check_vectors(schema, len(vector), model)
+            self.vectors.check(schema, len(vector), model)
             there = [column for column in columns if column in schema.names]
             return await reading.nearest(handle, vector, where=where, limit=limit, columns=there)
 
-        return await self.look("search {} by vector", search, nothing)
+        return await self.access.look("search {} by vector", search, nothing)
 
     async def match(
         self, text: str, *, where: str | None, limit: int, columns: Sequence[str]
@@ -163,7 +180,7 @@ class Table(VectorAccess):
                 return nothing
             return await reading.match(handle, text, where=where, limit=limit, columns=columns)
 
-        return await self.look("search {} by words", search, nothing)
+        return await self.access.look("search {} by words", search, nothing)
 
     def nothing(self, columns: Sequence[str], score: str | None = None) -> pa.Table:
         """No rows, with these columns, a `_rowid`, and the `score` of a search channel."""
@@ -182,7 +199,7 @@ class Table(VectorAccess):
 
         What many callers append at the same time is one commit.
         """
-        await self.writer()
+        await self.access.ready()
         return await self._appends.write(rows)
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
@@ -191,7 +208,7 @@ class Table(VectorAccess):
         Returns how many were added, and the version that is current afterwards. What many callers
         insert at the same time is one commit.
         """
-        await self.writer()
+        await self.access.ready()
         return await self._inserts.write(rows)
 
     async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
@@ -203,22 +220,17 @@ class Table(VectorAccess):
         """
 
         async def write(handle: Any) -> tuple[int, int]:
-            data = await self._arrow(handle, rows)
-            merge = _updating(handle).when_not_matched_insert_all()
-            result = await merge.execute(data, **_NULLS)
-            n_written = int(result.num_inserted_rows) + int(result.num_updated_rows)
-            return n_written, int(result.version or await handle.version())
+            return await writing.upsert(handle, await self._arrow(handle, rows))
 
-        return await self.write("upsert into", write)
+        return await self.access.write("upsert into", write)
 
     async def replace(self, rows: Sequence[Row]) -> int:
         """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""
 
         async def write(handle: Any) -> int:
-            data = await self._arrow(handle, rows)
-            return int((await _updating(handle).execute(data, **_NULLS)).num_updated_rows)
+            return await writing.replace(handle, await self._arrow(handle, rows))
 
-        return await self.write("update", write)
+        return await self.access.write("update", write)
 
     async def apply(self, changes: Changes) -> Applied:
         """Make many changes in one commit; returns what was done.
@@ -227,7 +239,7 @@ class Table(VectorAccess):
         they were, the others are done.
         """
         self.written.note(changes.rows)
-        return await self.write("change", lambda handle: apply(handle, changes))
+        return await self.access.write("change", lambda handle: writing.apply(handle, changes))
 
     async def exchange(self, rows: Sequence[Row], *, removed: Mapping[str, int]) -> None:
         """Add rows, behind all others, and remove those of these keys and revisions, in one commit.
@@ -236,16 +248,10 @@ class Table(VectorAccess):
         """
 
         async def write(handle: Any) -> None:
-            if not rows:
-                await handle.delete(with_revisions(removed.items()))
-                return
-            merge = handle.merge_insert([KEY, "revision"]).when_not_matched_insert_all()
-            if removed:
-                merge = merge.when_not_matched_by_source_delete(with_revisions(removed.items()))
-            # See `_updating` for why without an index.
-            await merge.use_index(False).execute(await self._arrow(handle, rows), **_NULLS)
+            data = await self._arrow(handle, rows) if rows else None
+            await writing.exchange(handle, data, removed)
 
-        await self.write("change", write)
+        await self.access.write("change", write)
 
     async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
         """Put, add and remove rows on top of what is there, in one commit; see `keyed`.
@@ -253,7 +259,7 @@ class Table(VectorAccess):
         Returns for each row whether there was one of its key, which had not expired. What many
         callers write at the same time is one commit.
         """
-        await self.writer()
+        await self.access.ready()
         return await self._keyed.write(rows)
 
     async def merge(
@@ -266,26 +272,19 @@ class Table(VectorAccess):
         """
 
         async def write(handle: Any) -> set[str]:
-            if not rows:
-                await handle.delete(in_list(KEY, removed))
+            data = await self._arrow(handle, rows) if rows else None
+            if await writing.merge(handle, data, removed, claims) == len(rows):
                 return set()
-            merge = _updating(handle, claims).when_not_matched_insert_all()
-            if removed:
-                merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
-            result = await merge.execute(await self._arrow(handle, rows), **_NULLS)
-            if result.num_inserted_rows + result.num_updated_rows == len(rows):
-                return set()
-            return {row[KEY] for row in rows} - await _there(handle, [rows])
+            return {row[KEY] for row in rows} - await writing.there(handle, rows)
 
-        return await self.write("write to", write)
+        return await self.access.write("write to", write)
 
     async def update(self, where: str, values: Mapping[str, str]) -> int:
         """Set columns of the matching rows to the values of SQL expressions; returns how many.
 
         One commit, or none if nothing matches. The rows' revisions stay what they are.
         """
-        if self._pin is not None:
-            await self.writer()  # which says why not
+        self.access.require_writable()
         if await self.count(where) == 0:
             return 0
 
@@ -294,12 +293,11 @@ class Table(VectorAccess):
             self.written.rows += done.rows_updated
             return int(done.rows_updated)
 
-        return await self.write("update", write)
+        return await self.access.write("update", write)
 
     async def delete(self, where: str) -> int:
         """Remove the matching rows in one commit; returns how many there were."""
-        if self._pin is not None:
-            await self.writer()  # which says why not
+        self.access.require_writable()
         if await self.count(where) == 0:
             # A deletion of nothing would be a version of its own.
             return 0
@@ -307,7 +305,7 @@ class Table(VectorAccess):
         async def write(handle: Any) -> int:
             return int((await handle.delete(where)).num_deleted_rows)
 
-        return await self.write("delete from", write)
+        return await self.access.write("delete from", write)
 
     # Helpers
 
@@ -315,17 +313,22 @@ class Table(VectorAccess):
         self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)
         return self._is_text_indexed
 
+    def _committed(self) -> None:
+        if (on_commit := self.access.connection.on_commit) is not None:
+            on_commit(self)
+
     async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[Appended | Exception]:
         async def write(handle: Any) -> list[Appended | Exception]:
             # What an addition costs grows with its columns, and of a record's most are empty.
-            rows, refusals = await self._prepared(handle, batches, is_sparse=True)
+            rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
             if rows is None:
                 return [refusal for refusal in refusals if refusal]
-            before = self._seen
+            self.written.note(rows)
+            before = self._incoming.seen
             version = int((await handle.add(rows)).version)
             # The engine tells what is current after it, which may be the commit of another process.
             if is_next := before is not None and version == before.version + 1:
-                self._seen = before._replace(version=version)
+                self._incoming.seen = before._replace(version=version)
             since = version if not is_next else version - 1
             self._grows = _Growth(
                 self._grows.since if self._grows.until == since else since, version
@@ -333,63 +336,32 @@ class Table(VectorAccess):
             done = Appended(version, rows.num_rows if is_next else None, self._grows.since)
             return [refusal or done for refusal in refusals]
 
-        return await self.write("append to", write)
+        return await self.access.write("append to", write)
 
     async def _insert_all(
         self, batches: Sequence[Sequence[Row]]
     ) -> Sequence[tuple[int, int] | Exception]:
         async def write(handle: Any) -> list[tuple[int, int] | Exception]:
-            rows, refusals = await self._prepared(handle, batches)
+            rows, refusals = await self._incoming.prepared(handle, batches)
             if rows is None:
                 return [refusal for refusal in refusals if refusal]
+            self.written.note(rows)
             if self.spec.is_ordered:
-                await _make_way(handle, batches)
-            merge = handle.merge_insert(KEY).when_not_matched_insert_all()
-            result = await merge.execute(rows, **_NULLS)
-            version = int(result.version or await handle.version())
-            if result.num_inserted_rows == rows.num_rows:
-                n_added = [len(batch) for batch in batches]
-            else:
-                n_added = await _present(handle, batches)
+                await writing.make_way(handle, [row for batch in batches for row in batch])
+            n_inserted, version = await writing.insert(handle, rows)
+            n_added = [len(batch) for batch in batches]
+            if n_inserted < rows.num_rows:
+                there = await writing.there(handle, [row for batch in batches for row in batch])
+                n_added = [sum(row[KEY] in there for row in batch) for batch in batches]
             return [refusal or (n, version) for refusal, n in zip(refusals, n_added, strict=True)]
 
-        return await self.write("insert into", write)
-
-    async def _prepared(
-        self, handle: Any, batches: Sequence[Sequence[Row]], *, is_sparse: bool = False
-    ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
-        """The rows as the engine takes them, and for each batch why it is not among them."""
-        schema = (await self._look_at(handle)).schema
-        known = self._vectors
-        if known is not None and VECTOR not in schema.names and any(map(_vectors, batches)):
-            # Restored to a moment before it had any, after the rows were checked.
-            await handle.add_columns(known)
-            schema = await handle.schema()
-        field = schema.field(VECTOR) if VECTOR in schema.names else None
-        is_as_checked = known is None or field is None or known.equals(field, check_metadata=True)
-
-        def convert(rows: Sequence[Row]) -> pa.Table:
-            for vector in [] if is_as_checked else _vectors(rows):
-                self.check_vectors(schema, len(vector), known and vector_model(known))
-            with translated(f"write to {self.label}"):
-                return to_table(rows, self.spec.schema, field, is_sparse=is_sparse)
-
-        rows, refusals = together(batches, convert)
-        if rows is not None:
-            self.written.note(rows)
-        return rows, refusals
-
-    async def _look_at(self, handle: Any) -> "_Seen":
-        """Where the handle is, and its columns there, which are read again if it has moved."""
-        version = int(await handle.version())
-        if self._seen is None or self._seen[:2] != (handle, version):
-            self._seen = _Seen(handle, version, await handle.schema())
-        return self._seen
+        return await self.access.write("insert into", write)
 
     async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
-        table, (refusal,) = await self._prepared(handle, [rows])
+        table, (refusal,) = await self._incoming.prepared(handle, [rows])
         if refusal is not None:
             raise refusal
+        self.written.note(table)
         return table
 
 
@@ -398,54 +370,3 @@ class _Growth(NamedTuple):
 
     since: int
     until: int
-
-
-class _Seen(NamedTuple):
-    """What a handle showed."""
-
-    handle: Any
-    version: int
-    schema: pa.Schema
-
-
-async def _present(handle: Any, batches: Sequence[Sequence[Row]]) -> list[int]:
-    """How many rows of each batch are in the table."""
-    there = await _there(handle, batches)
-    return [sum(row[KEY] in there for row in batch) for batch in batches]
-
-
-async def _there(handle: Any, batches: Sequence[Sequence[Row]]) -> set[str]:
-    """The keys of the rows that are in the table; their revisions tell them from others'."""
-    ours = {row[KEY]: row["revision"] for batch in batches for row in batch}
-    query = handle.query().where(in_list(KEY, list(ours))).select([KEY, "revision"])
-    return {row[KEY] for row in await query.to_list() if row["revision"] == ours[row[KEY]]}
-
-
-async def _make_way(handle: Any, batches: Sequence[Sequence[Row]]) -> None:
-    """Remove the expired rows that have the keys of new ones: these come last, not in their place.
-
-    Nobody sees that commit. Each new row says by `updated_at` what the time is.
-    """
-    keys = [row[KEY] for batch in batches for row in batch]
-    now = min(row["updated_at"] for batch in batches for row in batch)
-    expired = f"{in_list(KEY, keys)} AND expires_at <= {timestamp(now)}"
-    if await handle.count_rows(expired):
-        await handle.delete(expired)
-
-
-def _vectors(rows: Sequence[Row]) -> list[Sequence[float]]:
-    """The vectors of the rows; of those that have several, one each."""
-    vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
-    return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]
-
-
-def _updating(handle: Any, claims: Collection[str] = ()) -> Any:
-    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was."""
-    guard = SUCCEEDS
-    if claims:
-        # The engine has no merge that fails where a row matches. A division by zero is one.
-        is_fine = f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
-        guard = f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
-    merge = handle.merge_insert(KEY).when_matched_update_all(where=guard)
-    # With an index on the key the engine panics over JSON columns: it updates them as plain texts.
-    return merge.use_index(False)

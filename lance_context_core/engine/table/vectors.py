@@ -1,65 +1,48 @@
-"""A table whose rows may carry vectors: all of one length, and of one model."""
+"""The vectors of a table: all of one length, and of one model; their column is made with the first one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.schema import (
-    VECTOR,
-    TableSpec,
-    vector_field,
-    vector_length,
-    vector_model,
-)
-from lance_context_core.engine.table.access import Pin, TableAccess
+from lance_context_core.engine.schema import VECTOR, vector_field, vector_length, vector_model
+from lance_context_core.engine.table.access import Access
 from lance_context_core.errors import DimensionMismatchError, EmbeddingModelMismatchError
 
-if TYPE_CHECKING:
-    from lance_context_core.engine.database import Database
 
+class Vectors:
+    """Which vectors a table takes."""
 
-class VectorAccess(TableAccess):
-    """A table by name, whose vector column is made when the first vector comes."""
-
-    def __init__(
-        self,
-        database: "Database",
-        name: str,
-        spec: TableSpec,
-        *,
-        line: str | None = None,
-        pin: Pin | None = None,
-    ) -> None:
-        """As `TableAccess`."""
-        super().__init__(database, name, spec, line=line, pin=pin)
-        self._vectors: pa.Field | None = None
-        """The vector column as it was last seen; who writes notices if it has become another."""
+    def __init__(self, access: Access) -> None:
+        """Those of the table of `access`."""
+        self._access = access
+        self.column: pa.Field | None = None
+        """As it was last seen; who writes notices if it has become another."""
         self._is_asked_for_model = False
 
     async def require_room(self, *, dimension: int | None = None, model: str | None = None) -> None:
-        """Raise as `ensure_vectors` if the table was built for vectors of others; None is any.
+        """Raise as `ensure` if the table was built for vectors of others; None is any.
 
         It is asked once: another process may have changed it meanwhile, which a write notices.
         """
         if self._has_room(dimension, model):
             return
-        schema = await self.schema()
+        schema = await self._access.schema()
         if VECTOR in schema.names:
-            self.check_vectors(schema, dimension or vector_length(schema.field(VECTOR)), model)
-            self._vectors = schema.field(VECTOR)
+            self.check(schema, dimension or vector_length(schema.field(VECTOR)), model)
+            self.column = schema.field(VECTOR)
 
-    async def vectors_model(self) -> str | None:
+    async def model(self) -> str | None:
         """The model whose vectors the table holds; None if it holds none, or those of callers.
 
         It is looked for once, as in `require_room`.
         """
-        if self._vectors is None and not self._is_asked_for_model:
-            schema = await self.schema()
-            self._vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+        if self.column is None and not self._is_asked_for_model:
+            schema = await self._access.schema()
+            self.column = schema.field(VECTOR) if VECTOR in schema.names else None
         self._is_asked_for_model = True
-        return None if self._vectors is None else vector_model(self._vectors)
+        return None if self.column is None else vector_model(self.column)
 
-    async def ensure_vectors(self, dimension: int, model: str | None) -> None:
+    async def ensure(self, dimension: int, model: str | None) -> None:
         """Make sure that the table takes vectors of that length from that model.
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
@@ -69,7 +52,7 @@ class VectorAccess(TableAccess):
             if VECTOR in (await handle.schema()).names:
                 return
             try:
-                is_many = self.spec.has_many_vectors
+                is_many = self._access.spec.has_many_vectors
                 await handle.add_columns(vector_field(dimension, model, is_many=is_many))
             except Exception:
                 # Another writer may have added it first; what counts is what is there now.
@@ -79,13 +62,13 @@ class VectorAccess(TableAccess):
 
         if self._has_room(dimension, model):
             return
-        handle = await self.writer()
-        await self.commit(f"add a vector column to {self.label}", handle, add)
+        handle = await self._access.writer()
+        await self._access.commit(f"add a vector column to {self._access.label}", handle, add)
         schema = await handle.schema()
-        self.check_vectors(schema, dimension, model)
-        self._vectors = schema.field(VECTOR)
+        self.check(schema, dimension, model)
+        self.column = schema.field(VECTOR)
 
-    async def empty_vectors(self, dimension: int, model: str) -> None:
+    async def empty(self, dimension: int, model: str) -> None:
         """Put an empty vector column for that model in the place of the one that there is.
 
         Two commits; after a crash between them there is none, as before the first vector.
@@ -95,12 +78,12 @@ class VectorAccess(TableAccess):
             if VECTOR in (await handle.schema()).names:
                 await handle.drop_columns([VECTOR])
 
-        handle = await self.writer()
-        self._vectors = None
-        await self.commit(f"empty the vectors of {self.label}", handle, drop)
-        await self.ensure_vectors(dimension, model)
+        handle = await self._access.writer()
+        self.column = None
+        await self._access.commit(f"empty the vectors of {self._access.label}", handle, drop)
+        await self.ensure(dimension, model)
 
-    def check_vectors(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
+    def check(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
         """Raise unless vectors of that length and model belong into a table of this schema."""
         if VECTOR not in schema.names:
             return
@@ -108,21 +91,21 @@ class VectorAccess(TableAccess):
         built_with = vector_model(field)
         if model and built_with and model != built_with:
             raise EmbeddingModelMismatchError(
-                f"embedder model={model!r}, but the vectors in {self.label} were made by "
+                f"embedder model={model!r}, but the vectors in {self._access.label} were made by "
                 f"{built_with!r}: open the store with that embedder, or use another store"
             )
         if dimension != vector_length(field):
             raise DimensionMismatchError(
-                f"embedding of length {dimension}, but the vectors in {self.label} have "
+                f"embedding of length {dimension}, but the vectors in {self._access.label} have "
                 f"{vector_length(field)} numbers: use the same embedder for all of them"
             )
 
     # Helpers
 
     def _has_room(self, dimension: int | None, model: str | None) -> bool:
-        if self._vectors is None:
+        if self.column is None:
             return False
-        built_with = vector_model(self._vectors)
-        return dimension in (None, vector_length(self._vectors)) and (
+        built_with = vector_model(self.column)
+        return dimension in (None, vector_length(self.column)) and (
             not (model and built_with) or model == built_with
         )

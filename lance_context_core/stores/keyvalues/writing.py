@@ -98,7 +98,7 @@ async def _write(
     now = resources.clock.now()
     hows = [how for how, some in given.items() for _ in some]
     some = [one for some in given.values() for one in some]
-    if not some and (not gone or await table.reader() is None):
+    if not some and (not gone or await table.access.reader() is None):
         # There need not be a table for nothing to be in it.
         return dict.fromkeys(gone, False)
     rows = await _rows(table, some, scope=scope, resources=resources, now=now)

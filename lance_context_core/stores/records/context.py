@@ -81,7 +81,7 @@ class AsyncContext:
         context = cls(records, compactor, is_owner=True)
         try:
             if chosen.embedding_dim is not None:
-                await records.table.ensure_vectors(chosen.embedding_dim, None)
+                await records.table.vectors.ensure(chosen.embedding_dim, None)
             if chosen.is_compacted:
                 await compactor.start(chosen.schedule)
         except BaseException:

@@ -106,7 +106,7 @@ async def change_model(whole: Whole) -> None:
             )
     dimension = embeddings.dimension or len(await embeddings.embed_query("how many numbers?"))
     for table in tables:
-        await table.empty_vectors(dimension, embeddings.model)
+        await table.vectors.empty(dimension, embeddings.model)
 
 
 async def _model(table: Table) -> str | None:

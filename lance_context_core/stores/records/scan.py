@@ -43,9 +43,9 @@ async def scan(records: Records, where: str, *, batch_size: int) -> AsyncIterato
 @asynccontextmanager
 async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
     """A handle that nobody moves to a newer version; None if the table is absent."""
-    handle = await records.table.reader()
+    handle = await records.table.access.reader()
     if handle is None or isinstance(records.resources.database, PinnedDatabase):
         yield handle
     else:
-        async with records.table.separately() as own:
+        async with records.table.access.separately() as own:
             yield own

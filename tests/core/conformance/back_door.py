@@ -38,7 +38,7 @@ class BackDoor:
 
     async def _open(self, table: str) -> Any:
         # Of all the store's code, only the connection is used: `memory://` has no second one.
-        connection = await self._store._resources.database.connection()
+        connection = await self._store._resources.database.connection.engine()
         if table not in (await connection.list_tables()).tables:
             return None
         return await connection.open_table(table)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from lance_context_core import Message
-from lance_context_core.engine import caches
-from lance_context_core.engine.caches import Caches
+from lance_context_core.engine import connection
+from lance_context_core.engine.connection import Caches
 
 MIB = 1024 * 1024
 
@@ -54,8 +54,8 @@ def test_the_size_which_is_dear_is_asked_for_at_few_looks(found):
 @pytest.fixture
 def always(monkeypatch):
     """Caches that are outgrown at every fourth look; how often they were made is counted."""
-    monkeypatch.setattr(caches, "_EVERY_N_LOOKS", 2)
-    monkeypatch.setattr(caches, "_SLACK_BYTES", -(2**60))
+    monkeypatch.setattr(connection, "_EVERY_N_LOOKS", 2)
+    monkeypatch.setattr(connection, "_SLACK_BYTES", -(2**60))
     made = []
     monkeypatch.setattr(Caches, "__init__", _counted(Caches.__init__, made))
     return made
@@ -102,10 +102,10 @@ async def test_what_is_opened_anew_lets_go_of_the_former_handle_which_would_keep
 ):
     await store.history.append("a", Message.user("word0"), session_id="s")
     table = store._resources.records
-    former = [table._handle]
+    former = [table.access.handle]
     for _ in range(12):
         await store.history.count("a", session_id="s")
-        former.append(table._handle)
+        former.append(table.access.handle)
     assert len(set(map(id, former))) >= 3
 
 

@@ -11,9 +11,9 @@ import pytest
 from core.sync.syncing import Witness
 from lancedb.index import FTS, BTree
 
-from lance_context_core import InvalidRequestError, StorageError
+from lance_context_core import Document, InvalidRequestError, Message, StorageError
 from lance_context_core.engine.files import manifests
-from lance_context_core.engine.files.durability import Syncer
+from lance_context_core.engine.files.durability import Syncer, syncer_of
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
@@ -68,7 +68,7 @@ COMMITS = [
 
 
 async def test_all_files_and_folders_of_a_commit_of_any_kind_are_synced(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     with witness.expects_all_synced():
         table = await created(root)
         await syncer.sync(table)
@@ -79,7 +79,7 @@ async def test_all_files_and_folders_of_a_commit_of_any_kind_are_synced(root, wi
 
 
 async def test_branches_and_what_they_take_from_the_table_are_synced(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await table.add(rows("a", "b"))
     await table.create_index("n", config=BTree())
@@ -104,7 +104,7 @@ async def test_branches_and_what_they_take_from_the_table_are_synced(root, witne
 
 
 async def test_tags_are_synced_and_their_removal_is(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await syncer.sync(table)
     await table.add(rows("a"))
@@ -120,7 +120,7 @@ async def test_tags_are_synced_and_their_removal_is(root, witness):
 
 
 async def test_what_was_cleaned_away_is_gone_for_good(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     for key in "abc":
         await table.add(rows(key))
@@ -136,7 +136,7 @@ async def test_what_was_cleaned_away_is_gone_for_good(root, witness):
 
 
 async def test_the_price_of_a_commit_does_not_grow_with_the_table(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     prices = []
     for n in range(30):
@@ -152,7 +152,7 @@ async def test_the_price_of_a_commit_does_not_grow_with_the_table(root, witness)
 
 
 async def test_a_table_that_was_removed_and_made_anew_is_synced_anew(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     for _ in range(3):
         with witness.expects_all_synced():
             if root.exists():
@@ -165,7 +165,7 @@ async def test_a_table_that_was_removed_and_made_anew_is_synced_anew(root, witne
 
 
 async def test_a_version_that_others_removed_meanwhile_is_found_in_theirs(root, witness):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await syncer.sync(table)
     with witness.expects_all_synced():
@@ -178,7 +178,7 @@ async def test_a_version_that_others_removed_meanwhile_is_found_in_theirs(root, 
 
 
 async def test_a_manifest_of_another_layout_has_everything_synced(root, witness, monkeypatch):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await table.add(rows("a"))
     monkeypatch.setattr(manifests, "_DELETIONS", {})
@@ -199,7 +199,7 @@ def test_a_file_that_is_no_manifest_is_told_so(tmp_path, data):
 
 
 async def test_no_call_returns_before_the_files_of_another_that_its_version_has(root, monkeypatch):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await syncer.sync(table)
     done = set()
@@ -223,7 +223,7 @@ async def test_no_call_returns_before_the_files_of_another_that_its_version_has(
 
 
 async def test_a_failed_sync_names_the_file_and_is_not_forgotten(root, monkeypatch):
-    syncer = Syncer(str(root), "fsync")
+    syncer = Syncer(root)
     table = await created(root)
     await syncer.sync(table)
     await table.add(rows("a"))
@@ -241,7 +241,7 @@ async def test_a_failed_sync_names_the_file_and_is_not_forgotten(root, monkeypat
         await syncer.sync(table)
     with pytest.raises(StorageError, match=r"nothing was written: an earlier sync"):
         syncer.require_sound()
-    again = Syncer(str(root), "fsync")
+    again = Syncer(root)
     again.require_sound()
     await again.sync(table)
 
@@ -250,21 +250,26 @@ async def test_a_failed_sync_names_the_file_and_is_not_forgotten(root, monkeypat
 @pytest.mark.parametrize("durability", ["", "full", None, True])
 def test_a_durability_that_there_is_not_is_refused(uri, durability):
     with pytest.raises(InvalidRequestError, match=r"durability=.*'process' or 'fsync'"):
-        Syncer(uri, durability)
+        syncer_of(uri, durability)
 
 
 def test_memory_cannot_be_synced():
-    Syncer("memory://")
+    syncer_of("memory://", "process")
     with pytest.raises(InvalidRequestError, match=r"memory:// ends with the process"):
-        Syncer("memory://", "fsync")
+        syncer_of("memory://", "fsync")
 
 
-async def test_nothing_is_synced_unless_asked_for_or_where_it_is_durable_anyway(root, witness):
-    table = await created(root)
-    for syncer in (Syncer(str(root)), Syncer("s3://bucket/store", "fsync")):
-        await syncer.sync(table)
-        await syncer.sync_refs("t")
-        await syncer.sync_names()
-        await syncer.sync_removals("t")
-        syncer.require_sound()
+def test_nobody_syncs_unless_asked_to_or_what_is_durable_anyway(root):
+    assert syncer_of(str(root), "process") is None
+    assert syncer_of("s3://bucket/store", "fsync") is None
+    assert isinstance(syncer_of(str(root), "fsync"), Syncer)
+
+
+async def test_a_store_that_promises_no_more_than_the_process_syncs_nothing(open_store, witness):
+    store = open_store(maintenance=None)
+    await store.history.append("a", Message.user("one"), session_id="s")
+    await store.tag("t")
+    await store.vectors().add([Document(text="one")])
+    await store.vectors().delete_collection()
+    await store.erase(filter={"session_id": "s"})
     assert witness.n_syncs == 0

@@ -179,11 +179,11 @@ async def test_a_read_shows_what_was_acknowledged_though_another_meanwhile_opens
     """Which happens after an error: what it opened may be older than what was written since."""
     async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
-        table = store._resources.records
-        older = await table._open()
+        access = store._resources.records.access
+        older = await access._open()
         await say(store, "second")
-        handle = table._handle
-        table._handle = Overtaken(handle, lambda: setattr(table, "_handle", older))
+        handle = access.handle
+        access.handle = Overtaken(handle, lambda: setattr(access, "handle", older))
         assert await heard(store) == ["first", "second"]
 
 

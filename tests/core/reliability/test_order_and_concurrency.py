@@ -181,7 +181,7 @@ async def test_a_table_that_was_made_twice_keeps_what_was_written_to_both(open_s
     # The engine looks for the table before it makes one; here a writer comes in between.
     store, late = open_store(**options), open_store(**options)
     batches = [await append(store, f"{n}", with_ids=n % 2 == 0) for n in range(3)]
-    connection = await store._resources.database.connection()
+    connection = await store._resources.database.connection.engine()
     make = {"schema": RECORDS.schema, "storage_options": STABLE_ROW_IDS}
 
     class Late:

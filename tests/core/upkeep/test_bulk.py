@@ -22,7 +22,7 @@ async def settled(store):
 
 async def outside(collection):
     """How many rows are outside the index on each column that has one."""
-    return await indexes.tails(await collection._table.reader())
+    return await indexes.tails(await collection._table.access.reader())
 
 
 def documents(n, *, start=0):

@@ -44,7 +44,7 @@ def upkeep_of(store, *, clock=None, settings=EAGER, **options):
 
 def counting(upkeep, table):
     """Has the upkeep, and not the store's own, count the commits."""
-    table._database.on_commit = upkeep.committed
+    table.access.connection.on_commit = upkeep.committed
 
 
 async def settled(upkeep):
@@ -74,7 +74,7 @@ async def test_writers_wait_a_moment_for_maintenance_and_no_longer(
 ):
     monkeypatch.setattr(access, "_WAIT_SECONDS", seconds)
     await fill(store, 1)
-    async with store._resources.records.pausing():
+    async with store._resources.records.access.pausing():
         writing = asyncio.ensure_future(fill(store, 1, start=1))
         await asyncio.wait([writing], timeout=30 if is_written else 0.5)
         assert writing.done() == is_written
@@ -312,7 +312,7 @@ def maintain_in_a_process(uri, storage_options, go, results):
         backend = Backend(uri=uri, storage_options=storage_options)
         store = backend.open()
         records = store._resources.records
-        await records.reader()
+        await records.access.reader()
         go.wait()
         upkeep = upkeep_of(store)
         (done,) = await upkeep.maintain([records], policy=None, only_due=True)

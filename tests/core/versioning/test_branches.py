@@ -13,8 +13,7 @@ from core.conformance.hostile import NAMES, NO_NAMES
 from core.versioning.samples import AXES, dump, write, written
 from pyarrow.fs import FileSelector, S3FileSystem
 
-from lance_context_core.engine import database
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, remains
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -36,7 +35,7 @@ def anywhere(request, clock):
 
 async def everything(store):
     """All that is written, with what holds it: tables, and their lines."""
-    connection = await store._resources.database.connection()
+    connection = await store._resources.database.connection.engine()
     names = sorted((await connection.list_tables()).tables)
     return {name: await refs.lines(await connection.open_table(name), name) for name in names}
 
@@ -501,7 +500,7 @@ async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(sto
         with pytest.raises(KeyboardInterrupt):
             await store.delete_branch("b")
     assert (await store.erase(ids=["secret"])).records == 1
-    handle = await store._resources.records.reader()
+    handle = await store._resources.records.access.reader()
     assert await refs.lines(handle, "records", with_gone=True) == {}
 
 
@@ -515,7 +514,7 @@ async def interrupted(*_):
 async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(
     request, monkeypatch, backend, make, moves_on
 ):
-    monkeypatch.setattr(database, "_REMAINS_SECONDS", 0.2)
+    monkeypatch.setattr(remains, "_QUIET_SECONDS", 0.2)
     place = request.getfixturevalue(f"{backend}_backend")
     async with place.open() as store:
         await write(store, 0)
@@ -548,7 +547,7 @@ async def test_a_deletion_that_was_killed_before_it_showed_may_be_repeated_later
         await write(store, 1)
         assert await store.delete_branch("b")
         assert await store.branches() == []
-        handle = await store._resources.records.reader()
+        handle = await store._resources.records.access.reader()
         assert await refs.lines(handle, "records", with_gone=True) == {}
 
 
@@ -597,7 +596,7 @@ async def test_what_a_killed_deletion_left_of_a_branch_goes_with_the_next_erasur
 
 
 async def test_on_an_object_store_goes_what_an_announced_deletion_left(s3_backend, monkeypatch):
-    monkeypatch.setattr(database, "_REMAINS_SECONDS", 0.2)
+    monkeypatch.setattr(remains, "_QUIET_SECONDS", 0.2)
     async with s3_backend.open() as store:
         await write(store, 0)
         branch = await store.create_branch("b")
@@ -623,7 +622,7 @@ def paths(place):
 async def test_what_was_killed_while_it_cleared_goes_with_the_next_erasure(store, monkeypatch):
     await write(store, 0)
     await store.context().add("user", "the word is swordfish", id="m")
-    handle = await store._resources.records.writer()
+    handle = await store._resources.records.access.writer()
     branches = type(handle.branches)
     with monkeypatch.context() as patch:
         patch.setattr(branches, "delete", interrupted)
@@ -637,7 +636,7 @@ async def test_what_was_killed_while_it_cleared_goes_with_the_next_erasure(store
 
 async def test_a_tag_whose_files_went_with_the_last_one_is_made_again(store, monkeypatch):
     await write(store, 0)
-    handle = await store._resources.records.writer()
+    handle = await store._resources.records.access.writer()
     branches, tree = type(handle.branches), Path(store.uri) / "records.lance" / "tree"
     create, n_lost = branches.create, 0
 

@@ -19,7 +19,7 @@ INTERNAL = {"key", "revision", "search_text", "previous_key", "edges", "fields",
 
 async def rows_at(store, ref):
     """The rows of a version by key, in their order, with the fields that a reader sees."""
-    table = await (await store.checkout(ref))._resources.records.reader()
+    table = await (await store.checkout(ref))._resources.records.access.reader()
     rows = sorted(await table.query().with_row_id().to_list(), key=lambda row: row["_rowid"])
     return {
         row["key"]: {
@@ -88,7 +88,7 @@ async def change(store, random, clock):
 
 async def move(store, random):
     """What compaction does: rows are written again, and nothing in them changes."""
-    handle = await store._resources.records.writer()
+    handle = await store._resources.records.access.writer()
     first = random.randrange(8) << 32
     where = random.choice(["true", f"_rowaddr >= {first}", f"_rowaddr < {first}"])
     await handle.update(where=where, updates_sql={"revision": "revision"})

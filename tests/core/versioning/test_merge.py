@@ -142,7 +142,7 @@ async def test_a_second_merge_brings_what_is_new(store):
     assert report.conflicts == ()
     assert table(report) == TableMerge(added=1)
     assert await held(store) == {"a": "main again", "c": "2"}
-    lines = await refs.lines(await store._resources.records.writer(), "records")
+    lines = await refs.lines(await store._resources.records.access.writer(), "records")
     assert len(refs.bases_of("b", lines)) == 1
     assert await store.delete_branch("b") is True
 
@@ -558,7 +558,7 @@ async def against_dicts(start, steps):
                 dicts[is_branch] = merged(base, mine, yours, policy)
                 base = dict(yours)
             case "compact", _:
-                handle = await store._resources.records.writer()
+                handle = await store._resources.records.access.writer()
                 await handle.update(updates_sql={"revision": "revision"})
             case "restore", [is_begin]:
                 await store.restore("begin" if is_begin else "main" if is_branch else "b")

@@ -42,7 +42,7 @@ def reads(monkeypatch):
 
 async def told(store, table):
     """What the engine tells of all versions of a table: when each was made."""
-    handle = await table.reader()
+    handle = await table.access.reader()
     if table.line is not None:
         handle = await refs.opened(handle, table.name, table.line)
     return {
@@ -69,7 +69,7 @@ async def test_a_number_and_a_time_are_found_without_a_list_of_all(store, listin
         by_time = await store.checkout(version.created_at + timedelta(microseconds=1))
         assert await by_time.version() == version.number
         assert len(reads) <= 7
-        table = await store._resources.records.reader()
+        table = await store._resources.records.access.reader()
         n_rows = await (await refs.opened(table, "records", None, version.number)).count_rows()
         assert (await by_number.memory.list()).total == n_rows
         assert (await by_time.memory.list()).total == n_rows

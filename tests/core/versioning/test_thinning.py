@@ -343,7 +343,7 @@ async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, c
     await written(store, 8)
     stretched(days=10)
     await thin(store, kept=GRID)
-    handle = await store._resources.records.writer()
+    handle = await store._resources.records.access.writer()
     before = [line for line in await refs.lines(handle, "records") if refs.is_kept(line)]
     clock.advance(days=60)
     await thin(store, kept=GRID)
@@ -539,10 +539,10 @@ async def test_a_branch_with_held_versions_can_be_deleted(store, stretched, cloc
     stretched(days=10)
     await thin(store, kept=GRID)
     table = branch._resources.records
-    held = refs.kept_of("b.1", await refs.lines(await table.reader(), "records"))
+    held = refs.kept_of("b.1", await refs.lines(await table.access.reader(), "records"))
     assert held
     assert await store.delete_branch("b.1") is True
-    lines = await refs.lines(await store._resources.records.reader(), "records")
+    lines = await refs.lines(await store._resources.records.access.reader(), "records")
     assert not refs.kept_of("b.1", lines)
     await thin(store, kept=GRID)
 

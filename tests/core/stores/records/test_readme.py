@@ -160,9 +160,9 @@ def test_compaction_merges_the_fragments_of_many_small_writes(seen):
 @pytest.mark.parametrize(("uri", "options"), CLOUDS.items())
 def test_opening_an_object_store_keeps_its_options_and_connects_to_nothing(uri, options):
     with Context.create(uri, storage_options=options) as ctx:
-        database = ctx._twin._live.resources.database
-        assert (ctx.uri(), database._storage_options) == (uri, options)
-        assert database._connection is None
+        connection = ctx._twin._live.resources.database.connection
+        assert (ctx.uri(), connection._storage_options) == (uri, options)
+        assert connection._engine is None
 
 
 @pytest.mark.parametrize("uri", [uri for uri in CLOUDS if not uri.startswith("s3")])

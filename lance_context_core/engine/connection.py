@@ -1,0 +1,182 @@
+"""One connection to LanceDB: made when it is first needed, and anew when the engine remembers too much.
+
+The engine's cache of indexes may grow to 6 GiB, and keeps the pieces of indexes that have been made anew
+since. A fixed bound would have a large vector index read from the disk for each search. So the caches are
+begun anew once they have doubled: that drops what nobody asks for, and costs one more reading of what is.
+"""
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lancedb
+
+from lance_context_core._checks import check_name
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files.durability import Durability, syncer_of
+from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.errors import InvalidRequestError, StoreClosedError
+
+_MEMORY = "memory://"
+"""Where everything is gone with the connection."""
+
+_REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+_METADATA_BYTES = 64 * 1024 * 1024
+"""What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
+
+_EVERY_N_LOOKS = 256
+"""Looks at tables between two at the caches: the engine counts every piece anew. After the first so
+many, the caches hold what is in use."""
+
+_SLACK_BYTES = 16 * 1024 * 1024
+"""What the caches may grow by, however little is in use."""
+
+
+class Connection:
+    """The place of a store, and the way to its tables; safe to share between threads and loops.
+
+    Nothing is read or written, and nothing is connected, before the first call that needs it.
+    """
+
+    def __init__(
+        self,
+        uri: str | Path,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        read_consistency: timedelta | None = timedelta(0),
+        text_index: TextIndex | None = None,
+        durability: Durability = "process",
+    ) -> None:
+        """Name the place; see `ContextStore.open` for what the arguments mean."""
+        if not isinstance(storage_options, Mapping | None):
+            raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
+        self.uri = normalised(uri)
+        self.read_consistency = read_consistency
+        self.text_index = text_index or TextIndex()
+        self.syncer = syncer_of(self.uri, durability)
+        """Makes commits durable; None where there is nothing to do for it."""
+        self.on_commit: Callable[[Any], None] | None = None
+        """Is told the table of each commit; must be quick."""
+        self.n_renewals = 0
+        """How often it was made anew: what was opened before is to be opened again."""
+        self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
+        self._engine: Any = None
+        self._caches = Caches()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._is_closed = False
+
+    async def engine(self) -> Any:
+        """The engine's connection, made at the first call; see `require_open`."""
+        self.require_open()
+        if (known := self._engine) is not None:
+            return known
+        with translated(f"open {self.uri!r}"):
+            made = await lancedb.connect_async(
+                self.uri,
+                storage_options=self._storage_options or None,
+                session=self._caches.session,
+            )
+        with self._lock:
+            # Two first calls may both have connected; every table must use the same one,
+            # or `memory://` would be two databases.
+            self._engine = made = self._engine or made
+        return made
+
+    async def table(self, name: str) -> Any:
+        """A new handle of the engine's on a table's main line. Raises NotFoundError if it is absent."""
+        engine = await self.engine()
+        with translated(f"open {shown_name(name)}"):
+            return await engine.open_table(name)
+
+    async def has_place(self) -> bool:
+        """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""
+        self.require_open()
+        place = Path(self.uri)  # absolute, unless it is on an object store
+        return not (place.is_absolute() and await asyncio.to_thread(_is_missing, place))
+
+    def require_open(self) -> None:
+        """Raise StoreClosedError after `close`, and in a process forked after the store was opened.
+
+        The engine's threads do not survive a fork: what it has open there may crash the child.
+        """
+        if self._is_closed:
+            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
+        if os.getpid() != self._pid:
+            raise StoreClosedError(
+                f"the store at {self.uri!r} was opened before this process was forked: "
+                "start children with 'spawn' or 'forkserver', and open it there"
+            )
+
+    def require_sound(self) -> None:
+        """Raise StorageError if what is written now could be lost unnoticed."""
+        if self.syncer is not None:
+            self.syncer.require_sound()
+
+    def keep_caches_small(self) -> None:
+        """Connect anew, and have every table opened anew, if much is remembered that is of no use.
+
+        To be called at each look at a table; whoever is at work goes on through the former handle.
+        """
+        if self._caches.are_outgrown() and not self.uri.startswith(_MEMORY):
+            with self._lock:
+                self._caches, self._engine = Caches(), None
+                self.n_renewals += 1
+
+    def close(self) -> None:
+        """Let go of the engine's connection; closing twice is no error."""
+        self._is_closed = True
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+
+class Caches:
+    """What the engine remembers of the files that it has read, through one connection."""
+
+    def __init__(self) -> None:
+        """Empty ones."""
+        self.session: Any = lancedb.Session(metadata_cache_size_bytes=_METADATA_BYTES)
+        """What the engine connects with."""
+        self._n_looks = 0
+        self._settled_bytes: int | None = None
+
+    def are_outgrown(self) -> bool:
+        """Whether they are twice as large as what was in use; to be asked at each look at a table."""
+        self._n_looks += 1
+        if self._n_looks % _EVERY_N_LOOKS:
+            return False
+        size: int = self.session.size_bytes
+        if self._settled_bytes is None:
+            self._settled_bytes = size
+            return False
+        return size > 2 * self._settled_bytes + _SLACK_BYTES
+
+
+def normalised(uri: str | Path) -> str:
+    """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme."""
+    if not isinstance(uri, str | Path):
+        raise InvalidRequestError(f"uri={uri!r}: give a directory or the URI of an object store")
+    text = check_name(str(uri), "uri")
+    if _REMOTE.match(text) and not text.startswith("file://"):
+        return text
+    return str(Path(text.removeprefix("file://")).expanduser().absolute())
+
+
+def _is_missing(place: Path) -> bool:
+    """Whether there is nothing; what cannot be looked at is for the engine to complain about."""
+    try:
+        place.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

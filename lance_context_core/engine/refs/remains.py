@@ -1,0 +1,92 @@
+"""Making a line of a table where a killed process may have left files of one, and removing these files.
+
+A process that is killed while it makes or drops a line leaves a directory that belongs to none.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lance_context_core.engine.connection import Connection
+from lance_context_core.engine.errors import is_damage
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs.refs import At
+from lance_context_core.errors import AlreadyExistsError, StorageError
+
+_QUIET_SECONDS = 2
+"""How long nothing has changed in what nobody is about to finish."""
+
+
+async def fork(connection: Connection, handle: Any, table: str, line: str, at: At) -> Any:
+    """As `refs.fork`, also where something is left of such a line, of this version or another."""
+    try:
+        return await refs.fork(handle, table, line, at)
+    except (AlreadyExistsError, StorageError) as error:
+        is_there = isinstance(error, AlreadyExistsError) or is_damage(error)
+        if not (is_there and await _removed(connection, table, line)):
+            raise
+    return await refs.fork(handle, table, line, at)
+
+
+async def clear(connection: Connection, handle: Any, table: str, suspects: Iterable[str]) -> bool:
+    """Remove the files of lines that are none; returns whether there may have been any.
+
+    Only `suspects` are looked for on an object store, whose directories the engine does not list.
+    """
+    await refs.clear_all(handle, table)
+    lines = await refs.lines(handle, table, with_gone=True)
+    found = [line for line in await _places(connection, table) or suspects if line not in lines]
+    return any([await _removed(connection, table, line) for line in found])
+
+
+async def _places(connection: Connection, table: str) -> list[str]:
+    """The names of directories of lines; none on an object store."""
+    tree = _tree(connection, table)
+    if not tree.is_absolute():
+        return []
+    places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
+    return [place.relative_to(tree).as_posix() for place in places]
+
+
+async def _removed(connection: Connection, table: str, line: str) -> bool:
+    """Remove what is left of a line; returns whether there may have been something.
+
+    Not if there is such a line, or no directory of its name. Waits until nobody can be about to
+    make it, which takes seconds at most.
+    """
+    handle = await connection.table(table)
+    if line in await refs.lines(handle, table, with_gone=True):
+        return False
+    place = _tree(connection, table) / line
+    if not place.is_absolute():
+        await asyncio.sleep(_QUIET_SECONDS)
+    elif await asyncio.to_thread(place.is_dir):
+        await _settled(place)
+    else:
+        return False
+    if line in await refs.lines(handle, table, with_gone=True):
+        return False
+    await refs.clear(handle, table, line)
+    return True
+
+
+def _tree(connection: Connection, table: str) -> Path:
+    """Where the lines of a table are; an absolute path unless it is on an object store."""
+    return Path(connection.uri) / f"{table}.lance" / "tree"
+
+
+async def _settled(place: Path) -> None:
+    """Return when nothing has changed in a directory for a while, or there is none any more."""
+    with suppress(FileNotFoundError):
+        while (  # noqa: ASYNC110 - another process may be at it
+            age := time.time() - await asyncio.to_thread(_newest, place)
+        ) < _QUIET_SECONDS:
+            await asyncio.sleep(_QUIET_SECONDS - age)
+
+
+def _newest(place: Path) -> float:
+    """When something in a directory last changed."""
+    return max(path.stat().st_mtime for path in (place, *place.rglob("*")))

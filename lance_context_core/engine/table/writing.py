@@ -1,0 +1,179 @@
+"""The writes: one commit each, over an open handle. What others have changed since it was read, stays."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lance_context_core.engine.revisions import SUCCEEDS
+from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp
+from lance_context_core.engine.table.arrow import Row, written_as
+
+_NULLS = {"on_bad_vectors": "null"}
+"""A merge takes a row without a vector for one with a bad vector, and would refuse it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is to become of a table; each key stands in it once."""
+
+    rows: pa.Table
+    """The new rows and those that replace others, in the order in which the new ones are added."""
+    replaced: Sequence[int] = ()
+    """The revisions of the rows that are replaced: one that has another by now stays."""
+    removed: Sequence[tuple[str, int]] = ()
+    """The keys and revisions of the rows that are removed, likewise."""
+    on: tuple[str, ...] = (KEY,)
+    """What tells a new row from one that is there. With the revision too, a row may be removed and
+    added anew, behind all others."""
+
+    @property
+    def expected(self) -> "Applied":
+        """What is done if nobody has changed any of the rows meanwhile."""
+        n_replaced = len(self.replaced)
+        return Applied(
+            added=self.rows.num_rows - n_replaced, replaced=n_replaced, removed=len(self.removed)
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.rows.num_rows or self.removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """How many rows a commit added, replaced and removed."""
+
+    added: int = 0
+    replaced: int = 0
+    removed: int = 0
+
+
+# With an index on the key the engine panics over JSON columns in a merge: it updates them as plain
+# texts. So no merge that updates rows uses one.
+
+
+async def insert(handle: Any, rows: pa.Table) -> tuple[int, int]:
+    """Add the rows whose keys are absent; returns how many, and the version that shows them."""
+    merge = handle.merge_insert(KEY).when_not_matched_insert_all()
+    result = await merge.execute(rows, **_NULLS)
+    return int(result.num_inserted_rows), int(result.version or await handle.version())
+
+
+async def upsert(handle: Any, rows: pa.Table) -> tuple[int, int]:
+    """Add rows, or replace those that these succeed; returns how many, and the version of it."""
+    merge = _updating(handle).when_not_matched_insert_all()
+    result = await merge.execute(rows, **_NULLS)
+    n_written = int(result.num_inserted_rows) + int(result.num_updated_rows)
+    return n_written, int(result.version or await handle.version())
+
+
+async def replace(handle: Any, rows: pa.Table) -> int:
+    """Replace the rows that these succeed; returns how many."""
+    return int((await _updating(handle).execute(rows, **_NULLS)).num_updated_rows)
+
+
+async def exchange(handle: Any, rows: pa.Table | None, removed: Mapping[str, int]) -> None:
+    """Add rows behind all others, and remove those of these keys and revisions."""
+    gone = _with_revisions(removed.items())
+    if rows is None:
+        await handle.delete(gone)
+        return
+    merge = handle.merge_insert([KEY, "revision"]).when_not_matched_insert_all()
+    if removed:
+        merge = merge.when_not_matched_by_source_delete(gone)
+    await merge.use_index(False).execute(rows, **_NULLS)
+
+
+async def merge(
+    handle: Any, rows: pa.Table | None, removed: Collection[str], claims: Collection[str]
+) -> int:
+    """As `upsert`, and remove rows by key; returns how many rows were written.
+
+    Divides by zero, and writes nothing, if one of the `claims` is there.
+    """
+    if rows is None:
+        await handle.delete(in_list(KEY, removed))
+        return 0
+    merge = _updating(handle, claims).when_not_matched_insert_all()
+    if removed:
+        merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
+    result = await merge.execute(rows, **_NULLS)
+    return int(result.num_inserted_rows + result.num_updated_rows)
+
+
+async def apply(handle: Any, changes: Changes) -> Applied:
+    """Make the changes in one commit; it does less where a row has changed since it was read."""
+    gone = _with_revisions(changes.removed)
+    if not changes.rows.num_rows:
+        return Applied(removed=int((await handle.delete(gone)).num_deleted_rows))
+    merge = handle.merge_insert(list(changes.on)).when_not_matched_insert_all()
+    if changes.replaced:
+        guard = f"target.revision IN ({_listed(changes.replaced)})"
+        merge = merge.when_matched_update_all(where=guard)
+    if changes.removed:
+        merge = merge.when_not_matched_by_source_delete(gone)
+    # Of several chunks the engine takes some at the same time, and loses their order.
+    rows = conformed(changes.rows, await handle.schema()).combine_chunks()
+    result = await merge.use_index(False).execute(rows, **_NULLS)
+    return Applied(
+        added=int(result.num_inserted_rows),
+        replaced=int(result.num_updated_rows),
+        removed=int(result.num_deleted_rows),
+    )
+
+
+async def there(handle: Any, rows: Iterable[Row]) -> set[str]:
+    """The keys of the rows that are in the table; their revisions tell them from others'."""
+    ours = {row[KEY]: row["revision"] for row in rows}
+    query = handle.query().where(in_list(KEY, list(ours))).select([KEY, "revision"])
+    return {row[KEY] for row in await query.to_list() if row["revision"] == ours[row[KEY]]}
+
+
+async def make_way(handle: Any, rows: Sequence[Row]) -> None:
+    """Remove the expired rows that have the keys of new ones: these come last, not in their place.
+
+    Nobody sees that commit. Each new row says by `updated_at` what the time is.
+    """
+    now = min(row["updated_at"] for row in rows)
+    expired = f"{in_list(KEY, [row[KEY] for row in rows])} AND expires_at <= {timestamp(now)}"
+    if await handle.count_rows(expired):
+        await handle.delete(expired)
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`rows` of another line, or an earlier version, with the columns of `schema`, to be written."""
+    columns = []
+    fields = []
+    for field in written_as(schema):
+        column = rows[field.name] if field.name in rows.column_names else None
+        if column is None or column.null_count == len(column):
+            column = pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        elif isinstance(column.type, pa.JsonType):
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], pa.string())
+        columns.append(column if column.type == field.type else column.cast(field.type))
+        fields.append(field)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _updating(handle: Any, claims: Collection[str] = ()) -> Any:
+    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was."""
+    guard = SUCCEEDS
+    if claims:
+        # The engine has no merge that fails where a row matches. A division by zero is one.
+        is_fine = f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
+        guard = f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
+    return handle.merge_insert(KEY).when_matched_update_all(where=guard).use_index(False)
+
+
+def _with_revisions(rows: Iterable[tuple[str, int]]) -> str:
+    """The condition that a row is one of these, by key, and has the revision given with it."""
+    rows = list(rows)
+    keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]
+    return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
+
+
+def _listed(revisions: Sequence[int]) -> str:
+    return ", ".join(map(str, revisions))
