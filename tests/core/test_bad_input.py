@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from core.conformance.backends import memory
 from core.conformance.doubles import ManualClock
-from core.conformance.hostile import NAMES, NO_NAMES, TEXTS
+from lance_context_core.testing.samples import NAMES, NO_NAMES, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

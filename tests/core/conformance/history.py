@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from core.conformance.hostile import METADATA, NAMES, NO_NAMES, TEXTS
+from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, TEXTS
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import (

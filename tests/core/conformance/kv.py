@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from core.conformance.hostile import METADATA, NAMES, NO_NAMES, nested
+from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, nested
 
 from lance_context_core.errors import (
     AlreadyExistsError,

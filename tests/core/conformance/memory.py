@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from core.conformance.hostile import METADATA, NAMES, NO_NAMES
+from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart

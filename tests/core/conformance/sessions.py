@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from core.conformance.hostile import METADATA, NAMES, NO_NAMES, TEXTS
+from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, TEXTS
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message

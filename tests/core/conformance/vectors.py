@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from core.conformance.hostile import METADATA, NAMES, NO_NAMES, TEXTS
+from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, TEXTS
 
 from lance_context_core.errors import (
     AlreadyExistsError,

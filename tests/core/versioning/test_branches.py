@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from core.conformance.hostile import NAMES, NO_NAMES
+from lance_context_core.testing.samples import NAMES, NO_NAMES
 from core.versioning.samples import AXES, dump, write, written
 from pyarrow.fs import FileSelector, S3FileSystem
 

@@ -1,7 +1,7 @@
 """Tags name versions of the whole store."""
 
 import pytest
-from core.conformance.hostile import NAMES, NO_NAMES
+from lance_context_core.testing.samples import NAMES, NO_NAMES
 from core.versioning.samples import dump, write, written
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError

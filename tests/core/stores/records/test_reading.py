@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from core.conformance.doubles import START
-from core.conformance.hostile import NAMES
+from lance_context_core.testing.samples import NAMES
 from core.stores.records.record_api import contents
 
 from lance_context_core import (

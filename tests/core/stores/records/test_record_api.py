@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from core.conformance.hostile import METADATA, NAMES, TEXTS
+from lance_context_core.testing.samples import METADATA, NAMES, TEXTS
 from core.stores.records.record_api import EARLIER, EVERY_FIELD, assert_refused, contents
 
 from lance_context_core import AlreadyExistsError, InvalidRequestError

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import pytest
-from core.conformance.hostile import NO_NAMES
+from lance_context_core.testing.samples import NO_NAMES
 from core.stores.records.record_api import EARLIER, assert_refused
 
 from lance_context_core import InvalidRequestError

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from core.conformance.hostile import NAMES
+from lance_context_core.testing.samples import NAMES
 from core.stores.records.record_api import assert_refused, contents
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError, ReadOnlyError
