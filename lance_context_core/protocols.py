@@ -1,8 +1,8 @@
 """What the store promises, and what its callers bring.
 
 The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`) are
-asynchronous; the synchronous twins have the same names and parameters. Each has a conformance suite that is
-written against the protocol alone.
+asynchronous; the synchronous twins have the same names and parameters. `lance_context_core.testing`
+has for each of them a class of tests that is written against the protocol alone.
 """
 
 import builtins

@@ -1,1 +1,26 @@
-"""What tests of a store are made of."""
+"""The contracts of the protocols, as classes of tests: prove with them a store of your own.
+
+Subclass one, name the subclass `Test…`, give it the fixtures that its docstring names, and run pytest:
+
+    class TestMine(HistoryProviderTests):
+        @pytest.fixture
+        def history(self):
+            return MyHistory()
+
+Needs pytest, which the extra `testing` brings, and no plugin of it.
+"""
+
+from lance_context_core.testing import _pytest as _pytest  # first: it makes pytest ready
+from lance_context_core.testing.history import HistoryProviderTests
+from lance_context_core.testing.key_values import KeyValueStoreTests
+from lance_context_core.testing.memory import MemoryServiceTests
+from lance_context_core.testing.sessions import SessionStoreTests
+from lance_context_core.testing.vectors import VectorStoreTests
+
+__all__ = [
+    "HistoryProviderTests",
+    "KeyValueStoreTests",
+    "MemoryServiceTests",
+    "SessionStoreTests",
+    "VectorStoreTests",
+]

@@ -1,4 +1,20 @@
-"""Values that have broken stores before."""
+"""Values that have broken stores before: those of a contract, and for tests of your own."""
+
+from typing import Any
+
+from lance_context_core.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ImagePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+    VideoPart,
+)
 
 NAMES = [
     "a", "A", "a ", " a", " ", "\t", "\n", "a\r\nb", "ä", "a\u0308", "\u202egnp.exe", "日本語", "🐶", "🏳️‍🌈",
@@ -13,7 +29,7 @@ NO_NAMES = ["a\0b", "\0", "\ud800", "a\udfff"]
 
 TEXTS = ["", " ", " \n\t ", "\0", "a\0b", "'", '{"a": 1}', "é e\u0301", "\u202e", "🐶" * 1_000, "long " * 50_000]  # fmt: skip
 
-METADATA = [
+METADATA: list[dict[str, Any]] = [
     {},
     {"": ""},
     {"a": None, "b": True, "c": False},
@@ -38,12 +54,42 @@ METADATA = [
 """Objects of every shape that JSON has."""
 
 
-def nested(depth: int) -> dict:
+def nested(depth: int) -> dict[str, Any]:
     """An object with `depth` objects in each other."""
-    value: dict = {}
+    value: dict[str, Any] = {}
     for _ in range(depth - 1):
         value = {"a": value}
     return value
 
 
 METADATA.append(nested(100))
+
+_EVERY_BYTE = bytes(range(256))
+PARTS: list[tuple[Part, ...]] = [
+    (),
+    (TextPart(text="a"), TextPart(text=""), TextPart(text="a")),
+    (ImagePart(data=_EVERY_BYTE, media_type="image/png", name="ä.png", caption="a cat"),),
+    (ImagePart(url="https://example.com/a.png?b=c#d"), ImagePart(file_id="f-1"), ImagePart(data=b"")),
+    (AudioPart(data=_EVERY_BYTE), VideoPart(url="u"), FilePart(data=b"\0", name="it's.pdf")),
+    (ReasoningPart(text="hm", signature="s=="), ReasoningPart()),
+    (ToolCallPart(call_id="c", name="add", arguments={"a": [1, None, {"b": 0.1}]}),),
+    (ToolCallPart(name="", arguments="{broken"),),
+    (
+        ToolResultPart(
+            call_id="c",
+            content=(
+                TextPart(text="2"),
+                ImagePart(data=_EVERY_BYTE),
+                ToolResultPart(content=(TextPart(text="3"),)),
+            ),
+        ),
+        ToolResultPart(name="f", is_error=True),
+    ),
+    (DataPart(data={"a": [1, "2", None]}), DataPart(data=None), DataPart(data=[])),
+    (UnknownPart(type="hologram", payload={"x": [1, {"y": None}]}), UnknownPart(type="image")),
+    (TextPart(text="a", extra={"cache": {"ttl": 5}, "citations": []}),),
+]  # fmt: skip
+"""Of every kind, with all that each can hold."""
+
+NATIVE = {"framework": "elsewhere", "lc": 1, "kwargs": {"content": "a", "none": None}}
+"""What the framework that wrote a message knows of it."""
