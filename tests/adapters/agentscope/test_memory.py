@@ -9,6 +9,7 @@ from agentscope_lance_context._runtime import MemoryService
 from core.conformance.doubles import ManualClock, WordVectors
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
+from lance_context_core.testing import MemoryServiceTests
 
 
 def with_memory(restarts, use, **options):
@@ -35,6 +36,16 @@ def found(restarts, query, user="ada", **filters):
 def remember(restarts, *given, user="ada", session=None, **options):
     messages = [said(text) for text in given]
     with_memory(restarts, lambda service: service.add_memory(user, messages, session), **options)
+
+
+class TestMemoriesOfTheStore(MemoryServiceTests):
+    """What the service forwards to keeps the store's own contract."""
+
+    search_modes = ("text",)
+
+    @pytest.fixture
+    def memory(self, restarts):
+        return restarts.memory()._handle.aio.memory
 
 
 def test_it_is_what_agentscope_calls_one(restarts):

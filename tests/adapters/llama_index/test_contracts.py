@@ -1,0 +1,14 @@
+"""What the classes forward to keeps the store's contracts, with what LlamaIndex brings installed beside it."""
+
+import pytest
+from llama_index_lance_context import LanceContextKVStore
+
+from lance_context_core.testing import KeyValueStoreTests
+
+
+class TestItems(KeyValueStoreTests):
+    embeds_texts = False
+
+    @pytest.fixture
+    def kv(self, store):
+        return LanceContextKVStore(store)._twin
