@@ -24,7 +24,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "costly: many commits or bytes; not run against S3")
+    config.addinivalue_line("markers", "s3: what an object store can break; run there, too")
     config.addinivalue_line("markers", "anywhere: the place is of no account; run in two of them")
     config.addinivalue_line("markers", "local: run on a directory alone, through one face")
     settings.load_profile("long" if config.getoption("--long") else "short")

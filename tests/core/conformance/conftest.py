@@ -5,24 +5,15 @@ import asyncio
 import pytest
 from core.conformance.back_door import BackDoor
 from core.conformance.faces import Threaded
+from core.conformance.places import places_of
 
-from lance_context_core.sync import History, Memory, Sessions, Vectors
-
-PLACES = [("local", "async"), ("local", "sync"), ("memory", "async"), ("memory", "sync"), ("s3", "async")]  # fmt: skip
-FEWER_PLACES = {
-    "costly": PLACES[:4],
-    "anywhere": [("local", "async"), ("memory", "sync")],
-    "local": [("local", "async")],
-}
-"""By the marks of the tests that are content with them."""
+from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vectors
 
 
 def pytest_generate_tests(metafunc):
-    if "place" not in metafunc.fixturenames:
-        return
-    marks = (name for name in FEWER_PLACES if metafunc.definition.get_closest_marker(name))
-    places = FEWER_PLACES.get(next(marks, ""), PLACES)
-    metafunc.parametrize("place", places, ids="-".join, indirect=True)
+    if "place" in metafunc.fixturenames:
+        places = places_of(metafunc.definition)
+        metafunc.parametrize("place", places, ids="-".join, indirect=True)
 
 
 @pytest.fixture
@@ -79,3 +70,8 @@ def collection(store, faced):
 @pytest.fixture
 def vectors(collection):
     return collection("default")
+
+
+@pytest.fixture
+def kv(store, faced):
+    return faced(store.kv(), KeyValues)

@@ -1,4 +1,4 @@
-"""What every `KeyValueStore` must do."""
+"""What the store's key-value items must do beyond the contract of `KeyValueStore`."""
 
 import asyncio
 import math
@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, nested
 
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -15,49 +14,21 @@ from lance_context_core.errors import (
     FilterError,
     InvalidRequestError,
 )
-from lance_context_core.protocols import KeyValueStore
 from lance_context_core.records import Item, ItemVector
+from lance_context_core.testing import KeyValueStoreTests
+from lance_context_core.testing._items import along, item, key, paths
+from lance_context_core.testing.samples import NO_NAMES, nested
 
 AXES = np.eye(4)
-SHORT = [name for name in NAMES if len(name) < 60]
 
 
-def item(path: str, **rest) -> Item:
-    """An item by its path: `a/b/key` is `key` in the namespace `("a", "b")`."""
-    *namespace, key = path.split("/")
-    return Item(namespace=tuple(namespace), key=key, **rest)
-
-
-def key(path: str):
-    *namespace, last = path.split("/")
-    return tuple(namespace), last
-
-
-def paths(found) -> list[str]:
-    """The paths of items, hits or keys."""
-    return ["/".join([*namespace, last]) for namespace, last in map(_key, found)]
-
-
-def _key(one):
-    one = getattr(one, "record", one)
-    return one if isinstance(one, tuple) else (one.namespace, one.key)
-
-
-def along(*axes: int) -> tuple[ItemVector, ...]:
-    """Vectors along these axes."""
-    return tuple(ItemVector(path=f"{axis}", vector=AXES[axis]) for axis in axes)
-
-
-class KeyValueContract:
-    """Needs the fixtures `kv` (an empty store of items, of the table `kv.default`), `clock` and
-    `back_door`; the store embeds into 64 dimensions."""
-
-    def test_it_has_the_methods_of_the_protocol(self, kv):
-        assert isinstance(kv, KeyValueStore)
+class StoredItemTests(KeyValueStoreTests):
+    """Needs the fixtures `clock` and `back_door`, too; `kv` is of the table `kv.default`, the store
+    embeds into 64 dimensions."""
 
     # Putting and getting
 
-    async def test_items_come_back_as_they_were_given_and_in_the_order_asked_for(self, kv, clock):
+    async def test_an_item_has_the_time_of_the_store_s_clock(self, kv, clock):
         whole = item(
             "a/b/k",
             value={"n": 1, "list": [1.5, None]},
@@ -75,40 +46,6 @@ class KeyValueContract:
         assert await kv.get([]) == []
         (light,) = await kv.get([key("a/b/k")], include_data=False)
         assert (light.value, light.data) == (whole.value, None)
-
-    @pytest.mark.costly
-    async def test_any_text_names_an_item_of_its_own(self, kv):
-        names = ["", *NAMES]
-        items = [Item(key=name, value={"n": n}) for n, name in enumerate(names)]
-        items += [Item(namespace=(name,), key="k", value={"n": -n}) for n, name in enumerate(names)]
-        items.append(Item(namespace=("", "a"), key="k"))
-        await kv.put(items)
-        assert await kv.count() == len(items)
-        found = await kv.get([(one.namespace, one.key) for one in items])
-        assert [(one.namespace, one.key, one.value) for one in found] == [
-            (one.namespace, one.key, one.value) for one in items
-        ]
-        assert await kv.count(suffix=("a",)) == 2
-        for n, name in enumerate(names):
-            assert [one.value for one in await kv.list(namespace=(name,))] == [{"n": -n}]
-            expected = 1 + (name == "")
-            assert await kv.count(prefix=(name,)) == expected
-            assert await kv.count(suffix=(name,)) == 1
-            assert await kv.delete_under((name,)) == expected
-            assert await kv.count(prefix=(name,)) == 0
-        assert await kv.count(namespace=()) == len(names)
-        assert await kv.delete([((), name) for name in names]) == [True] * len(names)
-        assert await kv.count() == 0
-
-    @pytest.mark.parametrize("value", METADATA, ids=lambda value: ascii(value)[:20])
-    @pytest.mark.anywhere
-    async def test_any_json_object_comes_back_equal(self, kv, value):
-        await kv.put([Item(key="k", value=value)])
-        (found,) = await kv.get([((), "k")])
-        assert found.value == value
-        assert [type(one) for one in found.value.values()] == [
-            type(value[name]) for name in found.value
-        ]
 
     @pytest.mark.anywhere
     @pytest.mark.parametrize("n_bytes", [0, 1, 3_000_000])
@@ -150,7 +87,7 @@ class KeyValueContract:
                     await verb(keys)
         assert await back_door.rows("kv.default") == []
 
-    async def test_putting_again_replaces_all_but_the_moment_of_creation(self, kv, clock):
+    async def test_putting_again_replaces_the_vectors_and_makes_another_revision(self, kv, clock):
         await kv.put([Item(key="k", value={"a": 1}, data=b"1", data_type="t", vectors=along(0))])
         (first,) = await kv.get([((), "k")])
         clock.advance(seconds=1)
@@ -163,18 +100,7 @@ class KeyValueContract:
         assert second.revision != first.revision
         assert await kv.count() == 1
 
-    async def test_of_two_puts_with_one_key_the_last_counts(self, kv):
-        await kv.put([Item(key="k", value={"n": n}) for n in range(3)])
-        assert [one.value for one in await kv.list()] == [{"n": 2}]
-
-    async def test_adding_gives_way_to_what_is_there(self, kv):
-        first, second = Item(key="a", value={"n": 1}), Item(key="a", value={"n": 2})
-        assert await kv.add([first, second, Item(key="b")]) == [True, False, True]
-        assert await kv.add([second, Item(key="c")]) == [False, True]
-        assert [one.value for one in await kv.get([((), "a")])] == [{"n": 1}]
-        assert await kv.count() == 3
-
-    async def test_appended_items_are_there(self, kv):
+    async def test_appended_items_can_be_put_again(self, kv):
         for step in range(3):
             await kv.append([Item(key=f"{step}{n}", data=b"x") for n in range(2)])
         assert paths(await kv.list()) == ["00", "01", "10", "11", "20", "21"]
@@ -184,7 +110,6 @@ class KeyValueContract:
         assert [one.data for one in await kv.get([((), "00"), ((), "01")])] == [b"y", b"x"]
         assert await kv.count() == 6
 
-    @pytest.mark.costly
     async def test_appending_tells_the_version_that_holds_the_items_and_how_many_it_added(self, kv):
         before = (await kv.append([Item(key="a")])).version
         alone = await kv.append([Item(key="b"), Item(key="c")])
@@ -197,7 +122,6 @@ class KeyValueContract:
         nothing = await kv.append([])
         assert (nothing.version, nothing.n_items) == (max(by_version), None)
 
-    @pytest.mark.costly
     async def test_appending_tells_since_when_nothing_can_have_gone(self, kv):
         first = await kv.append([Item(key="a")])
         told = await asyncio.gather(*(kv.append([Item(key=f"n{n}")]) for n in range(20)))
@@ -213,7 +137,7 @@ class KeyValueContract:
             assert [one.grows_since >= changed for one in later] == [True, True]
             assert later[1].grows_since <= later[0].version
 
-    async def test_the_version_changes_with_the_items_and_with_nothing_else(self, kv):
+    async def test_the_version_grows_from_0(self, kv):
         assert await kv.version() == 0
         assert (await kv.write(deletes=[key("a/k")])).version == 0
         seen = [0]
@@ -232,7 +156,7 @@ class KeyValueContract:
         written = await kv.write(puts=[item("a/k")])
         assert written.version == await kv.version() > seen[-1]
 
-    async def test_deleting_says_what_was_there(self, kv):
+    async def test_deleting_a_key_twice_in_one_call_finds_it_twice(self, kv):
         await kv.put([item("a/k"), item("b/k"), item("k")])
         assert await kv.delete([key("a/k"), key("c/k"), key("k"), key("k")]) == [
             *(True, False, True, True)
@@ -243,7 +167,6 @@ class KeyValueContract:
 
     # Many changes in one commit
 
-    @pytest.mark.costly
     async def test_puts_additions_and_deletions_are_one_commit(self, kv, back_door):
         await kv.put([Item(key=name, value={"n": 0}) for name in "abcd"])
         before = await back_door.n_commits("kv.default")
@@ -258,7 +181,8 @@ class KeyValueContract:
         assert found == {"a": 1, "b": 0, "d": 0, "e": 1, "f": 1}
         assert await back_door.n_commits("kv.default") == before + 1
 
-    async def test_nothing_is_written_beside_an_addition_whose_key_is_taken(self, kv, back_door):
+    @pytest.mark.s3
+    async def test_a_key_that_is_taken_is_named_and_makes_no_commit(self, kv, back_door):
         await kv.put([Item(key=name, value={"n": 0}) for name in "abc"])
         before, n_commits = await kv.list(), await back_door.n_commits("kv.default")
         new = {"value": {"n": 1}}
@@ -273,22 +197,6 @@ class KeyValueContract:
         assert await kv.list() == before
         assert await back_door.n_commits("kv.default") == n_commits
 
-    async def test_of_many_writes_that_add_one_key_one_is_written_whole(self, kv):
-        async def write(n):
-            puts = [item("shared", value={"by": n}), item(f"put/{n}")]
-            await kv.write(puts=puts, adds=[item("claim", value={"by": n}), item(f"add/{n}")])
-
-        outcomes = await asyncio.gather(*map(write, range(8)), return_exceptions=True)
-        (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
-        assert [type(one) for one in outcomes if one] == [AlreadyExistsError] * 7
-        assert paths(await kv.list()) == sorted(
-            ["claim", "shared", f"put/{winner}", f"add/{winner}"],
-            key=lambda path: (path.split("/")[:-1], path),
-        )
-        found = await kv.get([key("claim"), key("shared")])
-        assert [one.value["by"] for one in found] == [winner, winner]
-
-    @pytest.mark.costly
     async def test_what_changes_nothing_makes_no_commit(self, kv, back_door):
         await kv.write()
         await kv.put([])
@@ -311,7 +219,6 @@ class KeyValueContract:
                 await kv.write(**wrong)
         assert await kv.count() == 0
 
-    @pytest.mark.costly
     async def test_a_put_is_one_commit_whether_its_items_are_new_or_not(self, kv, back_door):
         await kv.put([Item(key="a")])
         for given in ("ab", "ab", "c", "abcd"):
@@ -320,71 +227,6 @@ class KeyValueContract:
             assert await back_door.n_commits("kv.default") == before + 1
 
     # Listing
-
-    async def test_conditions_on_namespaces_are_on_whole_segments(self, kv):
-        there = ["user/1/a", "user/1/x/b", "user/10/c", "user/d", "e", "x/user/1/f", "use/r/1/g"]
-        await kv.put(list(map(item, there)))
-
-        async def found(**which):
-            listed = paths(await kv.list(**which))
-            assert await kv.count(**which) == len(listed)
-            assert paths(await kv.keys(**which)) == listed
-            return set(listed)
-
-        every = set(there)
-        assert await found() == every
-        assert await found(prefix=("user",)) == {"user/1/a", "user/1/x/b", "user/10/c", "user/d"}
-        assert await found(prefix=("user", "1")) == {"user/1/a", "user/1/x/b"}
-        assert await found(prefix=("u",)) == set()
-        assert await found(suffix=("1",)) == {"user/1/a", "x/user/1/f", "use/r/1/g"}
-        assert await found(suffix=("user", "1")) == {"user/1/a", "x/user/1/f"}
-        assert await found(suffix=("ser", "1")) == set()
-        assert await found(prefix=(None,)) == every - {"e"}
-        assert await found(prefix=(None, "1")) == {"user/1/a", "user/1/x/b"}
-        assert await found(prefix=("user", None)) == {"user/1/a", "user/1/x/b", "user/10/c"}
-        assert await found(suffix=("user", None)) == {"user/1/a", "user/10/c", "x/user/1/f"}
-        assert await found(suffix=(None, None, None)) == {"user/1/x/b", "x/user/1/f", "use/r/1/g"}
-        assert await found(namespace=()) == {"e"}
-        assert await found(namespace=("user",)) == {"user/d"}
-        assert await found(namespace=(None,)) == {"user/d"}
-        assert await found(namespace=(None, None)) == {"user/1/a", "user/10/c"}
-        assert await found(namespace=("user", None, "x")) == {"user/1/x/b"}
-        assert await found(prefix=("user",), suffix=("x",)) == {"user/1/x/b"}
-
-    async def test_keys_are_bounded_by_prefix_and_by_what_they_come_after_and_before(self, kv):
-        await kv.put([Item(key=name) for name in ("a", "a%", "ab", "b", "B", "ä", "🐶", "")])
-
-        async def found(**which):
-            return [one.key for one in await kv.list(**which)]
-
-        assert await found() == ["", "B", "a", "a%", "ab", "b", "ä", "🐶"]
-        assert await found(key_prefix="a") == ["a", "a%", "ab"]
-        assert await found(key_prefix="a%") == ["a%"]
-        assert await found(after="a") == ["a%", "ab", "b", "ä", "🐶"]
-        assert await found(before="ab") == ["", "B", "a", "a%"]
-        assert await found(after="a", before="b", reverse=True) == ["ab", "a%"]
-        assert await found(before="z", reverse=True, limit=1) == ["b"]
-
-    async def test_items_come_in_the_order_that_is_asked_for(self, kv, clock):
-        for path in ("b/1", "a/2", "a/1", "c"):
-            await kv.put([item(path)])
-            clock.advance(seconds=1)
-        await kv.put([item("a/2")])
-        expected = {
-            "key": ["c", "a/1", "a/2", "b/1"],
-            "created": ["b/1", "a/2", "a/1", "c"],
-            "updated": ["b/1", "a/1", "c", "a/2"],
-        }
-        for order, whole in expected.items():
-            for reverse in (False, True):
-                ordered = whole[::-1] if reverse else whole
-                asked = {"order": order, "reverse": reverse}
-                assert paths(await kv.list(**asked)) == ordered
-                for offset in range(5):
-                    for limit in (0, 1, 2, 9):
-                        page = await kv.list(**asked, limit=limit, offset=offset)
-                        assert paths(page) == ordered[offset:][:limit]
-                    assert paths(await kv.keys(**asked, offset=offset)) == ordered[offset:]
 
     async def test_filters_are_on_the_value_and_on_what_is_known_of_the_item(self, kv, clock):
         await kv.put([item("a", value={"n": 1, "key": "x", "deep": {"er": [1]}}), item("b")])
@@ -429,32 +271,9 @@ class KeyValueContract:
             with pytest.raises(InvalidRequestError):
                 await kv.namespaces(**wrong)
 
-    async def test_namespaces_are_listed_once_in_order_and_cut(self, kv):
-        await kv.put([item(f"{path}/{n}") for n in "12" for path in ("b/x", "a/x/y", "a/x", "a/z")])
-        await kv.put([item("k")])
-        every = [(), ("a", "x"), ("a", "x", "y"), ("a", "z"), ("b", "x")]
-        assert await kv.namespaces() == every
-        assert await kv.namespaces(prefix=("a",)) == every[1:4]
-        assert await kv.namespaces(suffix=("x",)) == [("a", "x"), ("b", "x")]
-        assert await kv.namespaces(prefix=("a", None)) == every[1:4]
-        assert await kv.namespaces(max_depth=1) == [(), ("a",), ("b",)]
-        assert await kv.namespaces(max_depth=2) == [(), ("a", "x"), ("a", "z"), ("b", "x")]
-        assert await kv.namespaces(max_depth=1, limit=1, offset=1) == [("a",)]
-
-    async def test_all_under_a_namespace_is_deleted(self, kv):
-        await kv.put(list(map(item, ["a/1/k", "a/1/x/k", "a/10/k", "a/k", "k"])))
-        assert await kv.delete_under(("a", "1")) == 2
-        assert paths(await kv.list()) == ["k", "a/k", "a/10/k"]
-        assert await kv.delete_under(("a", "1")) == 0
-        for wrong in ("a", (None,), ("a\0",), None):
-            with pytest.raises(InvalidRequestError):
-                await kv.delete_under(wrong)
-        assert await kv.delete_under(()) == 3
-        assert await kv.count() == 0
-
     # Searching
 
-    async def test_an_item_is_as_near_as_the_nearest_of_its_vectors(self, kv):
+    async def test_a_search_scores_by_cosine(self, kv):
         tilted = ItemVector(vector=[3.0, 4.0, 0.0, 0.0])
         await kv.put(
             [
@@ -518,7 +337,7 @@ class KeyValueContract:
 
     # Expiring
 
-    async def test_what_has_expired_is_not_there(self, kv, clock):
+    async def test_what_expires_is_there_until_then(self, kv, clock):
         soon = clock.now() + timedelta(seconds=10)
         await kv.put([item("a/k", expires_at=soon, vectors=along(0)), item("b/k", vectors=along(0))])  # fmt: skip
         assert await kv.count() == 2
@@ -542,7 +361,7 @@ class KeyValueContract:
         assert await kv.count() == 2
         assert await kv.sweep() == 1
 
-    async def test_touching_moves_the_expiry_and_nothing_else(self, kv, clock):
+    async def test_touching_keeps_the_vectors_and_the_revision(self, kv, clock):
         first = clock.now() + timedelta(seconds=10)
         await kv.put([item("a", value={"n": 1}, data=b"1", expires_at=first, vectors=along(0))])
         await kv.put([item("b", expires_at=first)])
@@ -559,7 +378,6 @@ class KeyValueContract:
         clock.advance(days=9_999)
         assert paths(await kv.list()) == ["a"]
 
-    @pytest.mark.costly
     async def test_sweeping_removes_what_has_expired_in_one_commit(self, kv, clock, back_door):
         for n in range(6):
             expires_at = clock.now() + timedelta(seconds=n) if n % 2 else None
@@ -573,7 +391,6 @@ class KeyValueContract:
 
     # At once
 
-    @pytest.mark.costly
     async def test_many_writers_at_once_lose_nothing_and_share_commits(self, kv, back_door):
         await kv.put([item("shared")])
         before = await back_door.n_commits("kv.default")
@@ -588,7 +405,6 @@ class KeyValueContract:
         assert await kv.count() == 101
         assert await back_door.n_commits("kv.default") - before <= 80
 
-    @pytest.mark.costly
     async def test_of_many_that_add_one_key_at_once_one_wins(self, kv):
         adds = await asyncio.gather(
             *(kv.add([item("k", value={"n": n}), item(f"own/{n}")]) for n in range(30))

@@ -1,15 +1,21 @@
 """The store's history keeps the contract of `HistoryProvider`, and more than that."""
 
 import pytest
-from core.conformance.history import HistoryContract, texts
+from core.conformance.history import StoredHistoryTests
+from core.conformance.places import InEachPlace
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message
 from lance_context_core.stores.records.view import Records
+from lance_context_core.testing.history import texts
 
 
-class TestHistory(HistoryContract):
+class TestHistory(InEachPlace, StoredHistoryTests):
     """The history of the store itself."""
+
+    @pytest.fixture
+    def history(self, history):
+        return history
 
 
 async def test_one_id_names_a_message_per_user(store):

@@ -2,14 +2,19 @@
 
 import pytest
 from core.conformance.doubles import WordVectors
-from core.conformance.memory import MemoryContract, texts
+from core.conformance.memory import StoredMemoryTests, texts
+from core.conformance.places import InEachPlace
 
 from lance_context_core.errors import EmbeddingModelMismatchError
 from lance_context_core.messages import Message
 
 
-class TestMemory(MemoryContract):
+class TestMemory(InEachPlace, StoredMemoryTests):
     """The memory of the store itself."""
+
+    @pytest.fixture
+    def memory(self, memory):
+        return memory
 
 
 async def test_memories_and_messages_of_one_session_do_not_mix(store):

@@ -1,14 +1,23 @@
 """The store's sessions keep the contract of `SessionStore`, and more than that."""
 
 import pytest
-from core.conformance.sessions import SessionContract
+from core.conformance.places import InEachPlace
+from core.conformance.sessions import StoredSessionTests
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 
 
-class TestSessions(SessionContract):
+class TestSessions(InEachPlace, StoredSessionTests):
     """The sessions of the store itself."""
+
+    @pytest.fixture
+    def history(self, history):
+        return history
+
+    @pytest.fixture
+    def sessions(self, sessions):
+        return sessions
 
 
 async def test_deleting_a_session_leaves_the_memories_and_records_that_came_from_it(store):

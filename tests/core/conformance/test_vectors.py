@@ -2,15 +2,21 @@
 
 import pytest
 from core.conformance.doubles import WordVectors
-from core.conformance.vectors import COLLECTIONS, VectorContract, described, ids_of
+from core.conformance.places import InEachPlace
+from core.conformance.vectors import COLLECTIONS, StoredVectorTests, described
 
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.errors import EmbeddingModelMismatchError, InvalidRequestError
 from lance_context_core.records import Document
+from lance_context_core.testing.vectors import ids_of
 
 
-class TestVectors(VectorContract):
+class TestVectors(InEachPlace, StoredVectorTests):
     """The collections of the store itself."""
+
+    @pytest.fixture
+    def collection(self, collection):
+        return collection
 
 
 async def test_another_embedding_model_is_refused_before_anything_is_written(open_store):

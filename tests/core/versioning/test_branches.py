@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lance_context_core.testing.samples import NAMES, NO_NAMES
 from core.versioning.samples import AXES, dump, write, written
 from pyarrow.fs import FileSelector, S3FileSystem
 
@@ -23,6 +22,7 @@ from lance_context_core.errors import (
 )
 from lance_context_core.messages import Message
 from lance_context_core.records import Branch, Document
+from lance_context_core.testing.samples import NAMES, NO_NAMES
 
 
 @pytest.fixture(params=["local", "memory"])

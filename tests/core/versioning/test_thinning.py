@@ -482,7 +482,6 @@ def orphans(table):
     ]
 
 
-@pytest.mark.costly
 async def test_single_appends_take_little_more_than_one_write_in_the_end(
     open_store, clock, tmp_path, request
 ):

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 import pytest
-from lance_context_core.testing.samples import NO_NAMES
 from core.stores.records.record_api import EARLIER, assert_refused
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError
 from lance_context_core.records import Relationship
+from lance_context_core.testing.samples import NO_NAMES
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
-from lance_context_core.testing.samples import NAMES
 from core.stores.records.record_api import assert_refused, contents
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError, ReadOnlyError
+from lance_context_core.testing.samples import NAMES
 
 WRITES = {
     "add": lambda ctx, one: ctx.add("user", "the old text", id=one),
