@@ -39,10 +39,13 @@ class ContextRecord:
     content_type: str
     """The media type of the content, such as `text/plain` or `image/png`."""
     created_at: datetime
+    """When it was made or said: aware, UTC."""
     updated_at: datetime
+    """When it was last written: aware, UTC."""
     external_id: str | None = None
     """The caller's own identifier, unique within scope and context among what is visible."""
     context: str = "default"
+    """The name of the context that holds it; history and memory write to the default one."""
     layer: str | None = None
     """The information layer, `L0` to `L2`; absent means unlayered."""
     source_ids: tuple[str, ...] = ()
@@ -52,7 +55,9 @@ class ContextRecord:
     agent_id: str | None = None
     session_id: str | None = None
     run_id: str | None = None
+    """The run of the agent in which it came about, where that is told."""
     role: str | None = None
+    """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
     name: str | None = None
     """Who spoke, where that is known by name."""
     text: str | None = None
@@ -62,23 +67,35 @@ class ContextRecord:
     native: Mapping[str, Any] | None = None
     """The writing framework's own serialisation of the message."""
     blob: bytes | None = field(default=None, repr=False)
+    """The bytes, for what is no text; absent where they were not asked for."""
     payload_uri: str | None = None
+    """Where the bytes are, if not here; kept, never followed. So are size and checksum."""
     payload_size: int | None = None
     payload_checksum: str | None = None
     source: str | None = None
+    """Where it comes from, in words of the caller's own."""
     embedding: Sequence[float] | None = field(default=None, repr=False)
     """The vector, where it was asked for."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own; filters look into it."""
     state_metadata: Mapping[str, Any] | None = None
+    """JSON by key, the caller's own; filters do not look into it."""
     relationships: tuple[Relationship, ...] = ()
     tags: tuple[str, ...] = ()
+    """Words of the caller's own, which filters look into."""
     lifecycle_status: str = "active"
+    """Reads leave out what is neither `active` nor `contradicted`, unless told otherwise."""
     expires_at: datetime | None = None
+    """From then on reads leave it out, unless told otherwise; absent means never."""
     retention_policy: str | None = None
+    """The name of a policy of the caller's own; kept, not acted on."""
     retired_at: datetime | None = None
+    """From then on reads leave it out, unless told otherwise; absent means never."""
     retired_reason: str | None = None
     supersedes_id: str | None = None
+    """The id of the record whose place it takes; that one is marked in the same commit."""
     superseded_by_id: str | None = None
+    """The id of what took its place: reads leave it out then, unless told otherwise."""
 
     @property
     def captions(self) -> tuple[str, ...]:
@@ -107,9 +124,11 @@ class Document:
     id: str | None = None
     """Unique in its collection and scope; generated where it is absent."""
     text: str | None = None
+    """What words are looked up in, and what the vector is made of where none is given."""
     embedding: Sequence[float] | None = field(default=None, repr=False)
     """The vector; made by the store's embedder from `text` where it is absent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own; filters look into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +140,7 @@ class ItemVector:
     text: str | None = None
     """What the store's embedder makes the vector of, where `vector` is absent; not kept."""
     vector: Sequence[float] | None = field(default=None, repr=False)
+    """Made by the store's embedder from `text` where it is absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +157,7 @@ class Item:
     value: Mapping[str, Any] | None = None
     """A JSON object, which filters look into; its keys come back in alphabetical order."""
     data: bytes | None = field(default=None, repr=False)
+    """Bytes of any kind, beside the value or instead of it."""
     data_type: str | None = None
     """What `data` is, in words of the caller's own."""
     expires_at: datetime | None = None
@@ -144,6 +165,7 @@ class Item:
     vectors: Sequence[ItemVector] = field(default=(), repr=False)
     """Read only where they are asked for."""
     created_at: datetime | None = None
+    """When it was first written; it stays when the item is replaced."""
     updated_at: datetime | None = None
     revision: int | None = None
     """Another number after each write; says nothing else."""
@@ -193,6 +215,7 @@ class SearchHit(Generic[R]):
     """A record that a search found, and why."""
 
     record: R
+    """What was found: a `ContextRecord`, a `Document` or an `Item`, by where it was searched."""
     score: float
     """In [0, 1], higher is better; comparable within one search mode."""
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
@@ -211,17 +234,22 @@ class Session:
     """A conversation: what is known about it, beside its messages."""
 
     id: str
+    """As the caller calls it; users who call theirs alike have one each."""
     created_at: datetime
     updated_at: datetime
     """When the session was last described or written to, whichever is later."""
     title: str | None = None
     status: str = "active"
+    """A word of the caller's own."""
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
     ended_at: datetime | None = None
+    """When it ended, if the caller said so."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own."""
     n_messages: int = 0
+    """How many messages it has now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +260,7 @@ class Page(Generic[R]):
     page: int
     """Counted from 1."""
     page_size: int
+    """How many items were asked for; the last page may have fewer."""
     total: int
     """How many items all pages hold together."""
 
@@ -266,6 +295,7 @@ class Version:
     created_at: datetime
     """When it was committed, by the clock of the machine that wrote it; UTC."""
     tags: tuple[str, ...] = ()
+    """The names by which it can be checked out, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +420,7 @@ class Resolution:
     outcome: Literal["ours", "theirs", "merged", "deleted"]
     """Whose content was taken; `merged` is a third one, `deleted` none, both from a callback."""
     reason: str
+    """Why, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,8 +428,11 @@ class TableMerge:
     """What a merge did to one table."""
 
     added: int = 0
+    """What the target did not have."""
     updated: int = 0
+    """What it had, and now has otherwise."""
     deleted: int = 0
+    """What it had, and has no more."""
     kept: int = 0
     """Those which the source had changed, and which stayed as the target has them."""
 

@@ -351,7 +351,12 @@ def bases(one: griffe.Class) -> str:
     """What a class is, where that says how it is used."""
     named = [str(base) for base in one.bases]
     if is_mapping(one):
-        more = "".join(f", with those of `{base}`" for base in named if base in by_name())
+        known = [
+            names()[base.canonical_path] for base in one.mro() if base.canonical_path in names()
+        ]
+        more = "".join(f", with those of `{base.name}`" for base in known)
+        if one.keywords.get("total") != "False":
+            return "A `TypedDict`."
         return f"A `TypedDict` of keyword arguments{more}; each may be left out."
     if any(base.split("[")[0] == "Protocol" for base in named):
         return "A protocol: any object with these members is one."
@@ -434,7 +439,10 @@ def options(one: griffe.Function) -> str:
     """Where the further keyword arguments are described, if there are any."""
     typed = str(one.parameters[-1].annotation) if len(one.parameters) else ""
     found = re.fullmatch(r"Unpack\[(\w+)\]", typed)
-    return f"`{one.parameters[-1].name}` are those of `{found[1]}`." if found else ""
+    if not found:
+        return ""
+    given = ", ".join(f"`{name}`" for name in members(by_name()[found[1]].object))
+    return f"`{one.parameters[-1].name}` are those of `{found[1]}`: {given}."
 
 
 def alternatives(value: object) -> list[object]:

@@ -26,7 +26,7 @@ VALUE = "value"
 """The same of key-value items."""
 
 FilterLike = Mapping[str, Any] | str | Filter
-"""What `parse` understands."""
+"""A filter in any of its three forms: a dict, a condition in SQL, or what `Field` makes; see `parse`."""
 
 
 class ColumnType(StrEnum):
@@ -155,8 +155,8 @@ def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
     "created_after", "created_before"
         bounds of `created_at`, themselves included
 
-    Operators of columns may be written without `$`. A text is read as a condition in SQL: see
-    `parse_sql`. FilterError names the key, the operator and
+    Operators of columns may be written without `$`. A text is read as a condition in
+    SQL: `price >= 5 AND session_id = 's1'`. FilterError names the key, the operator and
     what is known, for whatever is not understood.
     """
     if filter is None:

@@ -37,10 +37,15 @@ class MessageFields(TypedDict, total=False):
     """What every constructor of `Message` takes besides the role and the content."""
 
     id: str | None
+    """Unique in its session; generated when it is stored, where it is absent."""
     name: str | None
+    """The speaker, where several share a role."""
     created_at: datetime | None
+    """Aware; when it is stored, where it is absent."""
     metadata: Mapping[str, Any]
+    """JSON by key."""
     native: Mapping[str, Any] | None
+    """The writing framework's own serialisation, kept verbatim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class Message:
     parts: tuple[Part, ...]
     """In order; may be empty. Whatever `Content` allows is accepted and made a tuple."""
     id: str | None = None
+    """Unique in its session; generated when it is stored, where it is absent."""
     name: str | None = None
     """The speaker, where several share a role."""
     created_at: datetime | None = None

@@ -153,7 +153,10 @@ class AsyncMemory:
         session_id: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Forget a user's memories: all, those of one session, or some; returns how many."""
+        """Forget a user's memories: all, those of one session, or some; returns how many.
+
+        Hidden ones go too. Unknown `ids` are passed over. Older versions of the store keep them.
+        """
         where = self._where(user_id, session_id, hidden=True)
         if ids is not None:
             where = sql.all_of([where, sql.in_list("id", check_names(ids, "ids"))])

@@ -118,7 +118,10 @@ class AsyncVectors:
     async def get(
         self, ids: Sequence[str], *, include_embedding: bool = False
     ) -> builtins.list[Document]:
-        """Documents in the order of `ids`; unknown ids are left out."""
+        """Documents in the order of `ids`; unknown ids are left out.
+
+        The vectors are read only with `include_embedding`; else `embedding` is None.
+        """
         ids = check_names(ids, "ids")
         where = self._where(sql.in_list("id", ids))
         columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
@@ -134,7 +137,10 @@ class AsyncVectors:
         offset: int = 0,
         include_embedding: bool = False,
     ) -> builtins.list[Document]:
-        """Matching documents in the order in which they were added."""
+        """Matching documents in the order in which they were added: `limit` after `offset`, or all.
+
+        The vectors are read only with `include_embedding`; else `embedding` is None.
+        """
         check_span(offset=offset, limit=limit, last=None)
         where = self._where(filter=filter) or None
         columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
@@ -173,7 +179,7 @@ class AsyncVectors:
         return await erasing.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
-        """How many documents match."""
+        """How many documents match; of all without a `filter`. 0 before the first write."""
         return await self._table.count(self._where(filter=filter) or None)
 
     async def list_collections(self) -> builtins.list[str]:

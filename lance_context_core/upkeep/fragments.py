@@ -20,6 +20,7 @@ class CompactionStats(TypedDict):
     """How fragmented the records are, and what compaction has done through this handle."""
 
     total_fragments: int
+    """Of the table of records, which all contexts share."""
     is_compacting: bool
     last_compaction: str | None
     """ISO 8601, UTC; None if there was none yet."""

@@ -70,9 +70,12 @@ class TableUpkeep:
 
     table: str
     fragments_removed: int = 0
+    """Small fragments that were merged into others."""
     fragments_added: int = 0
     indexes_built: tuple[str, ...] = ()
+    """The columns of which an index was built or made anew."""
     versions_removed: int = 0
+    """Older versions that need not be kept."""
     skipped: str | None = None
     """Why nothing was done, or not all, such as that another process is at it."""
 
@@ -82,8 +85,11 @@ class TableStats:
     """The state of one table, and what maintenance did to it."""
 
     table: str
+    """Its name in the directory."""
     rows: int
+    """Those of the current version."""
     fragments: int
+    """The files that hold them: each read opens all."""
     deleted_rows: int
     """Rows that are gone, but still in the table's files."""
     bytes: int
@@ -102,7 +108,9 @@ class TableStats:
     last_error: str | None
     """What the last run failed with; None if it succeeded."""
     n_done: int
+    """How often it was looked after, by whichever process."""
     n_failed: int
+    """How often that failed."""
     held_by: str | None
     """Who maintains it at the moment."""
 

@@ -50,6 +50,7 @@ class ThinnedTable:
     from them, they are `recent`, the last one of their hour or day (`hourly`, `daily`), or the
     `newest`. A version of another table than the records stays for their version's reason, too."""
     bytes_freed: int = 0
+    """How much less there is on the disk; 0 after a dry run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -263,7 +263,10 @@ class AsyncContext:
     async def get(
         self, *, id: str | None = None, external_id: str | None = None
     ) -> RecordDict | None:
-        """The visible record with that id; None if there is none."""
+        """The visible record with that id; None if there is none.
+
+        Give one of `id` and `external_id`, else InvalidRequestError is raised.
+        """
         found = await self._records.visible(_identity(id, external_id))
         return None if found is None else record_dict(found)
 
@@ -389,7 +392,10 @@ class AsyncContext:
         include_expired: bool = False,
         include_retired: bool = False,
     ) -> builtins.list[RecordDict]:
-        """The records with a relationship to `target_id`, of that `relation` or of any."""
+        """The records with a relationship to `target_id`, of that `relation` or of any.
+
+        In the order in which they were written: the first `limit`, or all.
+        """
         if relation is not None:
             relation = check_name(relation, "relation")
         target = edge(check_name(target_id, "target_id"), relation)

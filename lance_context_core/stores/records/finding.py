@@ -21,11 +21,17 @@ class HitArguments(TypedDict, total=False):
     """Which records are found, what is read of them, and how they are ranked."""
 
     include_expired: bool
+    """Records whose `expires_at` is past, too."""
     include_retired: bool
+    """Records that are retired or superseded, too."""
     include_relationships: bool
+    """The `relationships` of each hit; else it has none."""
     include_binary: bool
+    """The bytes of each hit; else they are None, and not read."""
     include_embedding: bool
+    """The vector of each hit; else it is None, and not read."""
     options: SearchOptions | None
+    """How the search ranks."""
 
 
 async def found(

@@ -16,7 +16,11 @@ from lance_context_core.stores.history import CHAT_ROLES
 from lance_context_core.stores.records.view import Draft
 
 RecordDict = dict[str, Any]
-"""A record by the names of the record API; see `record_dict`."""
+"""A record by the names of the record API.
+
+The keys are the fields of `ContextRecord`, with `bot_id` beside `agent_id`, `binary` for its bytes,
+`content` for whichever of text and bytes there is, and `relationships` as mappings.
+"""
 
 
 class RecordChanges(TypedDict, total=False):

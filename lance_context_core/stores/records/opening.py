@@ -31,7 +31,10 @@ class OwnOptions(OpenOptions, total=False):
 
 
 class ContextOptions(OwnOptions, total=False):
-    """The same, with what else `lance-context` calls them, or has beside them."""
+    """The options of `Context.create`: those of a store, and what only a context has.
+
+    Among these is what `lance-context` calls otherwise, or has beside them.
+    """
 
     embedding_provider: Any
     """Another name of `embedder`."""

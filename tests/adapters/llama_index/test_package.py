@@ -94,7 +94,7 @@ def test_the_versions_are_in_lockstep():
     assert project["version"] == llama_index_lance_context.__version__
     assert project["version"] == lance_context_core.__version__
     assert [one.partition(">")[0] for one in project["dependencies"]] == [
-        *("lance-context-core", "llama-index-core")
+        *("lance-context-core", "llama-index-core", "numpy")
     ]
 
 
