@@ -32,16 +32,12 @@ class Bridge:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`, which runs on the bridge's loop, and return its result.
-
-        An interrupt such as Ctrl-C cancels the work. Raises BlockingCallError instead of waiting
-        for itself when called on that loop.
-        """
+        """As `block_on`."""
         if threading.current_thread() is self._thread:
             work.close()
             raise BlockingCallError(
                 "a blocking call on the store's own event loop would wait for itself: "
-                "use the asynchronous twin, store.aio, there"
+                "await the asynchronous twin there, as that of a store, store.aio"
             )
         future = self.spawn(work)
         try:
@@ -82,6 +78,25 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 bridge = Bridge()
 """The one bridge of the process; the loop serves any number of stores."""
+
+
+def block_on(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns, or raises: it runs on the store's event loop, and this thread waits.
+
+    For any thread, also for one that runs an event loop, which stands still meanwhile. `work` sees
+    the context variables of the caller. An interrupt such as Ctrl-C cancels it. On the store's loop
+    itself it would wait for itself: there it is not begun, and BlockingCallError is raised.
+    """
+    return bridge.run(work)
+
+
+def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
+    """Start `work` as `block_on` does, without waiting for it.
+
+    The future is one of threads, for `asyncio.wrap_future`; cancelling it cancels the work.
+    """
+    return bridge.spawn(work)
+
 
 # Background work that is cut off by the end of the interpreter complains about it.
 atexit.register(bridge.stop)

@@ -1,26 +1,20 @@
 """What an adapter is made of: for whoever gives a framework this store in the framework's own words.
 
-`Handle` and `HandleOwner` take a store, or open one and close it again. `Blocking` and `at_once` give
-a class its synchronous face without a second implementation; `beside_the_loop` and `in_steps` convert
-much, and many, without holding up an event loop. `JsonCodec` makes JSON of values that JSON cannot hold. `content_of` and `facts_of` say what a record is, and `countable_text` what of a
-message a limit of tokens counts. `retried` and `Attempts` try again what others prevented. `listed`
-and `check_name` refuse what the store would refuse, before anything is done. Nothing here knows a framework.
+`Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
+synchronous face without a second implementation, and `begin` does not wait; `beside_the_loop`,
+`in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
+of values that JSON cannot hold. `content_of` and `facts_of` say what a record is, and
+`countable_text` what of a message a limit of tokens counts. `retried` and `Attempts` try again what
+others prevented. `listed` and `check_name` refuse what the store would refuse, before anything is
+done. Nothing here knows a framework.
 """
 
+from lance_context_core._loop import begin, block_on
 from lance_context_core._retrying import Attempts, retried
 from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
-from lance_context_core.adapting.faces import (
-    Blocking,
-    Convert,
-    ConvertEach,
-    as_awaited,
-    at_a_stretch,
-    at_once,
-    beside_the_loop,
-    in_place,
-)
+from lance_context_core.adapting.faces import beside_the_loop, in_thread
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.records import content_of, facts_of
 from lance_context_core.adapting.values import JsonCodec, TypeCodec
@@ -34,15 +28,11 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Scope",
     "uri_of",
     # Two faces, one body
-    "Blocking",
-    "at_once",
-    "as_awaited",
-    "Convert",
-    "ConvertEach",
-    "in_place",
+    "block_on",
+    "begin",
     "beside_the_loop",
-    "at_a_stretch",
     "in_steps",
+    "in_thread",
     # Values
     "JsonCodec",
     "TypeCodec",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core._options import takes
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.versions import Ref
@@ -35,7 +35,7 @@ class Context:
 
     def __init__(self, uri: str | Path, **options: Unpack[ContextOptions]) -> None:
         """The same as `create`."""
-        self._twin = bridge.run(AsyncContext.create(uri, **options))
+        self._twin = block_on(AsyncContext.create(uri, **options))
 
     @classmethod
     def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
@@ -45,11 +45,11 @@ class Context:
     @classmethod
     def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
-        return face_of(bridge.run(AsyncContext.open(uri, **options)), cls)
+        return face_of(block_on(AsyncContext.open(uri, **options)), cls)
 
     def close(self) -> None:
         """End the store that `create` or `open` opened. See `AsyncContext.close`."""
-        bridge.run(self._twin.close())
+        block_on(self._twin.close())
 
     def __enter__(self) -> Self:
         return self
@@ -85,14 +85,12 @@ class Context:
         **fields: Unpack[RecordFields],
     ) -> WriteResult:
         """Add one record; returns its id and version. See `AsyncContext.add`."""
-        return bridge.run(
-            self._twin.add(role, content, content_type, data_type, embedding, **fields)
-        )
+        return block_on(self._twin.add(role, content, content_type, data_type, embedding, **fields))
 
     def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
         """Add records in one commit, all or none. See `AsyncContext.add_many`."""
-        # Taken out here: an iterable that itself asks the store could not do so on the bridge.
-        return bridge.run(self._twin.add_many([*records]))
+        # Taken out here: an iterable that itself asks the store could not do so on its loop.
+        return block_on(self._twin.add_many([*records]))
 
     def upsert(
         self,
@@ -106,7 +104,7 @@ class Context:
         **fields: Unpack[RecordFields],
     ) -> dict[str, Any]:
         """Add a record, or replace the one with its `external_id`. See `AsyncContext.upsert`."""
-        return bridge.run(
+        return block_on(
             self._twin.upsert(role, content, content_type, data_type, embedding, key=key, **fields)
         )
 
@@ -117,7 +115,7 @@ class Context:
         key: Literal["external_id", "id"] = "external_id",
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
-        return bridge.run(self._twin.upsert_many([*records], key=key))
+        return block_on(self._twin.upsert_many([*records], key=key))
 
     def update(
         self,
@@ -131,7 +129,7 @@ class Context:
         **changes: Unpack[RecordChanges],
     ) -> dict[str, Any]:
         """Change fields of one record; what is not named stays. See `AsyncContext.update`."""
-        return bridge.run(
+        return block_on(
             self._twin.update(
                 id=id,
                 external_id=external_id,
@@ -145,25 +143,25 @@ class Context:
 
     def delete(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """Forget a record; returns False if it is absent already. See `AsyncContext.delete`."""
-        return bridge.run(self._twin.delete(id=id, external_id=external_id))
+        return block_on(self._twin.delete(id=id, external_id=external_id))
 
     def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """The same as `delete`. See `AsyncContext.forget`."""
-        return bridge.run(self._twin.forget(id=id, external_id=external_id))
+        return block_on(self._twin.forget(id=id, external_id=external_id))
 
     def embed_pending(self, *, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContext.embed_pending`."""
-        return bridge.run(self._twin.embed_pending(limit=limit))
+        return block_on(self._twin.embed_pending(limit=limit))
 
     # Reading
 
     def get(self, *, id: str | None = None, external_id: str | None = None) -> RecordDict | None:
         """The visible record with that id; None if there is none. See `AsyncContext.get`."""
-        return bridge.run(self._twin.get(id=id, external_id=external_id))
+        return block_on(self._twin.get(id=id, external_id=external_id))
 
     def get_blob(self, id: str) -> bytes | None:
         """The bytes of the visible record with that id, or None. See `AsyncContext.get_blob`."""
-        return bridge.run(self._twin.get_blob(id))
+        return block_on(self._twin.get_blob(id))
 
     def list(
         self,
@@ -178,7 +176,7 @@ class Context:
         newest_first: bool = False,
     ) -> builtins.list[RecordDict]:
         """Records that match `filters`, in the order of writing. See `AsyncContext.list`."""
-        return bridge.run(
+        return block_on(
             self._twin.list(
                 limit,
                 offset,
@@ -210,7 +208,7 @@ class Context:
 
     def entries(self) -> int:
         """How many records `list` would return. See `AsyncContext.entries`."""
-        return bridge.run(self._twin.entries())
+        return block_on(self._twin.entries())
 
     @takes(HitArguments, DEFAULTS)
     def search(
@@ -223,7 +221,7 @@ class Context:
         **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records nearest to `query`, best first. See `AsyncContext.search`."""
-        return bridge.run(self._twin.search(query, limit, filters, mode=mode, **arguments))
+        return block_on(self._twin.search(query, limit, filters, mode=mode, **arguments))
 
     @takes(HitArguments, DEFAULTS)
     def retrieve(
@@ -237,7 +235,7 @@ class Context:
         **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records that answer best by words and meaning. See `AsyncContext.retrieve`."""
-        return bridge.run(
+        return block_on(
             self._twin.retrieve(
                 text=text, vector=vector, limit=limit, filters=filters, fusion=fusion, **arguments
             )
@@ -253,7 +251,7 @@ class Context:
         include_retired: bool = False,
     ) -> builtins.list[RecordDict]:
         """The records with a relationship to `target_id`. See `AsyncContext.related`."""
-        return bridge.run(
+        return block_on(
             self._twin.related(
                 target_id,
                 relation,
@@ -267,43 +265,43 @@ class Context:
 
     def version(self) -> int:
         """The number of the version that is read. See `AsyncContext.version`."""
-        return bridge.run(self._twin.version())
+        return block_on(self._twin.version())
 
     def versions(
         self, *, limit: int | None = None, before: int | None = None
     ) -> builtins.list[Version]:
         """The versions that are kept, oldest first. See `AsyncContext.versions`."""
-        return bridge.run(self._twin.versions(limit=limit, before=before))
+        return block_on(self._twin.versions(limit=limit, before=before))
 
     def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
-        bridge.run(self._twin.checkout(version))
+        block_on(self._twin.checkout(version))
         return self
 
     def checkout_latest(self) -> Self:
         """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
-        bridge.run(self._twin.checkout_latest())
+        block_on(self._twin.checkout_latest())
         return self
 
     def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name a version of the store; returns its number. See `AsyncContext.tag`."""
-        return bridge.run(self._twin.tag(name, version=version))
+        return block_on(self._twin.tag(name, version=version))
 
     def tags(self) -> dict[str, int]:
         """The version that each tag of the store names. See `AsyncContext.tags`."""
-        return bridge.run(self._twin.tags())
+        return block_on(self._twin.tags())
 
     def delete_tag(self, name: str) -> bool:
         """Forget a tag; returns whether it existed. See `AsyncContext.delete_tag`."""
-        return bridge.run(self._twin.delete_tag(name))
+        return block_on(self._twin.delete_tag(name))
 
     def restore(self, version: Ref) -> int:
         """Make the whole store what it was, as a new version. See `AsyncContext.restore`."""
-        return bridge.run(self._twin.restore(version))
+        return block_on(self._twin.restore(version))
 
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in this context between two versions. See `AsyncContext.diff`."""
-        return bridge.run(self._twin.diff(before, after))
+        return block_on(self._twin.diff(before, after))
 
     # Compaction
 
@@ -311,7 +309,7 @@ class Context:
         self, *, target_rows_per_fragment: int | None = None, materialize_deletions: bool = True
     ) -> CompactionMetrics:
         """Merge small fragments into large ones, now. See `AsyncContext.compact`."""
-        return bridge.run(
+        return block_on(
             self._twin.compact(
                 target_rows_per_fragment=target_rows_per_fragment,
                 materialize_deletions=materialize_deletions,
@@ -320,7 +318,7 @@ class Context:
 
     def compaction_stats(self) -> CompactionStats:
         """How fragmented the records are. See `AsyncContext.compaction_stats`."""
-        return bridge.run(self._twin.compaction_stats())
+        return block_on(self._twin.compaction_stats())
 
 
 def face_of(twin: AsyncContext, cls: type[C]) -> C:
@@ -331,7 +329,7 @@ def face_of(twin: AsyncContext, cls: type[C]) -> C:
 
 
 def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
-    """The items; the way to the bridge's loop is taken once for `at_once` of them."""
+    """The items; the way to the store's loop is taken once for `at_once` of them."""
 
     async def some() -> list[T]:
         found: list[T] = []
@@ -341,5 +339,5 @@ def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
                 break
         return found
 
-    while found := bridge.run(some()):
+    while found := block_on(some()):
         yield from found

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
@@ -30,7 +30,7 @@ class History:
         keep_existing: bool = False,
     ) -> str:
         """Add one message at the end of a session; returns its id. See `AsyncHistory.append`."""
-        return bridge.run(
+        return block_on(
             self._twin.append(
                 agent_id,
                 message,
@@ -50,7 +50,7 @@ class History:
         keep_existing: bool = False,
     ) -> list[str]:
         """Add messages in one commit; returns their ids. See `AsyncHistory.append_many`."""
-        return bridge.run(
+        return block_on(
             self._twin.append_many(
                 agent_id,
                 messages,
@@ -71,7 +71,7 @@ class History:
         keep_existing: bool = False,
     ) -> list[str]:
         """Put messages in the place of a session's, or of some. See `AsyncHistory.replace`."""
-        return bridge.run(
+        return block_on(
             self._twin.replace(
                 agent_id,
                 messages,
@@ -91,7 +91,7 @@ class History:
         filter: FilterLike | None = None,
     ) -> list[str]:
         """Add to the metadata of messages; returns their ids. See `AsyncHistory.annotate`."""
-        return bridge.run(
+        return block_on(
             self._twin.annotate(agent_id, metadata, session_id=session_id, filter=filter)
         )
 
@@ -106,7 +106,7 @@ class History:
         filter: FilterLike | None = None,
     ) -> list[Message]:
         """Messages in order: the first ones, or the `last`. See `AsyncHistory.get_messages`."""
-        return bridge.run(
+        return block_on(
             self._twin.get_messages(
                 agent_id,
                 session_id=session_id,
@@ -119,19 +119,19 @@ class History:
 
     def count(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
         """How many messages a session has; 0 if it is unknown. See `AsyncHistory.count`."""
-        return bridge.run(self._twin.count(agent_id, session_id=session_id, filter=filter))
+        return block_on(self._twin.count(agent_id, session_id=session_id, filter=filter))
 
     def session_ids(self, agent_id: str) -> list[str]:
         """The sessions in which an agent has messages. See `AsyncHistory.session_ids`."""
-        return bridge.run(self._twin.session_ids(agent_id))
+        return block_on(self._twin.session_ids(agent_id))
 
     def clear(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
         """Forget a session's messages, or some; returns how many. See `AsyncHistory.clear`."""
-        return bridge.run(self._twin.clear(agent_id, session_id=session_id, filter=filter))
+        return block_on(self._twin.clear(agent_id, session_id=session_id, filter=filter))
 
     def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run; returns how many. See `AsyncHistory.clear_run`."""
-        return bridge.run(self._twin.clear_run(agent_id, session_id=session_id, run_id=run_id))
+        return block_on(self._twin.clear_run(agent_id, session_id=session_id, run_id=run_id))
 
     @takes(SearchArguments, searching.DEFAULTS)
     def search(
@@ -143,6 +143,6 @@ class History:
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
         """The messages that answer `query` best, best first. See `AsyncHistory.search`."""
-        return bridge.run(
+        return block_on(
             self._twin.search(query, agent_id=agent_id, session_id=session_id, **arguments)
         )

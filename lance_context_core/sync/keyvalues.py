@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import ItemKey, ItemOrder
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
@@ -27,7 +27,7 @@ class KeyValues:
         self, keys: Sequence[ItemKey], *, include_data: bool = True, include_vectors: bool = False
     ) -> builtins.list[Item | None]:
         """The items of these keys; None where there is none. See `AsyncKeyValues.get`."""
-        return bridge.run(
+        return block_on(
             self._twin.get(keys, include_data=include_data, include_vectors=include_vectors)
         )
 
@@ -49,7 +49,7 @@ class KeyValues:
         include_vectors: bool = False,
     ) -> builtins.list[Item]:
         """The items that meet all conditions, in order. See `AsyncKeyValues.list`."""
-        return bridge.run(
+        return block_on(
             self._twin.list(
                 prefix=prefix,
                 suffix=suffix,
@@ -83,7 +83,7 @@ class KeyValues:
         offset: int = 0,
     ) -> builtins.list[ItemKey]:
         """The namespaces and keys of what `list` would return. See `AsyncKeyValues.keys`."""
-        return bridge.run(
+        return block_on(
             self._twin.keys(
                 prefix=prefix,
                 suffix=suffix,
@@ -108,7 +108,7 @@ class KeyValues:
         filter: FilterLike | None = None,
     ) -> int:
         """How many items meet the conditions. See `AsyncKeyValues.count`."""
-        return bridge.run(
+        return block_on(
             self._twin.count(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
         )
 
@@ -122,7 +122,7 @@ class KeyValues:
         offset: int = 0,
     ) -> builtins.list[tuple[str, ...]]:
         """The namespaces that have items, each once, in order. See `AsyncKeyValues.namespaces`."""
-        return bridge.run(
+        return block_on(
             self._twin.namespaces(
                 prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset
             )
@@ -141,7 +141,7 @@ class KeyValues:
         include_data: bool = True,
     ) -> builtins.list[SearchHit[Item]]:
         """The items nearest to a text or vector, best first. See `AsyncKeyValues.search`."""
-        return bridge.run(
+        return block_on(
             self._twin.search(
                 query,
                 prefix=prefix,
@@ -156,19 +156,19 @@ class KeyValues:
 
     def put(self, items: Sequence[Item]) -> None:
         """Write items, replacing whatever their keys hold. See `AsyncKeyValues.put`."""
-        return bridge.run(self._twin.put(items))
+        return block_on(self._twin.put(items))
 
     def add(self, items: Sequence[Item]) -> builtins.list[bool]:
         """Write the items whose keys hold nothing. See `AsyncKeyValues.add`."""
-        return bridge.run(self._twin.add(items))
+        return block_on(self._twin.add(items))
 
     def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new. See `AsyncKeyValues.append`."""
-        return bridge.run(self._twin.append(items))
+        return block_on(self._twin.append(items))
 
     def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit. See `AsyncKeyValues.delete`."""
-        return bridge.run(self._twin.delete(keys))
+        return block_on(self._twin.delete(keys))
 
     def write(
         self,
@@ -178,24 +178,24 @@ class KeyValues:
         deletes: Sequence[ItemKey] = (),
     ) -> ItemsWritten:
         """`put`, `add` and `delete` in one commit. See `AsyncKeyValues.write`."""
-        return bridge.run(self._twin.write(puts=puts, adds=adds, deletes=deletes))
+        return block_on(self._twin.write(puts=puts, adds=adds, deletes=deletes))
 
     def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items under a namespace. See `AsyncKeyValues.delete_under`."""
-        return bridge.run(self._twin.delete_under(prefix))
+        return block_on(self._twin.delete_under(prefix))
 
     def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
         """Let items expire at another moment, or never. See `AsyncKeyValues.touch`."""
-        return bridge.run(self._twin.touch(keys, expires_at=expires_at))
+        return block_on(self._twin.touch(keys, expires_at=expires_at))
 
     def sweep(self) -> int:
         """Remove what has expired. See `AsyncKeyValues.sweep`."""
-        return bridge.run(self._twin.sweep())
+        return block_on(self._twin.sweep())
 
     def version(self) -> int:
         """The number of the items' version. See `AsyncKeyValues.version`."""
-        return bridge.run(self._twin.version())
+        return block_on(self._twin.version())
 
     def names(self) -> builtins.list[str]:
         """The names of all such tables of the store. See `AsyncKeyValues.names`."""
-        return bridge.run(self._twin.names())
+        return block_on(self._twin.names())

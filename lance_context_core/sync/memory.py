@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Unpack
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
@@ -33,7 +33,7 @@ class Memory:
         keep_existing: bool = False,
     ) -> builtins.list[str]:
         """Remember texts or messages in one commit; returns their ids. See `AsyncMemory.add`."""
-        return bridge.run(
+        return block_on(
             self._twin.add(
                 memories,
                 user_id=user_id,
@@ -54,7 +54,7 @@ class Memory:
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[ContextRecord]]:
         """A user's memories that answer `query` best, best first. See `AsyncMemory.search`."""
-        return bridge.run(
+        return block_on(
             self._twin.search(query, user_id=user_id, session_id=session_id, **arguments)
         )
 
@@ -67,7 +67,7 @@ class Memory:
         page_size: int = 10,
     ) -> Page[ContextRecord]:
         """A page of a user's memories, by session, oldest first. See `AsyncMemory.list`."""
-        return bridge.run(
+        return block_on(
             self._twin.list(user_id=user_id, session_id=session_id, page=page, page_size=page_size)
         )
 
@@ -82,7 +82,7 @@ class Memory:
         by_session: bool = False,
     ) -> builtins.list[ContextRecord]:
         """A user's memories, the newest first. See `AsyncMemory.latest`."""
-        return bridge.run(
+        return block_on(
             self._twin.latest(
                 user_id=user_id,
                 session_id=session_id,
@@ -101,8 +101,8 @@ class Memory:
         ids: Sequence[str] | None = None,
     ) -> int:
         """Forget a user's memories, or some of them; returns how many. See `AsyncMemory.delete`."""
-        return bridge.run(self._twin.delete(user_id=user_id, session_id=session_id, ids=ids))
+        return block_on(self._twin.delete(user_id=user_id, session_id=session_id, ids=ids))
 
     def clear(self) -> int:
         """Forget the memories of all users in the scope. See `AsyncMemory.clear`."""
-        return bridge.run(self._twin.clear())
+        return block_on(self._twin.clear())

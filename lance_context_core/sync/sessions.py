@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core.records import Session
 from lance_context_core.stores.sessions import AsyncSessions
 
@@ -25,11 +25,11 @@ class Sessions:
         metadata: Mapping[str, Any] | None = None,
     ) -> Session:
         """Describe a session; one that exists is returned as it is. See `AsyncSessions.create`."""
-        return bridge.run(self._twin.create(session_id, title=title, metadata=metadata))
+        return block_on(self._twin.create(session_id, title=title, metadata=metadata))
 
     def get(self, session_id: str) -> Session | None:
         """A session that was created or has messages; else None. See `AsyncSessions.get`."""
-        return bridge.run(self._twin.get(session_id))
+        return block_on(self._twin.get(session_id))
 
     def update(
         self,
@@ -41,7 +41,7 @@ class Sessions:
         ended_at: datetime | None = None,
     ) -> Session:
         """Change what is given, keep the rest. See `AsyncSessions.update`."""
-        return bridge.run(
+        return block_on(
             self._twin.update(
                 session_id, title=title, status=status, metadata=metadata, ended_at=ended_at
             )
@@ -49,8 +49,8 @@ class Sessions:
 
     def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first. See `AsyncSessions.list`."""
-        return bridge.run(self._twin.list(limit=limit, offset=offset))
+        return block_on(self._twin.list(limit=limit, offset=offset))
 
     def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether any. See `AsyncSessions.delete`."""
-        return bridge.run(self._twin.delete(session_id))
+        return block_on(self._twin.delete(session_id))

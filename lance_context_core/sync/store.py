@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
 from lance_context_core.engine.refs.retention import VersionRetention
@@ -120,73 +120,73 @@ class ContextStore:
         self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
     ) -> list[SearchHit[ContextRecord]]:
         """What answers `query` best among all records. See `AsyncContextStore.search`."""
-        return bridge.run(self._twin.search(query, **arguments))
+        return block_on(self._twin.search(query, **arguments))
 
     def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
-        return bridge.run(self._twin.embed_pending(filter=filter, limit=limit))
+        return block_on(self._twin.embed_pending(filter=filter, limit=limit))
 
     def change_model(self) -> None:
         """Take the vectors of another model away. See `AsyncContextStore.change_model`."""
-        bridge.run(self._twin.change_model())
+        block_on(self._twin.change_model())
 
     # Versions
 
     def version(self) -> int:
         """The number of the store's version. See `AsyncContextStore.version`."""
-        return bridge.run(self._twin.version())
+        return block_on(self._twin.version())
 
     def versions(self, *, limit: int | None = None, before: int | None = None) -> list[Version]:
         """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
-        return bridge.run(self._twin.versions(limit=limit, before=before))
+        return block_on(self._twin.versions(limit=limit, before=before))
 
     def checkout(self, ref: Ref) -> Self:
         """The store as it was, for reading only. See `AsyncContextStore.checkout`."""
-        return type(self)(bridge.run(self._twin.checkout(ref)))
+        return type(self)(block_on(self._twin.checkout(ref)))
 
     def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version. See `AsyncContextStore.restore`."""
-        return bridge.run(self._twin.restore(ref))
+        return block_on(self._twin.restore(ref))
 
     def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name a version; returns its number. See `AsyncContextStore.tag`."""
-        return bridge.run(self._twin.tag(name, version=version))
+        return block_on(self._twin.tag(name, version=version))
 
     def tags(self) -> dict[str, int]:
         """The version that each tag names. See `AsyncContextStore.tags`."""
-        return bridge.run(self._twin.tags())
+        return block_on(self._twin.tags())
 
     def delete_tag(self, name: str) -> bool:
         """Forget a tag; returns whether it existed. See `AsyncContextStore.delete_tag`."""
-        return bridge.run(self._twin.delete_tag(name))
+        return block_on(self._twin.delete_tag(name))
 
     # Branches
 
     def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
         """Make a branch of the whole store; returns it. See `AsyncContextStore.create_branch`."""
-        return type(self)(bridge.run(self._twin.create_branch(name, at=at)))
+        return type(self)(block_on(self._twin.create_branch(name, at=at)))
 
     def branch(self, name: str) -> Self:
         """The store on a branch, to read and write. See `AsyncContextStore.branch`."""
-        return type(self)(bridge.run(self._twin.branch(name)))
+        return type(self)(block_on(self._twin.branch(name)))
 
     def branches(self) -> list[Branch]:
         """All branches but `main`, by name. See `AsyncContextStore.branches`."""
-        return bridge.run(self._twin.branches())
+        return block_on(self._twin.branches())
 
     def delete_branch(self, name: str) -> bool:
         """Remove a branch; returns whether it existed. See `AsyncContextStore.delete_branch`."""
-        return bridge.run(self._twin.delete_branch(name))
+        return block_on(self._twin.delete_branch(name))
 
     def merge(
         self, source: str, *, policy: MergePolicy = "newest", dry_run: bool = False
     ) -> MergeReport:
         """Bring into this branch what another changed. See `AsyncContextStore.merge`."""
-        return bridge.run(self._twin.merge(source, policy=policy, dry_run=dry_run))
+        return block_on(self._twin.merge(source, policy=policy, dry_run=dry_run))
 
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
-        return bridge.run(self._twin.diff(before, after))
+        return block_on(self._twin.diff(before, after))
 
     def erase(
         self,
@@ -198,7 +198,7 @@ class ContextStore:
         dry_run: bool = False,
     ) -> Erasure:
         """Remove records from every file of the store. See `AsyncContextStore.erase`."""
-        return bridge.run(
+        return block_on(
             self._twin.erase(
                 ids=ids,
                 filter=filter,
@@ -214,19 +214,19 @@ class ContextStore:
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
         """Merge fragments, and build indexes that pay. See `AsyncContextStore.maintain`."""
-        return bridge.run(self._twin.maintain(policy=policy, only_due=only_due))
+        return block_on(self._twin.maintain(policy=policy, only_due=only_due))
 
     def stats(self) -> StoreStats:
         """What the tables consist of, and what is due. See `AsyncContextStore.stats`."""
-        return bridge.run(self._twin.stats())
+        return block_on(self._twin.stats())
 
     def thin(self, *, retention: VersionRetention | None = None, dry_run: bool = False) -> Thinned:
         """Remove the versions that need not be kept. See `AsyncContextStore.thin`."""
-        return bridge.run(self._twin.thin(retention=retention, dry_run=dry_run))
+        return block_on(self._twin.thin(retention=retention, dry_run=dry_run))
 
     def close(self) -> None:
         """End background work and let go of the connection. See `AsyncContextStore.close`."""
-        bridge.run(self._twin.close())
+        block_on(self._twin.close())
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import block_on
 from lance_context_core._options import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.records import Document, Erasure, SearchHit
@@ -27,11 +27,11 @@ class Vectors:
 
     def add(self, documents: Sequence[Document]) -> builtins.list[str]:
         """Add documents in one commit, all or none; returns their ids. See `AsyncVectors.add`."""
-        return bridge.run(self._twin.add(documents))
+        return block_on(self._twin.add(documents))
 
     def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
         """Add or replace documents in one commit; returns their ids. See `AsyncVectors.upsert`."""
-        return bridge.run(self._twin.upsert(documents))
+        return block_on(self._twin.upsert(documents))
 
     @takes(SearchArguments, searching.DEFAULTS)
     def search(
@@ -42,15 +42,13 @@ class Vectors:
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[Document]]:
         """The documents that match best, best first. See `AsyncVectors.search`."""
-        return bridge.run(
-            self._twin.search(query, include_embedding=include_embedding, **arguments)
-        )
+        return block_on(self._twin.search(query, include_embedding=include_embedding, **arguments))
 
     def get(
         self, ids: Sequence[str], *, include_embedding: bool = False
     ) -> builtins.list[Document]:
         """Documents in the order of `ids`; unknown ids are left out. See `AsyncVectors.get`."""
-        return bridge.run(self._twin.get(ids, include_embedding=include_embedding))
+        return block_on(self._twin.get(ids, include_embedding=include_embedding))
 
     def list(
         self,
@@ -61,7 +59,7 @@ class Vectors:
         include_embedding: bool = False,
     ) -> builtins.list[Document]:
         """Matching documents in the order in which they were added. See `AsyncVectors.list`."""
-        return bridge.run(
+        return block_on(
             self._twin.list(
                 filter=filter, limit=limit, offset=offset, include_embedding=include_embedding
             )
@@ -69,7 +67,7 @@ class Vectors:
 
     def delete(self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None) -> int:
         """Delete by id, by filter, or by both; returns how many. See `AsyncVectors.delete`."""
-        return bridge.run(self._twin.delete(ids, filter=filter))
+        return block_on(self._twin.delete(ids, filter=filter))
 
     def erase(
         self,
@@ -80,18 +78,18 @@ class Vectors:
         dry_run: bool = False,
     ) -> Erasure:
         """Remove documents from every file of the collection. See `AsyncVectors.erase`."""
-        return bridge.run(
+        return block_on(
             self._twin.erase(ids, filter=filter, sole_writer=sole_writer, dry_run=dry_run)
         )
 
     def count(self, *, filter: FilterLike | None = None) -> int:
         """How many documents match. See `AsyncVectors.count`."""
-        return bridge.run(self._twin.count(filter=filter))
+        return block_on(self._twin.count(filter=filter))
 
     def list_collections(self) -> builtins.list[str]:
         """The names of all collections of the store. See `AsyncVectors.list_collections`."""
-        return bridge.run(self._twin.list_collections())
+        return block_on(self._twin.list_collections())
 
     def delete_collection(self) -> int:
         """Remove this collection; returns its size. See `AsyncVectors.delete_collection`."""
-        return bridge.run(self._twin.delete_collection())
+        return block_on(self._twin.delete_collection())

@@ -18,7 +18,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import AsyncKeyValues, Item
-from lance_context_core.adapting import Convert, check_names, retried
+from lance_context_core.adapting import beside_the_loop, check_names, retried
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
@@ -51,7 +51,6 @@ class CheckpointLog:
     memory: Memory
     retention: Retention
     items: AsyncKeyValues
-    convert: Convert
 
     @property
     def removal(self) -> Removal:
@@ -83,7 +82,7 @@ class CheckpointLog:
             ]
 
         size = sum(len(before[name].rope.data) for name in changed if name in before)
-        written = await self.convert(dump, n_bytes=size)
+        written = await beside_the_loop(dump, n_bytes=size)
         versions = checkpoint["channel_versions"]
         values = {name: one for name, one in before.items() if versions.get(name) == one.version}
         values |= {name: Value.empty(one) for name, one in new_versions.items()}
@@ -339,7 +338,7 @@ class CheckpointLog:
         own = {key.channel: values[key] for key in stored.value_keys}
         own = {name: one for name, one in own.items() if one.type is not None}
         size = sum(len(one.rope.data) for one in own.values())
-        loaded = await self.convert(
+        loaded = await beside_the_loop(
             lambda: {name: self.values.loaded(one) for name, one in own.items()}, n_bytes=size
         )
         return stored.tuple(loaded, rows.read_writes(self.serde, writes))

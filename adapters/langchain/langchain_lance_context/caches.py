@@ -2,21 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.caches import BaseCache
 from langchain_core.embeddings import Embeddings
 from langchain_core.outputs import Generation
 
-from lance_context_core import AsyncKeyValues, InvalidRequestError, Item, ItemVector, KeyValues
-from lance_context_core.adapting import (
-    Blocking,
-    Handle,
-    HandleOwner,
-    StoreLike,
-    as_awaited,
-    at_once,
-)
+from lance_context_core import AsyncKeyValues, InvalidRequestError, Item, ItemVector
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, in_thread
 from langchain_lance_context._answers import Prompt, from_json, to_json
 
 
@@ -50,28 +43,23 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
         """
         _check(score_threshold, ttl)
         self._handle = Handle(store)
-        twin = self._handle.aio.kv(name)
-        self._twin, self._kv = twin, KeyValues(twin)
-        # The type is that of the one face: of the other, nothing waits.
-        blocking = cast("AsyncKeyValues", Blocking(self._kv))
+        self._kv = self._handle.aio.kv(name)
         how = (self._handle, score_threshold, ttl)
-        if embedding is None:
-            self._awaiting = _Answers(twin, None, None, *how)
-            self._at_once = _Answers(blocking, None, None, *how)
-        else:
+        self._awaiting = self._blocking = _Answers(self._kv, None, None, *how)
+        if embedding is not None:
             self._awaiting = _Answers(
-                twin, embedding.aembed_documents, embedding.aembed_query, *how
+                self._kv, embedding.aembed_documents, embedding.aembed_query, *how
             )
-            self._at_once = _Answers(
-                blocking,
-                as_awaited(embedding.embed_documents),
-                as_awaited(embedding.embed_query),
+            self._blocking = _Answers(
+                self._kv,
+                in_thread(embedding.embed_documents),
+                in_thread(embedding.embed_query),
                 *how,
             )
 
     def lookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
         """What the model answered to this prompt, or to one that means the same; None if unknown."""
-        return at_once(self._at_once.lookup(Prompt.of(prompt, llm_string)))
+        return block_on(self._blocking.lookup(Prompt.of(prompt, llm_string)))
 
     async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
         """As `lookup`."""
@@ -79,7 +67,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
 
     def update(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
         """Keep an answer, in place of an earlier one to the same prompt."""
-        at_once(self._at_once.update(Prompt.of(prompt, llm_string), to_json(return_val)))
+        block_on(self._blocking.update(Prompt.of(prompt, llm_string), to_json(return_val)))
 
     async def aupdate(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
         """As `update`."""
@@ -87,15 +75,15 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
 
     def clear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
         """Forget all answers."""
-        self._kv.delete_under(())
+        block_on(self._kv.delete_under(()))
 
     async def aclear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
         """As `clear`."""
-        await self._twin.delete_under(())
+        await self._kv.delete_under(())
 
 
 class _Answers:
-    """The cached answers, over one face of the store; without an embedding, the store embeds."""
+    """The cached answers, with what embeds for one face; without that, the store embeds."""
 
     def __init__(
         self,

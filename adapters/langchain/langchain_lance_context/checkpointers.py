@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -19,17 +19,13 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from lance_context_core import AsyncKeyValues, InvalidRequestError
+from lance_context_core import InvalidRequestError
 from lance_context_core.adapting import (
-    Blocking,
-    Convert,
     Handle,
     HandleOwner,
     StoreLike,
-    at_once,
-    beside_the_loop,
+    block_on,
     check_name,
-    in_place,
     listed,
 )
 from langchain_lance_context._checkpoint_list import CheckpointList
@@ -159,7 +155,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
         Its pending writes are in the order in which a run applies them.
         """
-        return at_once(self._log_at_once.get_tuple(config))
+        return block_on(self._log.get_tuple(config))
 
     def list(
         self,
@@ -176,12 +172,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - `before`: names the checkpoint that all of them are older than.
         """
         found = CheckpointList(
-            log=self._log_at_once, config=config, filter=filter, before=before, limit=limit
+            log=self._log, config=config, filter=filter, before=before, limit=limit
         )
 
         def taken() -> Iterator[CheckpointTuple]:
-            for keys in at_once(found.pages()):
-                page = at_once(found.load(keys))
+            for keys in block_on(found.pages()):
+                page = block_on(found.load(keys))
                 yield from page.tuples
                 if page.lost is not None:
                     raise page.lost
@@ -200,7 +196,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         `new_versions` tells which values are new; the others are those of the versions before.
         Returns the config that names it.
         """
-        return at_once(self._log_at_once.put(config, checkpoint, metadata, new_versions))
+        return block_on(self._log.put(config, checkpoint, metadata, new_versions))
 
     def put_writes(
         self,
@@ -214,27 +210,25 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         What a task has written stays as it is; errors, interrupts and what they were resumed with
         are replaced. Hence it may be repeated.
         """
-        at_once(self._log_at_once.put_writes(config, writes, task_id=task_id, task_path=task_path))
+        block_on(self._log.put_writes(config, writes, task_id=task_id, task_path=task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
-        at_once(self._log_at_once.removal.of_thread(_id(thread_id, "thread_id")))
+        block_on(self._log.removal.of_thread(_id(thread_id, "thread_id")))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, with their writes, in all threads.
 
         Delta channels of later checkpoints lose what these contributed.
         """
-        at_once(self._log_at_once.removal.of_runs(_ids(run_ids, "run_ids")))
+        block_on(self._log.removal.of_runs(_ids(run_ids, "run_ids")))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Give a thread all checkpoints, values and writes of another one, in one commit.
 
         No error if there are none. What the target has of its own stays.
         """
-        at_once(
-            self._log_at_once.copy_thread(*_source_and_target(source_thread_id, target_thread_id))
-        )
+        block_on(self._log.copy_thread(*_source_and_target(source_thread_id, target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove checkpoints of these threads, a commit for each namespace of each.
@@ -246,7 +240,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
         Raises InvalidRequestError, before anything is removed, for what is no list of ids.
         """
-        at_once(self._log_at_once.removal.prune(_ids(thread_ids, "thread_ids"), strategy=strategy))
+        block_on(self._log.removal.prune(_ids(thread_ids, "thread_ids"), strategy=strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -255,7 +249,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
         The ancestors are read in pages, not one by one.
         """
-        return at_once(self._log_at_once.history(config, channels))
+        return block_on(self._log.history(config, channels))
 
     def get_next_version(self, current: str | float | None, channel: None) -> str:
         """The version after `current`: counted on, and unlike that of any other branch or process."""
@@ -268,21 +262,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     @property
     def _log(self) -> CheckpointLog:
-        return self._made_log(self._handle.aio.kv(_NAME), beside_the_loop)
-
-    @property
-    def _log_at_once(self) -> CheckpointLog:
-        items = cast("AsyncKeyValues", Blocking(self._handle.sync.kv(_NAME)))
-        return self._made_log(items, in_place)
-
-    def _made_log(self, items: AsyncKeyValues, convert: Convert) -> CheckpointLog:
         # Not kept: `with_allowlist` makes a copy of this with another serializer.
         return CheckpointLog(
             serde=self.serde,
             memory=self._memory,
             retention=self._retention,
-            items=items,
-            convert=convert,
+            items=self._handle.aio.kv(_NAME),
         )
 
 

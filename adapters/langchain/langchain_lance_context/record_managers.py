@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.indexing import RecordManager
 
@@ -11,17 +11,8 @@ from lance_context_core import (
     AsyncKeyValues,
     InvalidRequestError,
     Item,
-    KeyValues,
 )
-from lance_context_core.adapting import (
-    Attempts,
-    Blocking,
-    Handle,
-    HandleOwner,
-    StoreLike,
-    at_once,
-    listed,
-)
+from lance_context_core.adapting import Attempts, Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.arguments import ItemKey
 
 _TICK_SECONDS = 1e-6
@@ -50,11 +41,7 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         """
         super().__init__(namespace)
         self._handle = Handle(store)
-        twin = self._handle.aio.kv(name)
-        # The type is that of the one face: of the other, nothing waits.
-        blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
-        self._awaiting = _Records(namespace, twin, self._handle)
-        self._at_once = _Records(namespace, blocking, self._handle)
+        self._records = _Records(namespace, self._handle.aio.kv(name), self._handle)
 
     def create_schema(self) -> None:
         """Nothing: the table is made by the first write."""
@@ -64,11 +51,11 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
 
     def get_time(self) -> float:
         """The time in seconds since 1970, later than that of all that was written before."""
-        return at_once(self._at_once.tick())
+        return block_on(self._records.tick())
 
     async def aget_time(self) -> float:
         """As `get_time`."""
-        return await self._awaiting.tick()
+        return await self._records.tick()
 
     def update(
         self,
@@ -82,9 +69,9 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         Raises InvalidRequestError, a ValueError, before anything is written, for lists of different
         lengths and for a `time_at_least` that lies ahead.
         """
-        records = self._at_once.checked(keys, group_ids)
+        records = self._records.checked(keys, group_ids)
         if records:
-            at_once(self._at_once.tick(records, time_at_least=time_at_least))
+            block_on(self._records.tick(records, time_at_least=time_at_least))
 
     async def aupdate(
         self,
@@ -94,17 +81,17 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         time_at_least: float | None = None,
     ) -> None:
         """As `update`."""
-        records = self._awaiting.checked(keys, group_ids)
+        records = self._records.checked(keys, group_ids)
         if records:
-            await self._awaiting.tick(records, time_at_least=time_at_least)
+            await self._records.tick(records, time_at_least=time_at_least)
 
     def exists(self, keys: Sequence[str]) -> list[bool]:
         """Whether each of the keys was indexed."""
-        return at_once(self._at_once.exists(keys))
+        return block_on(self._records.exists(keys))
 
     async def aexists(self, keys: Sequence[str]) -> list[bool]:
         """As `exists`."""
-        return await self._awaiting.exists(keys)
+        return await self._records.exists(keys)
 
     def list_keys(
         self,
@@ -119,7 +106,7 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         None sets no bound; of no groups, no key is one. In alphabetical order.
         """
         where = _filter(before, after, group_ids)
-        return at_once(self._at_once.list_keys(where, limit=limit))
+        return block_on(self._records.list_keys(where, limit=limit))
 
     async def alist_keys(
         self,
@@ -131,19 +118,19 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
     ) -> list[str]:
         """As `list_keys`."""
         where = _filter(before, after, group_ids)
-        return await self._awaiting.list_keys(where, limit=limit)
+        return await self._records.list_keys(where, limit=limit)
 
     def delete_keys(self, keys: Sequence[str]) -> None:
         """Forget keys, in one commit; unknown ones are no error."""
-        at_once(self._at_once.delete(keys))
+        block_on(self._records.delete(keys))
 
     async def adelete_keys(self, keys: Sequence[str]) -> None:
         """As `delete_keys`."""
-        await self._awaiting.delete(keys)
+        await self._records.delete(keys)
 
 
 class _Records:
-    """The records of a namespace and their clock, over one face of the store.
+    """The records of a namespace and their clock.
 
     The clock is a list of ticks, each an item whose key is the number of the one before and one. Who
     adds the next number owns the moment in it, and nobody adds a number twice.

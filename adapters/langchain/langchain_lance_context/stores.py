@@ -1,10 +1,11 @@
 """The store's key-value items as LangGraph's `BaseStore`: what agents remember across threads."""
 
+import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from langgraph.store.base import (
     BaseStore,
@@ -20,20 +21,19 @@ from lance_context_core import (
     EmbeddingError,
     InvalidRequestError,
     ItemVector,
-    KeyValues,
 )
 from lance_context_core import Item as StoredItem
-from lance_context_core.adapting import (
-    Blocking,
-    Handle,
-    HandleOwner,
-    StoreLike,
-    as_awaited,
-    at_once,
-)
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, in_thread
 from lance_context_core.arguments import ItemKey
 from lance_context_core.errors import DimensionMismatchError
-from langchain_lance_context._both_ways import Answer, Count, Nothing, Running
+from langchain_lance_context._both_ways import (
+    Answer,
+    Count,
+    Later,
+    Nothing,
+    Running,
+    is_beside_a_loop,
+)
 from langchain_lance_context._operations import (
     Batch,
     Listing,
@@ -73,8 +73,8 @@ class LanceContextStore(HandleOwner, BaseStore):
       not; the sweep only frees the space.
 
     What LangGraph's `SqliteStore` and `AsyncSqliteStore` have under one name and call in two ways,
-    `setup`, `sweep_ttl`, `start_ttl_sweeper` and `stop_ttl_sweeper`, may be called and may be awaited.
-    The work is done by the call: what blocks no event loop is `asweep_ttl`.
+    `setup`, `sweep_ttl`, `start_ttl_sweeper` and `stop_ttl_sweeper`, may be called and may be awaited;
+    awaited, they block no event loop.
 
     What cannot be understood or stored raises a ValueError, before anything is written.
     """
@@ -104,29 +104,16 @@ class LanceContextStore(HandleOwner, BaseStore):
         self.index_config = index
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._fields = None if index is None else checked_fields(index.get("fields") or ["$"], "fields")  # fmt: skip
-        twin = self._handle.aio.kv(name)
-        kv = KeyValues(twin)
-        # The type is that of the one face: of the other, nothing waits.
-        blocking = cast("AsyncKeyValues", Blocking(kv))
-        now = self._handle.now
-        self._awaiting = _Work(kv=twin, now=now)
-        self._at_once = _Work(kv=blocking, now=now)
+        kv, now = self._handle.aio.kv(name), self._handle.now
+        self._awaiting = self._blocking = _Work(kv=kv, now=now)
         if index is not None and index.get("embed") is not None:
             embed, dims = ensure_embeddings(index["embed"]), index.get("dims")
-            self._awaiting = _Work(
-                kv=twin,
-                now=now,
-                embed=_Embed(embed.aembed_documents, embed.aembed_query, dims),
-            )
-            self._at_once = _Work(
-                kv=blocking,
-                now=now,
-                embed=_Embed(
-                    as_awaited(embed.embed_documents), as_awaited(embed.embed_query), dims
-                ),
-            )
-        self._sweep, self._asweep = kv.sweep, twin.sweep
-        self._sweeper = Sweeper(kv.sweep)
+            awaited = _Embed(embed.aembed_documents, embed.aembed_query, dims)
+            blocking = _Embed(in_thread(embed.embed_documents), in_thread(embed.embed_query), dims)
+            self._awaiting = _Work(kv=kv, now=now, embed=awaited)
+            self._blocking = _Work(kv=kv, now=now, embed=blocking)
+        self._sweep = kv.sweep
+        self._sweeper = Sweeper(lambda: block_on(kv.sweep()))
         weakref.finalize(self, self._sweeper.let_go)
 
     @classmethod
@@ -149,7 +136,7 @@ class LanceContextStore(HandleOwner, BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See the class; the results are in the order of the operations."""
         batch = to_batch(ops, fields=self._fields)
-        results = at_once(self._at_once.do(batch))
+        results = block_on(self._blocking.do(batch))
         self._sweep_from_now_on(batch)
         return results
 
@@ -160,13 +147,17 @@ class LanceContextStore(HandleOwner, BaseStore):
         self._sweep_from_now_on(batch)
         return results
 
-    def sweep_ttl(self) -> Count:
-        """Remove what has expired; returns how many items that were."""
-        return Count(self._sweep())
+    def sweep_ttl(self) -> Count | Later:
+        """Remove what has expired; returns how many items that were.
+
+        Beside a running event loop the sweep begins, and the number is there when it is awaited, or
+        asked for.
+        """
+        return Later(self._sweep()) if is_beside_a_loop() else Count(block_on(self._sweep()))
 
     async def asweep_ttl(self) -> int:
         """As `sweep_ttl`."""
-        return await self._asweep()
+        return await self._sweep()
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Running:
         """Sweep every so many minutes, in a thread; else as `ttl` says, or every five minutes.
@@ -180,8 +171,13 @@ class LanceContextStore(HandleOwner, BaseStore):
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
         return self._sweeper.start(60 * checked_minutes(minutes, "sweep_interval_minutes"))
 
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> Answer:
-        """End the thread; whether it has ended within so many seconds. None waits for it."""
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> Answer | Later:
+        """End the thread; whether it has ended within so many seconds. None waits for it.
+
+        Beside a running event loop as `sweep_ttl` does.
+        """
+        if is_beside_a_loop():
+            return Later(asyncio.to_thread(self._sweeper.stop, timeout))
         return Answer(self._sweeper.stop(timeout))
 
     def close(self) -> None:
@@ -230,7 +226,7 @@ class _Embed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What a batch does, over one face of the store."""
+    """What a batch does, with what embeds for one face."""
 
     kv: AsyncKeyValues
     now: Callable[[], datetime]

@@ -1,11 +1,18 @@
-"""A property graph as documents of one collection: what is read and written, on either face."""
+"""A property graph as documents of one collection: what is read and written."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from llama_index.core.graph_stores.types import EntityNode, LabelledNode, Relation, Triplet
 
-from lance_context_core import AlreadyExistsError, Document, Field, Filter, InvalidRequestError
+from lance_context_core import (
+    AlreadyExistsError,
+    AsyncVectors,
+    Document,
+    Field,
+    Filter,
+    InvalidRequestError,
+)
 from lance_context_core.adapting import Attempts, listed
 from lance_context_core.filters import And, Or
 from llama_index_lance_context._graphs import (
@@ -29,9 +36,9 @@ from llama_index_lance_context._words import check_count, in_words_of
 
 
 class GraphLog:
-    """The graph in a collection whose methods are awaited; of the blocking face, nothing waits."""
+    """The graph in a collection."""
 
-    def __init__(self, vectors: Any) -> None:
+    def __init__(self, vectors: AsyncVectors) -> None:
         self._vectors = vectors
 
     async def get(
@@ -71,7 +78,7 @@ class GraphLog:
     ) -> list[Triplet]:
         check_count(limit, "limit")
         ignored = set(_listed(ignore_rels, "ignore_rels") or [])
-        walked: dict[str, Relation] = {}
+        walked: dict[str | None, Relation] = {}
         found: list[Relation] = []
         reached: set[str] = set()
         edge = {node.id for node in graph_nodes}
@@ -134,10 +141,9 @@ class GraphLog:
             which = ARE_NODES & with_properties(properties or {})
             if keys is not None:
                 which &= Field("id").is_in(keys)
-            found = [one.id for one in await self._vectors.list(filter=which)]
+            found = [one.id for one in await self._vectors.list(filter=which) if one.id is not None]
             keys = found if keys is None else [one for one in keys if one in found]
-        documents: list[Document] = await self._vectors.get(keys, include_embedding=True)
-        return documents
+        return await self._vectors.get(keys, include_embedding=True)
 
     async def _ids(self, condition: Filter) -> list[str]:
         """The ids of the nodes that satisfy a condition."""

@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
 from lance_context_core import AlreadyExistsError, AsyncKeyValues, Item
-from lance_context_core.adapting import ConvertEach
+from lance_context_core.adapting import in_steps
 from lance_context_core.arguments import ItemKey
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
@@ -41,11 +41,10 @@ def entries_of(nodes: Iterable[BaseNode], *, with_content: bool) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class NodeLog:
-    """The nodes of one namespace, over one face of the store; of the blocking one, nothing waits."""
+    """The nodes of one namespace."""
 
     _kv: AsyncKeyValues
     _namespace: str
-    _each: ConvertEach
     _known: KnownHashes
 
     async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
@@ -54,14 +53,14 @@ class NodeLog:
         The hash that was set for it counts no more.
         """
         ids = [entry.id for entry in entries]
-        places = await self._each(self._node, ids, n_as_one=_N_KEYS_AS_ONE)
-        hashes = await self._each(self._hash, ids, n_as_one=_N_KEYS_AS_ONE)
+        places = await in_steps(self._node, ids, n_as_one=_N_KEYS_AS_ONE)
+        hashes = await in_steps(self._hash, ids, n_as_one=_N_KEYS_AS_ONE)
         needs_data = any(entry.data is None for entry in entries)
         found = await self._kv.get([*places, *hashes], include_data=needs_data or not may_replace)
         old = dict(zip(ids, found, strict=False))
         if not may_replace:
             _refuse_taken(old)
-        puts = await self._each(
+        puts = await in_steps(
             lambda one: self._item(one[1], one[0], old[one[1].id]), enumerate(entries)
         )
         await self._kv.write(
@@ -71,12 +70,12 @@ class NodeLog:
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
         """The nodes with these ids, in their order; None for one that is not kept."""
-        return await self._each(_node_of, await self._kv.get([self._node(id) for id in ids]))
+        return await in_steps(_node_of, await self._kv.get([self._node(id) for id in ids]))
 
     async def all_nodes(self) -> list[BaseNode]:
         """All nodes, in the order in which they were first written."""
         items = _in_order(await self._kv.list(namespace=(self._namespace, "nodes")))
-        return [node for node in await self._each(_node_of, items) if node is not None]
+        return [node for node in await in_steps(_node_of, items) if node is not None]
 
     async def exists(self, id: str) -> bool:
         """Whether the node itself is kept."""
@@ -151,7 +150,7 @@ class NodeLog:
             info.node_ids.append(item.key)
             info.metadata = info.metadata or decode(json.loads(item.value["metadata"]))
 
-        await self._each(note, _in_order(found))
+        await in_steps(note, _in_order(found))
         return documents
 
     async def _items_with_hashes(self) -> list[Item]:

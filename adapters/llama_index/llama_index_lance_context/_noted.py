@@ -5,11 +5,10 @@ retriever passes all that it has noted, as if nothing else were asked for.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from llama_index.core.schema import ImageNode, IndexNode
 
-from lance_context_core import Document, Field
+from lance_context_core import AsyncVectors, Document, Field
 from llama_index_lance_context._nodes import CLASS_NAME, NATIVE
 
 _NAMES = [one.class_name() for one in (IndexNode, ImageNode)]
@@ -20,7 +19,7 @@ ARE_OTHERS = ~Field("metadata", NATIVE, CLASS_NAME).is_in(_NAMES)
 _N_AT_ONCE = 500
 
 
-async def are_noted(vectors: Any, ids: Sequence[str]) -> bool:
+async def are_noted(vectors: AsyncVectors, ids: Sequence[str]) -> bool:
     """Whether all nodes that these ids name are such as indexes note, and at least one is there.
 
     Reads the nodes by their ids, which is cheaper than to ask the store for what they are not, and

@@ -13,7 +13,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from lance_context_core import Document, Field, Filter, InvalidRequestError
+from lance_context_core import AsyncVectors, Document, Field, Filter, InvalidRequestError
 from lance_context_core.adapting import check_names, listed
 from lance_context_core.arguments import FilterLike
 from lance_context_core.filters import DOCUMENT_FIELDS, And, parse
@@ -151,7 +151,7 @@ def restriction(query: VectorStoreQuery, where: FilterLike | None) -> Filter | N
     return And(said) if said else None
 
 
-async def find(vectors: Any, asked: Ask) -> list[SearchHit[Document]]:
+async def find(vectors: AsyncVectors, asked: Ask) -> list[SearchHit[Document]]:
     """What the store finds: of a collection whose methods are awaited."""
     if asked.is_listing:
         documents = await vectors.list(**asked.arguments)

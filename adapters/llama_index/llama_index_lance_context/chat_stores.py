@@ -1,15 +1,14 @@
 """The store's history as LlamaIndex's chat stores: conversations by key, in the order of writing."""
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
-from lance_context_core import AsyncHistory
-from lance_context_core.adapting import Blocking, Handle, HandleOwner, StoreLike, at_once, uri_of
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, uri_of
 from llama_index_lance_context._chat_log import ChatLog
 from llama_index_lance_context._looks import Looks
 
@@ -149,17 +148,13 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
     """Whose conversations; without an agent, nobody's in particular."""
 
     _handle: Handle = PrivateAttr()
-    _awaiting: ChatLog = PrivateAttr()
-    _at_once: ChatLog = PrivateAttr()
+    _log: ChatLog = PrivateAttr()
 
     def __init__(self, store: StoreLike, *, agent_id: str = "", **kwargs: Any) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again."""
         super().__init__(**{"store": store, "agent_id": agent_id, **kwargs})
         self._handle = Handle(store)
-        # The type is that of the one face: of the other, nothing waits.
-        blocking = cast("AsyncHistory", Blocking(self._handle.sync.history))
-        self._awaiting = ChatLog(self._handle.aio.history, agent_id)
-        self._at_once = ChatLog(blocking, agent_id)
+        self._log = ChatLog(self._handle.aio.history, agent_id)
 
     @classmethod
     def class_name(cls) -> str:
@@ -168,46 +163,46 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
         """Put messages in the place of all that the session has, in one commit."""
-        at_once(self._at_once.replace(key, messages, ACTIVE, replaced=None))
+        block_on(self._log.replace(key, messages, ACTIVE, replaced=None))
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
         """As `set_messages`."""
-        await self._awaiting.replace(key, messages, ACTIVE, replaced=None)
+        await self._log.replace(key, messages, ACTIVE, replaced=None)
 
     def get_messages(self, key: str) -> list[ChatMessage]:
         """The messages of a session, in order; none if it is unknown."""
-        return at_once(self._at_once.messages(key, None))
+        return block_on(self._log.messages(key, None))
 
     async def aget_messages(self, key: str) -> list[ChatMessage]:
         """As `get_messages`."""
-        return await self._awaiting.messages(key, None)
+        return await self._log.messages(key, None)
 
     def add_message(self, key: str, message: ChatMessage) -> None:
         """Add a message at the end."""
-        at_once(self._at_once.add(key, [message], ACTIVE))
+        block_on(self._log.add(key, [message], ACTIVE))
 
     async def async_add_message(self, key: str, message: ChatMessage) -> None:
         """As `add_message`."""
-        await self._awaiting.add(key, [message], ACTIVE)
+        await self._log.add(key, [message], ACTIVE)
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
         """Remove a session's messages, and return them; None if it has none."""
-        return at_once(self._at_once.take_all(key)) or None
+        return block_on(self._log.take_all(key)) or None
 
     async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
         """As `delete_messages`."""
-        return await self._awaiting.take_all(key) or None
+        return await self._log.take_all(key) or None
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove the message at a position, and return it; None if there is none.
 
         A negative position counts from the end.
         """
-        return at_once(self._at_once.remove_at(key, idx, None))
+        return block_on(self._log.remove_at(key, idx, None))
 
     async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
         """As `delete_message`."""
-        return await self._awaiting.remove_at(key, idx, None)
+        return await self._log.remove_at(key, idx, None)
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
         """Remove the last message, and return it; None if there is none."""
@@ -219,11 +214,11 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
 
     def get_keys(self) -> list[str]:
         """The sessions in which the agent has messages, in the order in which they began."""
-        return at_once(self._at_once.keys())
+        return block_on(self._log.keys())
 
     async def aget_keys(self) -> list[str]:
         """As `get_keys`."""
-        return await self._awaiting.keys()
+        return await self._log.keys()
 
     @field_serializer("store")
     def _store_by_its_uri(self, store: StoreLike) -> str:

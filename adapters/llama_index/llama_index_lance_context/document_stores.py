@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import (
@@ -13,17 +13,8 @@ from llama_index.core.storage.docstore.types import (
 )
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE
 
-from lance_context_core import AsyncKeyValues, KeyValues, NotFoundError
-from lance_context_core.adapting import (
-    Blocking,
-    Handle,
-    HandleOwner,
-    StoreLike,
-    at_a_stretch,
-    at_once,
-    in_steps,
-    uri_of,
-)
+from lance_context_core import NotFoundError
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, uri_of
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._node_log import NodeLog, entries_of
 
@@ -56,12 +47,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         self._namespace = namespace
         self._name = name
         self._handle = Handle(store)
-        twin = self._handle.aio.kv(name)
-        # The type is that of the one face: of the other, nothing waits.
-        blocking = cast("AsyncKeyValues", Blocking(KeyValues(twin)))
-        known = KnownHashes()
-        self._awaiting = NodeLog(twin, namespace, in_steps, known)
-        self._at_once = NodeLog(blocking, namespace, at_a_stretch, known)
+        self._log = NodeLog(self._handle.aio.kv(name), namespace, KnownHashes())
 
     def persist(self, persist_path: str = DEFAULT_PERSIST_PATH, fs: Any = None) -> None:
         """Nothing: every node is in the store already."""
@@ -75,7 +61,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     @property
     def docs(self) -> dict[str, BaseNode]:
         """All nodes by id, in the order in which they were first added."""
-        return {node.node_id: node for node in at_once(self._at_once.all_nodes())}
+        return {node.node_id: node for node in block_on(self._log.all_nodes())}
 
     def add_documents(
         self,
@@ -93,7 +79,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         """
         del batch_size
         entries = entries_of(docs, with_content=store_text)
-        at_once(self._at_once.add(entries, may_replace=allow_update))
+        block_on(self._log.add(entries, may_replace=allow_update))
 
     async def async_add_documents(
         self,
@@ -106,17 +92,17 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         del batch_size
         # Thousands of nodes are written down in a thread, beside the event loop.
         entries = await asyncio.to_thread(entries_of, docs, with_content=store_text)
-        await self._awaiting.add(entries, may_replace=allow_update)
+        await self._log.add(entries, may_replace=allow_update)
 
     def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
         """The node with that id. Without one None, or a ValueError if `raise_error`."""
-        (node,) = at_once(self._at_once.nodes([doc_id]))
+        (node,) = block_on(self._log.nodes([doc_id]))
         _require(doc_id, node is not None or not raise_error)
         return node
 
     async def aget_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
         """As `get_document`."""
-        (node,) = await self._awaiting.nodes([doc_id])
+        (node,) = await self._log.nodes([doc_id])
         _require(doc_id, node is not None or not raise_error)
         return node
 
@@ -125,30 +111,30 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
         Unknown ones are left out, or a ValueError if `raise_error`.
         """
-        return _all_found(node_ids, at_once(self._at_once.nodes(node_ids)), required=raise_error)
+        return _all_found(node_ids, block_on(self._log.nodes(node_ids)), required=raise_error)
 
     async def aget_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
         """As `get_nodes`."""
-        return _all_found(node_ids, await self._awaiting.nodes(node_ids), required=raise_error)
+        return _all_found(node_ids, await self._log.nodes(node_ids), required=raise_error)
 
     def document_exists(self, doc_id: str) -> bool:
         """Whether there is a node with that id."""
-        return at_once(self._at_once.exists(doc_id))
+        return block_on(self._log.exists(doc_id))
 
     async def adocument_exists(self, doc_id: str) -> bool:
         """As `document_exists`."""
-        return await self._awaiting.exists(doc_id)
+        return await self._log.exists(doc_id)
 
     def delete_document(self, doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
         """Delete a node, and with the last one of a document what is known of that; one commit.
 
         Without such a node a ValueError, if `raise_error`.
         """
-        _require(doc_id, at_once(self._at_once.remove(doc_id)) or not raise_error)
+        _require(doc_id, block_on(self._log.remove(doc_id)) or not raise_error)
 
     async def adelete_document(self, doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
         """As `delete_document`."""
-        _require(doc_id, await self._awaiting.remove(doc_id) or not raise_error)
+        _require(doc_id, await self._log.remove(doc_id) or not raise_error)
 
     # Hashes
 
@@ -162,11 +148,11 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def set_document_hashes(self, doc_hashes: dict[str, str]) -> None:
         """Write down hashes by id, in one commit."""
-        at_once(self._at_once.set_hashes(doc_hashes))
+        block_on(self._log.set_hashes(doc_hashes))
 
     async def aset_document_hashes(self, doc_hashes: dict[str, str]) -> None:
         """As `set_document_hashes`."""
-        await self._awaiting.set_hashes(doc_hashes)
+        await self._log.set_hashes(doc_hashes)
 
     def get_document_hash(self, doc_id: str) -> str | None:
         """The hash that was set for a node, or else its own; None for an unknown one.
@@ -174,37 +160,37 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         Who asks for many, one after the other, as pipelines do, soon has them from one read of all,
         for as long as nothing is written to the store's document stores; a write is seen at once.
         """
-        return at_once(self._at_once.hash(doc_id))
+        return block_on(self._log.hash(doc_id))
 
     async def aget_document_hash(self, doc_id: str) -> str | None:
         """As `get_document_hash`."""
-        return await self._awaiting.hash(doc_id)
+        return await self._log.hash(doc_id)
 
     def get_all_document_hashes(self) -> dict[str, str]:
         """The ids by hash. Of several with one hash this shows one, as LlamaIndex wants it."""
-        return _by_hash(at_once(self._at_once.hashes()))
+        return _by_hash(block_on(self._log.hashes()))
 
     async def aget_all_document_hashes(self) -> dict[str, str]:
         """As `get_all_document_hashes`."""
-        return _by_hash(await self._awaiting.hashes())
+        return _by_hash(await self._log.hashes())
 
     # Documents
 
     def get_ref_doc_info(self, ref_doc_id: str) -> RefDocInfo | None:
         """The ids of a document's nodes, and its metadata; None if it has no nodes."""
-        return at_once(self._at_once.documents(ref_doc_id)).get(ref_doc_id)
+        return block_on(self._log.documents(ref_doc_id)).get(ref_doc_id)
 
     async def aget_ref_doc_info(self, ref_doc_id: str) -> RefDocInfo | None:
         """As `get_ref_doc_info`."""
-        return (await self._awaiting.documents(ref_doc_id)).get(ref_doc_id)
+        return (await self._log.documents(ref_doc_id)).get(ref_doc_id)
 
     def get_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
         """As `get_ref_doc_info`, of all documents that have nodes, by id."""
-        return at_once(self._at_once.documents())
+        return block_on(self._log.documents())
 
     async def aget_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
         """As `get_all_ref_doc_info`."""
-        return await self._awaiting.documents()
+        return await self._log.documents()
 
     def ref_doc_exists(self, ref_doc_id: str) -> bool:
         """Whether a document has nodes."""
@@ -219,11 +205,11 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
         If it has no nodes a ValueError, if `raise_error`.
         """
-        _require(ref_doc_id, at_once(self._at_once.remove_document(ref_doc_id)) or not raise_error)
+        _require(ref_doc_id, block_on(self._log.remove_document(ref_doc_id)) or not raise_error)
 
     async def adelete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
         """As `delete_ref_doc`."""
-        _require(ref_doc_id, await self._awaiting.remove_document(ref_doc_id) or not raise_error)
+        _require(ref_doc_id, await self._log.remove_document(ref_doc_id) or not raise_error)
 
 
 class NodeNotFoundError(NotFoundError, ValueError):

@@ -15,11 +15,10 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from lance_context_core import Vectors
 from lance_context_core.adapting import (
-    Blocking,
     Handle,
     HandleOwner,
     StoreLike,
-    at_once,
+    block_on,
     listed,
 )
 from lance_context_core.filters import And
@@ -61,8 +60,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         collection = collection_given(collection, table_name)
         collection = "graph" if collection is None else collection
         self._collection = collection
-        self._aio = GraphLog(self._handle.aio.vectors(collection))
-        self._sync = GraphLog(Blocking(self.client))
+        self._log = GraphLog(self._handle.aio.vectors(collection))
 
     @property
     def client(self) -> Vectors:
@@ -78,13 +76,13 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
 
         In the order of `ids`, or in that of writing. Unknown ids are left out.
         """
-        return at_once(self._sync.get(properties, ids))
+        return block_on(self._log.get(properties, ids))
 
     async def aget(
         self, properties: dict[str, Any] | None = None, ids: list[str] | None = None
     ) -> list[LabelledNode]:
         """As `get`."""
-        return await self._aio.get(properties, ids)
+        return await self._log.get(properties, ids)
 
     def get_triplets(
         self,
@@ -98,7 +96,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         `entity_names` and `ids` are those of either end. `properties` are those of the relation, or
         of one of its ends.
         """
-        return at_once(self._sync.get_triplets(entity_names, relation_names, properties, ids))
+        return block_on(self._log.get_triplets(entity_names, relation_names, properties, ids))
 
     async def aget_triplets(
         self,
@@ -108,7 +106,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         ids: list[str] | None = None,
     ) -> list[Triplet]:
         """As `get_triplets`."""
-        return await self._aio.get_triplets(entity_names, relation_names, properties, ids)
+        return await self._log.get_triplets(entity_names, relation_names, properties, ids)
 
     def get_rel_map(
         self,
@@ -122,7 +120,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         Relations are walked both ways. Those with a label among `ignore_rels` are walked too, and
         left out of the answer, where they take no place of the `limit`.
         """
-        return at_once(self._sync.get_rel_map(graph_nodes, depth, limit, ignore_rels))
+        return block_on(self._log.get_rel_map(graph_nodes, depth, limit, ignore_rels))
 
     async def aget_rel_map(
         self,
@@ -132,7 +130,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         ignore_rels: list[str] | None = None,
     ) -> list[Triplet]:
         """As `get_rel_map`."""
-        return await self._aio.get_rel_map(graph_nodes, depth, limit, ignore_rels)
+        return await self._log.get_rel_map(graph_nodes, depth, limit, ignore_rels)
 
     def vector_query(
         self, query: VectorStoreQuery, **kwargs: Any
@@ -143,13 +141,13 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         similarities are those of `LanceContextVectorStore`, without semantic_hybrid. Nodes without an
         embedding are found by filters and ids alone.
         """
-        return at_once(self._sync.vector_query(_asked(query, **kwargs)))
+        return block_on(self._log.vector_query(_asked(query, **kwargs)))
 
     async def avector_query(
         self, query: VectorStoreQuery, **kwargs: Any
     ) -> tuple[list[LabelledNode], list[float]]:
         """As `vector_query`."""
-        return await self._aio.vector_query(_asked(query, **kwargs))
+        return await self._log.vector_query(_asked(query, **kwargs))
 
     def structured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
         """Raise NotImplementedError."""
@@ -166,11 +164,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
 
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """Add nodes, or replace those whose ids exist, in one commit."""
-        at_once(self._sync.upsert_nodes(nodes))
+        block_on(self._log.upsert_nodes(nodes))
 
     async def aupsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
         """As `upsert_nodes`."""
-        await self._aio.upsert_nodes(nodes)
+        await self._log.upsert_nodes(nodes)
 
     def upsert_relations(self, relations: list[Relation]) -> None:
         """Add relations, or replace those with the same ends and label, in one commit.
@@ -178,11 +176,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         An end that does not exist becomes an entity of that name, in a commit before. Ends may be
         names, too, where these are not the ids: LlamaIndex makes blanks of the quotes in a name.
         """
-        at_once(self._sync.upsert_relations(relations))
+        block_on(self._log.upsert_relations(relations))
 
     async def aupsert_relations(self, relations: list[Relation]) -> None:
         """As `upsert_relations`."""
-        await self._aio.upsert_relations(relations)
+        await self._log.upsert_relations(relations)
 
     def delete(
         self,
@@ -196,7 +194,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         With a node go its relations, and nothing else. Raises InvalidRequestError if nothing is
         said; an empty list, or no properties, deletes nothing.
         """
-        at_once(self._sync.delete(entity_names, relation_names, properties, ids))
+        block_on(self._log.delete(entity_names, relation_names, properties, ids))
 
     async def adelete(
         self,
@@ -206,7 +204,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         ids: list[str] | None = None,
     ) -> None:
         """As `delete`."""
-        await self._aio.delete(entity_names, relation_names, properties, ids)
+        await self._log.delete(entity_names, relation_names, properties, ids)
 
     async def adelete_llama_nodes(
         self, node_ids: list[str] | None = None, ref_doc_ids: list[str] | None = None

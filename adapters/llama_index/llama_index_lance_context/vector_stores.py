@@ -17,11 +17,10 @@ from llama_index.core.vector_stores.types import (
 from lance_context_core import AsyncVectors, Document, Filter, InvalidRequestError, Vectors
 from lance_context_core import Field as Place
 from lance_context_core.adapting import (
-    Blocking,
     Handle,
     HandleOwner,
     StoreLike,
-    at_once,
+    block_on,
     check_name,
     check_names,
     in_steps,
@@ -208,11 +207,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
         With their embeddings. Unknown ids are left out.
         """
-        node_ids = None if node_ids is None else _ids(node_ids)
-        if node_ids is None or filters is not None:
-            found = self._vectors.list(filter=_restricted(node_ids, filters))
-            node_ids = _in_order(found, node_ids)
-        return [to_node(one) for one in self._vectors.get(node_ids, include_embedding=True)]
+        return block_on(self.aget_nodes(node_ids, filters))
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -226,12 +221,11 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """What answers the query best, best first: nodes without embeddings, similarities, ids."""
-        found = at_once(self._found(Blocking(self._vectors), query, **kwargs))
-        return answer(found, [to_node(document) for document, _ in found])
+        return block_on(self.aquery(query, **kwargs))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """As `query`."""
-        found = await self._found(self._twin, query, **kwargs)
+        found = await self._found(query, **kwargs)
         return answer(found, await in_steps(to_node, [document for document, _ in found]))
 
     @property
@@ -242,21 +236,18 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def _vectors(self) -> Vectors:
         return self._handle.sync.vectors(self.collection)
 
-    async def _found(
-        self, vectors: Any, query: VectorStoreQuery, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """What answers the query, in a collection whose methods are awaited."""
+    async def _found(self, query: VectorStoreQuery, **kwargs: Any) -> list[tuple[Document, float]]:
+        """What answers the query."""
         is_compared = query.query_embedding is not None or query.query_str is not None
-        if is_compared and query.node_ids and await are_noted(vectors, _ids(query.node_ids)):
-            found = await self._ranked(vectors, replace(query, node_ids=None), **kwargs)
+        if is_compared and query.node_ids and await are_noted(self._twin, _ids(query.node_ids)):
+            found = await self._ranked(replace(query, node_ids=None), **kwargs)
             is_mixed = any(not is_noted(document) for document, _ in found)
-            if is_mixed or await vectors.list(filter=ARE_OTHERS, limit=1):
+            if is_mixed or await self._twin.list(filter=ARE_OTHERS, limit=1):
                 return found
-        return await self._ranked(vectors, query, **kwargs)
+        return await self._ranked(query, **kwargs)
 
     async def _ranked(
         self,
-        vectors: Any,
         query: VectorStoreQuery,
         *,
         where: FilterLike | None = None,
@@ -264,7 +255,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> list[tuple[Document, float]]:
         narrowed = restriction(query, where)
         asked = ask(query, restriction=narrowed, reranker=self.reranker, **kwargs)
-        return ranked(asked, await find(vectors, asked))
+        return ranked(asked, await find(self._twin, asked))
 
     @field_serializer("store")
     def _store_by_its_uri(self, store: StoreLike) -> str:

@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.sqlite import SqliteStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
 
-from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core import ConflictError, ContextStore, InvalidRequestError
 
 DOCS = ("docs",)
 
@@ -315,6 +315,88 @@ def test_a_sweep_may_be_awaited(make, clock):
     found = asyncio.run(main())
     assert found == (1, 0)
     assert [type(one) for one in found] == [int, int]
+
+
+async def until_the_loop_has_turned(released, n_turns=20):
+    """Let go of what waits in another thread, once an event loop has turned so many times."""
+    for _ in range(n_turns):
+        await asyncio.sleep(0)
+    released.set()
+
+
+def test_a_sweep_that_is_awaited_does_not_hold_up_the_event_loop(make):
+    memory, released = make(), threading.Event()
+
+    async def sweep():
+        return 3 if await asyncio.to_thread(released.wait, 20) else "the event loop stood still"
+
+    memory._sweep = sweep
+
+    async def main():
+        turning = asyncio.create_task(until_the_loop_has_turned(released))
+        swept = await memory.sweep_ttl()
+        await turning
+        return swept
+
+    assert asyncio.run(main()) == 3
+
+
+def test_a_sweeper_that_is_stopped_and_awaited_does_not_hold_up_the_event_loop(make):
+    memory, released, begun = make(), threading.Event(), threading.Event()
+
+    def sweep():
+        begun.set()
+        released.wait(20)
+
+    memory._sweeper._sweep = sweep
+
+    async def main():
+        memory.start_ttl_sweeper(0.00001)
+        await asyncio.to_thread(begun.wait, 20)
+        turning = asyncio.create_task(until_the_loop_has_turned(released))
+        stopped = await memory.stop_ttl_sweeper()
+        assert turning.done()
+        return stopped
+
+    assert asyncio.run(main()) is True
+    assert threads() == []
+
+
+def test_a_sweep_beside_a_running_loop_is_a_number_for_who_does_not_await(make, clock):
+    memory = make()
+    for key in "abc":
+        memory.put(DOCS, key, {}, ttl=1)
+    clock.advance(minutes=1)
+
+    async def main():
+        swept = memory.sweep_ttl()
+        assert swept == 3
+        assert 2 < swept <= 3
+        assert [*range(swept)] == [0, 1, 2]
+        assert f"{swept}" == "3"
+        assert not memory.sweep_ttl()
+        assert memory.stop_ttl_sweeper()
+
+    asyncio.run(main())
+
+
+def test_a_sweep_that_fails_says_so_to_who_awaits_and_to_who_does_not(make):
+    memory = make()
+
+    async def fails():
+        raise ConflictError("others write")
+
+    memory._sweep = fails
+
+    async def main():
+        with pytest.raises(ConflictError):
+            await memory.sweep_ttl()
+        with pytest.raises(ConflictError):
+            int(memory.sweep_ttl())
+
+    asyncio.run(main())
+    with pytest.raises(ConflictError):
+        memory.sweep_ttl()
 
 
 def test_a_sweeper_may_be_awaited_and_stopped_so(make, clock):

@@ -1,7 +1,7 @@
-"""One body, two faces: awaited on an event loop, or run to its end on the caller's thread."""
+"""One body, two faces: a coroutine that is awaited, or that a call blocks on."""
 
 import asyncio
-import re
+import contextvars
 import textwrap
 import threading
 
@@ -9,15 +9,8 @@ import pytest
 
 import lance_context_core.adapting.faces as page
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.adapting import (
-    Blocking,
-    as_awaited,
-    at_a_stretch,
-    at_once,
-    beside_the_loop,
-    in_place,
-    in_steps,
-)
+from lance_context_core.adapting import begin, beside_the_loop, block_on, in_thread
+from lance_context_core.errors import BlockingCallError
 
 SMALL, LARGE = 64 * 1024, 64 * 1024 + 1
 
@@ -31,77 +24,87 @@ class Notes:
     async def add(self, *texts):
         for text in texts:
             await self._history.append("notes", Message.user(text), session_id="1")
-        return await self.read()
-
-    async def read(self):
         return [one.text for one in await self._history.get_messages("notes", session_id="1")]
+
+
+@pytest.fixture
+def store():
+    with ContextStore.open("memory://") as opened:
+        yield opened
 
 
 def where():
     return threading.current_thread()
 
 
-def test_one_class_serves_both_faces():
-    with ContextStore.open("memory://") as store:
-        awaiting, blocking = Notes(store.aio.history), Notes(Blocking(store.history))
-        assert at_once(blocking.add("a", "b")) == ["a", "b"]
-        assert asyncio.run(awaiting.add("c")) == ["a", "b", "c"]
-        assert at_once(blocking.read()) == ["a", "b", "c"]
+async def here():
+    return where()
 
 
-def test_the_synchronous_face_works_beside_a_running_loop():
-    async def main(store):
-        return at_once(Notes(Blocking(store.history)).add("a"))
-
-    with ContextStore.open("memory://") as store:
-        assert asyncio.run(main(store)) == ["a"]
-
-
-def test_work_at_once_never_leaves_the_thread():
-    async def work():
-        return [where(), await as_awaited(where)(), await in_place(where, n_bytes=LARGE)]
-
-    assert at_once(work()) == [where()] * 3
+def test_one_object_serves_both_faces(store):
+    notes = Notes(store.aio.history)
+    assert block_on(notes.add("a", "b")) == ["a", "b"]
+    assert asyncio.run(notes.add("c")) == ["a", "b", "c"]
+    assert begin(notes.add("d")).result() == ["a", "b", "c", "d"]
 
 
-def test_an_error_of_the_store_reaches_the_caller_as_it_is():
-    with (
-        ContextStore.open("memory://") as store,
-        pytest.raises(InvalidRequestError, match="agent_id"),
-    ):
-        at_once(Blocking(store.history).append("no\0name", Message.user("a"), session_id="1"))
-
-
-def test_what_takes_parameters_gets_them():
-    def joined(first, *others, end):
-        return "".join([first, *others, end])
-
-    assert at_once(as_awaited(joined)("a", "b", end="c")) == "abc"
-
-
-def test_a_name_that_is_not_there_is_missed_when_it_is_asked_for():
-    with pytest.raises(AttributeError, match="no_such"):
-        Blocking(object()).no_such  # noqa: B018 - the question is the test
-
-
-@pytest.mark.parametrize("is_beside_a_loop", [False, True])
-def test_work_that_waits_is_ended_and_refused(is_beside_a_loop):
-    steps = []
-
-    async def waits():
-        try:
-            steps.append("began")
-            await asyncio.sleep(0)
-            steps.append("went on")
-        finally:
-            steps.append("ended")
-
+def test_a_call_blocks_beside_a_running_loop_too(store):
     async def main():
-        at_once(waits())
+        return block_on(Notes(store.aio.history).add("a"))
 
-    with pytest.raises(RuntimeError, match="waits for something"):
-        asyncio.run(main()) if is_beside_a_loop else at_once(waits())
-    assert steps == ["began", "ended"]
+    assert asyncio.run(main()) == ["a"]
+
+
+def test_whoever_blocks_the_work_is_done_on_the_one_loop_of_the_store(store):
+    async def from_a_store():
+        return store.history.count("notes", session_id="1")
+
+    worker = block_on(here())
+    assert worker is not where()
+    assert block_on(asyncio.to_thread(block_on, here())) is worker
+    with pytest.raises(BlockingCallError, match=r"await .* store\.aio"):
+        block_on(from_a_store())
+
+
+def test_to_block_on_the_store_s_own_loop_is_refused_before_the_work_begins():
+    begun = []
+
+    async def inner():
+        begun.append(True)
+
+    async def outer():
+        block_on(inner())
+
+    with pytest.raises(BlockingCallError, match="wait for itself"):
+        block_on(outer())
+    assert begun == []
+
+
+def test_an_error_reaches_the_caller_as_it_is(store):
+    work = store.aio.history.append("no\0name", Message.user("a"), session_id="1")
+    with pytest.raises(InvalidRequestError, match="agent_id"):
+        block_on(work)
+
+
+def test_the_work_sees_the_context_variables_of_its_caller():
+    variable = contextvars.ContextVar("variable", default="nobody's")
+
+    async def seen():
+        return variable.get(), await in_thread(variable.get)()
+
+    variable.set("the caller's")
+    assert block_on(seen()) == ("the caller's", "the caller's")
+
+
+def test_a_function_in_a_thread_gets_its_arguments_and_may_block_on_the_store(store):
+    store.history.append("a", Message.user("x"), session_id="1")
+
+    def counted(agent, *, session):
+        return where(), store.history.count(agent, session_id=session)
+
+    thread, count = block_on(in_thread(counted)("a", session="1"))
+    assert count == 1
+    assert thread not in {where(), block_on(here())}
 
 
 @pytest.mark.parametrize(("n_bytes", "is_beside"), [(0, False), (SMALL, False), (LARGE, True)])
@@ -112,23 +115,10 @@ def test_only_long_work_leaves_the_loops_thread(n_bytes, is_beside):
     assert asyncio.run(main()) == is_beside
 
 
-def test_the_example_of_the_page_works():
-    shown = textwrap.dedent(page.__doc__[page.__doc__.index("    class Notes") :])
-    classed, awaited, called = re.fullmatch(
-        r"(.*\n)await (.*)\n(at_once.*)\n", shown, re.DOTALL
-    ).groups()
-    namespace = {"at_once": at_once, "Blocking": Blocking}
-    exec(classed, namespace)  # noqa: S102 - our own page
-    with ContextStore.open("memory://") as store:
-        store.history.append("notes", Message.user("a"), session_id="1")
-        namespace["store"] = store
-        assert eval(called, namespace) == 1  # noqa: S307 - our own page
-        assert asyncio.run(eval(awaited, namespace)) == 1  # noqa: S307 - our own page
-
-
-async def test_many_are_converted_alike_with_and_without_a_loop():
-    def twice(number):
-        return 2 * number
-
-    assert at_once(at_a_stretch(twice, range(100), n_as_one=3)) == list(range(0, 200, 2))
-    assert await in_steps(twice, range(100), n_as_one=3) == list(range(0, 200, 2))
+def test_the_example_of_the_page_works(store):
+    shown = page.__doc__[page.__doc__.index("    class Notes") :].split("\n\nAll that")[0]
+    namespace = {"block_on": block_on}
+    exec(textwrap.dedent(shown), namespace)  # noqa: S102 - our own page
+    store.history.append("notes", Message.user("a"), session_id="1")
+    notes = namespace["Notes"](store.aio.history)
+    assert notes.count() == asyncio.run(notes.acount()) == 1
