@@ -124,19 +124,19 @@ class AsyncContextStore:
         check_name(collection, "collection")
         return AsyncVectors(collection, self._embedding_with(embedder), self._scope)
 
-    def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
-        """Key-value items in namespaces, kept under `name`; there need not be any yet.
-
-        `embedder` makes the vectors of their texts, where it is another than the store's.
-        """
-        return AsyncKeyValues(check_name(name, "name"), self._embedding_with(embedder), self._scope)
-
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
         """The record API over the records kept under `name`.
 
         The default context is where history and memory write, so it shows them too.
         """
         return AsyncContext(self._records(check_name(name, "name")), self._compactor)
+
+    def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
+        """Key-value items in namespaces, kept under `name`; there need not be any yet.
+
+        `embedder` makes the vectors of their texts, where it is another than the store's.
+        """
+        return AsyncKeyValues(check_name(name, "name"), self._embedding_with(embedder), self._scope)
 
     def scope(
         self,
@@ -157,61 +157,38 @@ class AsyncContextStore:
         scope = self._scope.narrow(**checked)
         return self._handle(self._resources, scope=scope)
 
-    # Search
+    # Erasure
 
-    @takes(SearchArguments, searching.DEFAULTS)
-    async def search(
-        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
-    ) -> list[SearchHit[ContextRecord]]:
-        """What answers `query` best among all records: messages, memories and the rest.
+    async def erase(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        derived: bool = True,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove records from every file of the store: every version, branch, tag and index.
 
-        - `query`: a text, or a vector; `vector`: what the text means, if the caller knows.
-        - `mode`: hybrid where text and vector are at hand, else by the one that is.
-        - `filter`: applied before the best are taken: as many are returned as `limit`, if as many
-          match.
-        - `options`: how it ranks: see `SearchOptions`.
+        A record is meant if it has one of `ids` and matches `filter`, now or in any version that
+        is kept, in whatever context; all that it ever was goes. With neither, in a scope, all that
+        the scope has goes: records, documents of all collections, key-value items, descriptions of
+        sessions. What lies outside the handle's scope stays.
 
-        Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
-        the fused score in hybrid search, each with what the turns before and after lend to it.
-        The records of a named context are found by its own search; if all of the scope's are in
-        such ones, this finds nothing and warns with ElsewhereWarning.
+        - `derived`: take along what names an erased record among its `source_ids`, and so on, and
+          the descriptions of sessions that have no record left. Else the names are taken out of
+          it, as they are out of all other relationships of records that stay.
+        - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
+          left may go too. Never with other writers: it removes what they are about to commit.
+        - `dry_run`: change nothing, and return the same counts.
+
+        The older versions of all tables concerned go with it, branches and tags stay without the
+        erased rows. May run beside other writers, and may be repeated after a crash: what was not
+        completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
-        records = self._records()
-        hits = await records.search(query, **arguments)
-        if not hits:
-            await warn_if_elsewhere(records)
-        return hits
-
-    async def embed_pending(
-        self, *, filter: FilterLike | None = None, limit: int | None = None
-    ) -> int:
-        """Embed what was stored without a vector, oldest first; returns how many that were.
-
-        The records of all contexts come first, hidden ones too, then the documents of all
-        collections. A collection whose vectors are of another length or model is passed by. May be
-        repeated, stopped in between, and done by several processes at once, each with a `filter` of
-        its own. Raises InvalidRequestError without an embedder.
-        """
-        records = self._records()
-        done = await pending.embed_records(
-            self._resources, records.everything(), filter=filter, limit=limit
-        )
-        rest = None if limit is None else limit - done
-        return done + await pending.embed_documents(
-            self._resources, records.inside(), filter=filter, limit=rest
-        )
-
-    async def change_model(self) -> None:
-        """Take the vectors that another model made from the records, so that this one's can come.
-
-        The embedder is the store's; where the vectors are its model's already, nothing is done, so
-        this may be repeated. The collections that the records' model made lose theirs, too. Until
-        `embed_pending` has made the new ones, what they belong to is found by words alone; older
-        versions keep the old ones. Who still writes or searches with the other model is refused
-        with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
-        embedder, and where a vector belongs to something that has no text.
-        """
-        await pending.change_model(self._whole())
+        whole = self._whole()
+        target = erase.records(whole, ids=ids, filter=filter, derived=derived)
+        return await erase.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
 
     # Versions
 
@@ -243,6 +220,15 @@ class AsyncContextStore:
         Nothing is lost: what came after stays in the older versions. May be repeated after a crash.
         """
         return await self._whole().restore(ref)
+
+    async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed in the records from one version, tag, branch or time to another, or to now.
+
+        The cost is that of what was written in between, not of what the store holds. Expired and retired records are compared too: they are there, if hidden.
+        """
+        old = await self._records_at(before)
+        new = self._resources.records if after is None else await self._records_at(after)
+        return await diff(old, new, self._records().everything())
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one; returns its number.
@@ -313,45 +299,61 @@ class AsyncContextStore:
         """
         return await merge.merge(self._whole(), source, policy=policy, is_dry_run=dry_run)
 
-    async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """What changed in the records from one version, tag, branch or time to another, or to now.
+    # Search
 
-        The cost is that of what was written in between, not of what the store holds. Expired and retired records are compared too: they are there, if hidden.
+    @takes(SearchArguments, searching.DEFAULTS)
+    async def search(
+        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
+    ) -> list[SearchHit[ContextRecord]]:
+        """What answers `query` best among all records: messages, memories and the rest.
+
+        - `query`: a text, or a vector; `vector`: what the text means, if the caller knows.
+        - `mode`: hybrid where text and vector are at hand, else by the one that is.
+        - `filter`: applied before the best are taken: as many are returned as `limit`, if as many
+          match.
+        - `options`: how it ranks: see `SearchOptions`.
+
+        Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
+        the fused score in hybrid search, each with what the turns before and after lend to it.
+        The records of a named context are found by its own search; if all of the scope's are in
+        such ones, this finds nothing and warns with ElsewhereWarning.
         """
-        old = await self._records_at(before)
-        new = self._resources.records if after is None else await self._records_at(after)
-        return await diff(old, new, self._records().everything())
+        records = self._records()
+        hits = await records.search(query, **arguments)
+        if not hits:
+            await warn_if_elsewhere(records)
+        return hits
 
-    async def erase(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        filter: FilterLike | None = None,
-        derived: bool = True,
-        sole_writer: bool = False,
-        dry_run: bool = False,
-    ) -> Erasure:
-        """Remove records from every file of the store: every version, branch, tag and index.
+    async def embed_pending(
+        self, *, filter: FilterLike | None = None, limit: int | None = None
+    ) -> int:
+        """Embed what was stored without a vector, oldest first; returns how many that were.
 
-        A record is meant if it has one of `ids` and matches `filter`, now or in any version that
-        is kept, in whatever context; all that it ever was goes. With neither, in a scope, all that
-        the scope has goes: records, documents of all collections, key-value items, descriptions of
-        sessions. What lies outside the handle's scope stays.
-
-        - `derived`: take along what names an erased record among its `source_ids`, and so on, and
-          the descriptions of sessions that have no record left. Else the names are taken out of
-          it, as they are out of all other relationships of records that stay.
-        - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
-          left may go too. Never with other writers: it removes what they are about to commit.
-        - `dry_run`: change nothing, and return the same counts.
-
-        The older versions of all tables concerned go with it, branches and tags stay without the
-        erased rows. May run beside other writers, and may be repeated after a crash: what was not
-        completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
+        The records of all contexts come first, hidden ones too, then the documents of all
+        collections. A collection whose vectors are of another length or model is passed by. May be
+        repeated, stopped in between, and done by several processes at once, each with a `filter` of
+        its own. Raises InvalidRequestError without an embedder.
         """
-        whole = self._whole()
-        target = erase.records(whole, ids=ids, filter=filter, derived=derived)
-        return await erase.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+        records = self._records()
+        done = await pending.embed_records(
+            self._resources, records.everything(), filter=filter, limit=limit
+        )
+        rest = None if limit is None else limit - done
+        return done + await pending.embed_documents(
+            self._resources, records.inside(), filter=filter, limit=rest
+        )
+
+    async def change_model(self) -> None:
+        """Take the vectors that another model made from the records, so that this one's can come.
+
+        The embedder is the store's; where the vectors are its model's already, nothing is done, so
+        this may be repeated. The collections that the records' model made lose theirs, too. Until
+        `embed_pending` has made the new ones, what they belong to is found by words alone; older
+        versions keep the old ones. Who still writes or searches with the other model is refused
+        with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
+        embedder, and where a vector belongs to something that has no text.
+        """
+        await pending.change_model(self._whole())
 
     # Upkeep
 

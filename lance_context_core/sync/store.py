@@ -92,13 +92,13 @@ class ContextStore:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
         return Vectors(self._twin.vectors(collection, embedder=embedder))
 
-    def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
-        """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
-        return KeyValues(self._twin.kv(name, embedder=embedder))
-
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
         return face_of(self._twin.context(name), Context)
+
+    def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
+        """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
+        return KeyValues(self._twin.kv(name, embedder=embedder))
 
     def scope(
         self,
@@ -113,22 +113,27 @@ class ContextStore:
             self._twin.scope(tenant=tenant, user_id=user_id, agent_id=agent_id, bot_id=bot_id)
         )
 
-    # Search
+    # Erasure
 
-    @takes(SearchArguments, searching.DEFAULTS)
-    def search(
-        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
-    ) -> list[SearchHit[ContextRecord]]:
-        """What answers `query` best among all records. See `AsyncContextStore.search`."""
-        return block_on(self._twin.search(query, **arguments))
-
-    def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
-        """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
-        return block_on(self._twin.embed_pending(filter=filter, limit=limit))
-
-    def change_model(self) -> None:
-        """Take the vectors of another model away. See `AsyncContextStore.change_model`."""
-        block_on(self._twin.change_model())
+    def erase(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        derived: bool = True,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Remove records from every file of the store. See `AsyncContextStore.erase`."""
+        return block_on(
+            self._twin.erase(
+                ids=ids,
+                filter=filter,
+                derived=derived,
+                sole_writer=sole_writer,
+                dry_run=dry_run,
+            )
+        )
 
     # Versions
 
@@ -147,6 +152,10 @@ class ContextStore:
     def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version. See `AsyncContextStore.restore`."""
         return block_on(self._twin.restore(ref))
+
+    def diff(self, before: Ref, after: Ref | None = None) -> Diff:
+        """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
+        return block_on(self._twin.diff(before, after))
 
     def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name a version; returns its number. See `AsyncContextStore.tag`."""
@@ -184,29 +193,22 @@ class ContextStore:
         """Bring into this branch what another changed. See `AsyncContextStore.merge`."""
         return block_on(self._twin.merge(source, policy=policy, dry_run=dry_run))
 
-    def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
-        return block_on(self._twin.diff(before, after))
+    # Search
 
-    def erase(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        filter: FilterLike | None = None,
-        derived: bool = True,
-        sole_writer: bool = False,
-        dry_run: bool = False,
-    ) -> Erasure:
-        """Remove records from every file of the store. See `AsyncContextStore.erase`."""
-        return block_on(
-            self._twin.erase(
-                ids=ids,
-                filter=filter,
-                derived=derived,
-                sole_writer=sole_writer,
-                dry_run=dry_run,
-            )
-        )
+    @takes(SearchArguments, searching.DEFAULTS)
+    def search(
+        self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
+    ) -> list[SearchHit[ContextRecord]]:
+        """What answers `query` best among all records. See `AsyncContextStore.search`."""
+        return block_on(self._twin.search(query, **arguments))
+
+    def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
+        """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
+        return block_on(self._twin.embed_pending(filter=filter, limit=limit))
+
+    def change_model(self) -> None:
+        """Take the vectors of another model away. See `AsyncContextStore.change_model`."""
+        block_on(self._twin.change_model())
 
     # Upkeep
 
