@@ -1,21 +1,25 @@
 """What all handles of one store share."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from lance_context_core._recent import Recent
 from lance_context_core.composition import Composer
+from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.database import (
     BranchDatabase,
     Database,
     PinnedDatabase,
 )
+from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.protocols import Clock
+from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
 
 
@@ -49,6 +53,7 @@ class Resources:
     defer_embedding: bool
     retention: VersionRetention
     upkeep: Upkeep
+    compaction: RecordCompaction
     tails: Tails = field(default_factory=Tails)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
@@ -60,6 +65,27 @@ class Resources:
         raise ReadOnlyError(
             "this is a view of an earlier version: write through the store itself, or restore it"
         )
+
+    def on(self, database: Database | BranchDatabase | PinnedDatabase) -> "Resources":
+        """The same on another branch or at another time, whose records are compacted on their own."""
+        compaction = RecordCompaction(database.table(RECORDS_TABLE, RECORDS), self.clock)
+        return replace(self, database=database, compaction=compaction, tails=Tails())
+
+    async def at(self, ref: versions.Ref) -> "Resources":
+        """The same as it was then, for reading only. Raises NotFoundError if there was no such moment."""
+        return self.on(self.database.at(await versions.pin(self.records, ref)))
+
+    def embedding_with(self, embedder: Any) -> "Resources":
+        """The same with another embedder, or with its own for None."""
+        if embedder is None:
+            return self
+        return replace(self, embeddings=EmbeddingService(as_embedder(embedder)))
+
+    async def close(self) -> None:
+        """End background work, whose last commit is waited for, and let go of the connection."""
+        await self.upkeep.stop()
+        await self.compaction.stop()
+        await self.database.close()
 
     @property
     def records(self) -> Table:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lance_context_core._checks import shown
+from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
 SCOPE_PARTS = ("tenant", "user_id", "agent_id")
@@ -31,10 +31,12 @@ class Scope:
     ) -> "Scope":
         """This scope with more parts set.
 
-        Raises InvalidRequestError for a part that is set already to something else.
+        Raises InvalidRequestError for what names nobody, and for a part that is set already to
+        something else.
         """
         asked = {"tenant": tenant, "user_id": user_id, "agent_id": agent_id}
-        return Scope(**{name: self.resolve(name, value) for name, value in asked.items()})
+        checked = {k: None if v is None else check_name(v, k) for k, v in asked.items()}
+        return Scope(**{name: self.resolve(name, value) for name, value in checked.items()})
 
     def resolve(self, part: str, value: str | None) -> str | None:
         """The value to write for `part`: the scope's, where it is set, else `value`.

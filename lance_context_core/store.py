@@ -1,22 +1,17 @@
 """The front door: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from lance_context_core._checks import check_name
-from lance_context_core._opening import DEFAULTS, OpenOptions, close, opened
+from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
-from lance_context_core._resources import Resources, Tails
-from lance_context_core.embedders import as_embedder
-from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core._resources import Resources
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock
@@ -42,11 +37,9 @@ from lance_context_core.stores.records.mappings import one_agent
 from lance_context_core.stores.records.view import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
-from lance_context_core.versioning import branches, merge, thin
+from lance_context_core.versioning import branches, diff, merge, thin
 from lance_context_core.versioning.conflicts import MergePolicy
-from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 from lance_context_core.versioning.thin import Thinned
 
@@ -61,17 +54,12 @@ class AsyncContextStore:
     """
 
     def __init__(
-        self,
-        resources: Resources,
-        *,
-        scope: Scope | None = None,
-        compactor: RecordCompaction | None = None,
+        self, resources: Resources, *, scope: Scope | None = None, is_owner: bool = True
     ) -> None:
-        """Use `open`; with the `compactor` of another handle this one does not own the store."""
+        """Use `open`; who does not own the resources does not close them."""
         self._resources = resources
         self._scope = scope or Scope()
-        self._is_owner = compactor is None
-        self._compactor = compactor or RecordCompaction(resources.records, resources.clock)
+        self._is_owner = is_owner
 
     @classmethod
     @takes(OpenOptions, DEFAULTS)
@@ -85,7 +73,6 @@ class AsyncContextStore:
         return cls(opened(uri, options))
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """The store itself."""
         yield from ()
         return self
 
@@ -121,22 +108,24 @@ class AsyncContextStore:
 
         `embedder` makes the vectors of this collection, where it is another than the store's.
         """
-        check_name(collection, "collection")
-        return AsyncVectors(collection, self._embedding_with(embedder), self._scope)
+        resources = self._resources.embedding_with(embedder)
+        return AsyncVectors(check_name(collection, "collection"), resources, self._scope)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
         """The record API over the records kept under `name`.
 
         The default context is where history and memory write, so it shows them too.
         """
-        return AsyncContext(self._records(check_name(name, "name")), self._compactor)
+        return AsyncContext(self._records(check_name(name, "name")))
 
     def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
         """Key-value items in namespaces, kept under `name`; there need not be any yet.
 
         `embedder` makes the vectors of their texts, where it is another than the store's.
         """
-        return AsyncKeyValues(check_name(name, "name"), self._embedding_with(embedder), self._scope)
+        return AsyncKeyValues(
+            check_name(name, "name"), self._resources.embedding_with(embedder), self._scope
+        )
 
     def scope(
         self,
@@ -152,9 +141,7 @@ class AsyncContextStore:
         both. Raises InvalidRequestError for a part that is set already to something else.
         """
         agent = one_agent(agent_id, bot_id)
-        given = {"tenant": tenant, "user_id": user_id, "agent_id": agent}
-        checked = {k: None if v is None else check_name(v, k) for k, v in given.items()}
-        scope = self._scope.narrow(**checked)
+        scope = self._scope.narrow(tenant=tenant, user_id=user_id, agent_id=agent)
         return self._handle(self._resources, scope=scope)
 
     # Erasure
@@ -186,9 +173,8 @@ class AsyncContextStore:
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
         completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
-        whole = self._whole()
-        target = erase.records(whole, ids=ids, filter=filter, derived=derived)
-        return await erase.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+        target = erase.records(self._whole(), ids=ids, filter=filter, derived=derived)
+        return await erase.erase(self._whole(), target, sole_writer=sole_writer, dry_run=dry_run)
 
     # Versions
 
@@ -212,7 +198,7 @@ class AsyncContextStore:
         A version or a tag names the state of every table. Raises NotFoundError if there was no
         such moment.
         """
-        return self._handle(await self._resources_at(ref))
+        return self._handle(await self._resources.at(ref))
 
     async def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version, which is returned.
@@ -224,11 +210,12 @@ class AsyncContextStore:
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in the records from one version, tag, branch or time to another, or to now.
 
-        The cost is that of what was written in between, not of what the store holds. Expired and retired records are compared too: they are there, if hidden.
+        The cost is that of what was written in between, not of what the store holds. Expired and
+        retired records are compared too: they are there, if hidden.
         """
-        old = await self._records_at(before)
-        new = self._resources.records if after is None else await self._records_at(after)
-        return await diff(old, new, self._records().everything())
+        old = await self._resources.at(before)
+        new = self._resources if after is None else await self._resources.at(after)
+        return await diff.diff(old.records, new.records, self._records().everything())
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one; returns its number.
@@ -265,8 +252,7 @@ class AsyncContextStore:
         What is written there is on no other branch. Raises NotFoundError if there is none.
         """
         await branches.require(self._whole(), name)
-        database = self._resources.writable().on(name)
-        return self._handle(replace(self._resources, database=database, tails=Tails()))
+        return self._handle(self._resources.on(self._resources.writable().on(name)))
 
     async def branches(self) -> list[Branch]:
         """All branches but `main`, by name."""
@@ -334,14 +320,7 @@ class AsyncContextStore:
         repeated, stopped in between, and done by several processes at once, each with a `filter` of
         its own. Raises InvalidRequestError without an embedder.
         """
-        records = self._records()
-        done = await pending.embed_records(
-            self._resources, records.everything(), filter=filter, limit=limit
-        )
-        rest = None if limit is None else limit - done
-        return done + await pending.embed_documents(
-            self._resources, records.inside(), filter=filter, limit=rest
-        )
+        return await pending.embed_all(self._records(), filter=filter, limit=limit)
 
     async def change_model(self) -> None:
         """Take the vectors that another model made from the records, so that this one's can come.
@@ -365,14 +344,12 @@ class AsyncContextStore:
         Returns what was done to each table of this branch. With `only_due` that is what the store
         would do by itself; else all of it.
         """
-        self._whole().require("maintain")
-        tables = await self._whole().tables()
+        tables = await self._whole().tables_to("maintain")
         return await self._resources.upkeep.maintain(tables, policy=policy, only_due=only_due)
 
     async def stats(self) -> StoreStats:
         """What the tables of this branch consist of, what is due there, and what was done last."""
-        self._whole().require("inspect")
-        return await self._resources.upkeep.stats(await self._whole().tables())
+        return await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
 
     async def thin(
         self, *, retention: VersionRetention | None = None, dry_run: bool = False
@@ -380,7 +357,7 @@ class AsyncContextStore:
         """Remove the versions that need not be kept, of all tables on all branches.
 
         By default as the store was opened to keep them. What tags and branches name stays. With
-        `dry_run` nothing is removed, and it is told what would be. May be repeated after a crash.
+        `dry_run` it is only told what would go. May be repeated after a crash.
         """
         return await thin.thin(
             self._whole(), retention=retention or self._resources.retention, dry_run=dry_run
@@ -393,17 +370,12 @@ class AsyncContextStore:
         scopes and earlier versions do not.
         """
         if self._is_owner:
-            await close(self._resources, self._compactor)
+            await self._resources.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -414,28 +386,10 @@ class AsyncContextStore:
 
     def _handle(self, resources: Resources, *, scope: Scope | None = None) -> Self:
         """Another handle of the store, which does not own it."""
-        compactor = self._compactor
-        if resources is not self._resources:
-            compactor = RecordCompaction(resources.records, resources.clock)
-        return type(self)(resources, scope=scope or self._scope, compactor=compactor)
-
-    def _embedding_with(self, embedder: Any) -> Resources:
-        if embedder is None:
-            return self._resources
-        return replace(self._resources, embeddings=EmbeddingService(as_embedder(embedder)))
+        return type(self)(resources, scope=scope or self._scope, is_owner=False)
 
     def _records(self, context: str = DEFAULT_CONTEXT) -> Records:
         return Records(self._resources, self._scope, context)
 
     def _whole(self) -> Whole:
         return Whole(self._resources, self._scope)
-
-    async def _tables(self) -> list[Table]:
-        return await self._whole().tables()
-
-    async def _resources_at(self, ref: Ref) -> Resources:
-        pin = await versions.pin(self._resources.records, ref)
-        return replace(self._resources, database=self._resources.database.at(pin))
-
-    async def _records_at(self, ref: Ref) -> Table:
-        return (await self._resources_at(ref)).records

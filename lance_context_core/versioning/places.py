@@ -123,6 +123,11 @@ class Whole:
             or kv_of(name) is not None
         ]
 
+    async def tables_to(self, action: str) -> list[Table]:
+        """All tables, to do `action` with them."""
+        self.require(action)
+        return await self.tables()
+
     def require(self, action: str) -> None:
         """Raise for a handle that sees a part or the past: it cannot do `action`."""
         if parts := self.scope.parts():

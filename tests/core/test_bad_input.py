@@ -24,7 +24,7 @@ MEGABYTE = 1_000_000
 
 async def state(store):
     """The version of each table: what any write, of anything, would change."""
-    return {table.name: await table.version() for table in await store._tables()}
+    return {table.name: await table.version() for table in await store._whole().tables()}
 
 
 async def filled(store):

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, Unpack
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
-from lance_context_core._opening import close, opened
+from lance_context_core._opening import opened
 from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.engine.files.maintenance import CompactionMetrics
@@ -45,7 +45,7 @@ from lance_context_core.stores.records.view import (
     Records,
     Upserted,
 )
-from lance_context_core.upkeep.fragments import CompactionStats, RecordCompaction
+from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 
@@ -58,13 +58,10 @@ class AsyncContext:
     written, as mappings; `record_dict` says which keys they have.
     """
 
-    def __init__(
-        self, records: Records, compactor: RecordCompaction, *, is_owner: bool = False
-    ) -> None:
+    def __init__(self, records: Records, *, is_owner: bool = False) -> None:
         """Use `create`, `open`, or `AsyncContextStore.context`."""
         self._live = records
         self._records = records
-        self._compactor = compactor
         self._is_owner = is_owner
 
     @classmethod
@@ -77,13 +74,12 @@ class AsyncContext:
         chosen = opening(options)
         resources = opened(uri, chosen.store)
         records = Records(resources, Scope(), check_name(chosen.name, "name"))
-        compactor = RecordCompaction(resources.records, resources.clock)
-        context = cls(records, compactor, is_owner=True)
+        context = cls(records, is_owner=True)
         try:
             if chosen.embedding_dim is not None:
                 await records.table.vectors.ensure(chosen.embedding_dim, None)
             if chosen.is_compacted:
-                await compactor.start(chosen.schedule)
+                await resources.compaction.start(chosen.schedule)
         except BaseException:
             await context.close()
             raise
@@ -106,7 +102,7 @@ class AsyncContext:
     async def close(self) -> None:
         """End the store that `create` or `open` opened; a store's own context closes nothing."""
         if self._is_owner:
-            await close(self._live.resources, self._compactor)
+            await self._live.resources.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -476,11 +472,11 @@ class AsyncContext:
         """
         del target_rows_per_fragment, materialize_deletions
         self._writable()
-        return await self._compactor.compact()
+        return await self._live.resources.compaction.compact()
 
     async def compaction_stats(self) -> CompactionStats:
         """How fragmented the records are, and what compaction has done so far."""
-        return await self._compactor.stats()
+        return await self._live.resources.compaction.stats()
 
     # Helpers
 

@@ -26,10 +26,18 @@ from lance_context_core.errors import (
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
 from lance_context_core.rows.documents import as_record
 from lance_context_core.rows.records import from_row
-from lance_context_core.stores.records.view import check_span
+from lance_context_core.stores.records.view import Records, check_span
 from lance_context_core.versioning.places import Whole
 
 _BATCH = 1000
+
+
+async def embed_all(records: Records, *, filter: FilterLike | None, limit: int | None) -> int:
+    """Embed the matching records that have no vector, then such documents; returns how many."""
+    resources = records.resources
+    done = await embed_records(resources, records.everything(), filter=filter, limit=limit)
+    rest = None if limit is None else limit - done
+    return done + await embed_documents(resources, records.inside(), filter=filter, limit=rest)
 
 
 async def embed_records(

@@ -23,7 +23,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.graph_stores.lance_context import LanceContextPropertyGraphStore as LeafStore
 from llama_index_lance_context import LanceContextPropertyGraphStore
 
-from lance_context_core import InvalidRequestError
+from lance_context_core import AsyncVectors, InvalidRequestError
 from lance_context_core._loop import Bridge
 
 
@@ -161,14 +161,13 @@ def test_ids_and_labels_that_look_alike_are_different_relations(graph):
 def test_nobody_elses_node_is_replaced_by_a_bare_one(filled, monkeypatch):
     """Another writer adds the end just before this one would."""
     other = EntityNode(name="cake", properties={"sweet": True})
-    collection = filled._sync._vectors
-    add = collection.add
+    add = AsyncVectors.add
 
-    async def late(documents):
-        filled.upsert_nodes([other])
-        return await add(documents)
+    async def late(collection, documents):
+        await filled.aupsert_nodes([other])
+        return await add(collection, documents)
 
-    monkeypatch.setattr(collection, "add", late, raising=False)
+    monkeypatch.setattr(AsyncVectors, "add", late)
     filled.upsert_relations([Relation(label="LIKES", source_id="Ada", target_id="cake")])
     assert filled.get(ids=["cake"]) == [other]
 

@@ -128,8 +128,8 @@ async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store
 
 async def test_nothing_is_made_where_nothing_is_stored(store, local_backend):
     upkeep = upkeep_of(store)
-    assert (await upkeep.stats(await store._tables())).tables == ()
-    assert await upkeep.maintain(await store._tables(), policy=None, only_due=False) == []
+    assert (await upkeep.stats(await store._whole().tables())).tables == ()
+    assert await upkeep.maintain(await store._whole().tables(), policy=None, only_due=False) == []
     await upkeep.stop()
     assert not os.path.exists(local_backend.uri)  # noqa: ASYNC240, PTH110
 
@@ -152,7 +152,7 @@ async def test_by_hand_everything_is_done_and_the_log_says_so(store, clock):
     stats = await table_stats(upkeep, records)
     assert (stats.fragments, stats.unindexed_rows, stats.due) == (1, 0, ())
     assert (stats.n_done, stats.last_at) == (1, clock.now())
-    assert [t.name for t in await store._tables()] == ["records"]
+    assert [t.name for t in await store._whole().tables()] == ["records"]
 
 
 async def test_what_is_due_is_said_with_its_reason(store):

@@ -121,7 +121,7 @@ def test_fragments_are_merged_in_the_background(tmp_path):
         until(lambda: ctx.compaction_stats()["total_compactions"] > 0)
         until(lambda: ctx.compaction_stats()["total_fragments"] < 5)
         assert contents(ctx.list()) == [str(n) for n in range(12)]
-        compactor = ctx._twin._compactor
+        compactor = ctx._twin._live.resources.compaction
         background = compactor._background
     assert background.cancelled()
     assert compactor._background is None
@@ -185,7 +185,7 @@ async def test_a_caller_who_is_cancelled_leaves_the_compaction_running(ctx, monk
         await ctx.compact()
     assert slow.n_begun == 1
     slow.may_end.set()
-    await eventually(lambda: not ctx._compactor._is_compacting())
+    await eventually(lambda: not ctx._live.resources.compaction._is_compacting())
     stats = await ctx.compaction_stats()
     assert (slow.n_ended, stats["total_compactions"], stats["last_error"]) == (1, 1, None)
 
@@ -200,7 +200,7 @@ async def test_a_compaction_outlives_the_event_loop_that_asked_for_it(ctx, monke
     await asyncio.to_thread(asyncio.run, ask())
     assert (await ctx.compaction_stats())["is_compacting"] is True
     slow.may_end.set()
-    await eventually(lambda: not ctx._compactor._is_compacting())
+    await eventually(lambda: not ctx._live.resources.compaction._is_compacting())
     assert (slow.n_ended, (await ctx.compaction_stats())["last_error"]) == (1, None)
 
 
@@ -220,7 +220,7 @@ async def test_closing_waits_for_the_compaction_that_runs(tmp_path, monkeypatch,
     slow.end_soon()
     await asyncio.gather(ctx.close(), ctx.close())
     assert (slow.n_begun, slow.n_ended) == (1, 1)
-    assert ctx._compactor._error is None
+    assert ctx._live.resources.compaction._error is None
     await caller
     await asyncio.sleep(0.05)
     assert slow.n_begun == 1
@@ -279,8 +279,8 @@ async def test_a_handle_that_was_not_opened_stops_and_closes_nothing(tmp_path, d
     async with AsyncContextStore.open(tmp_path) as store:
         ctx = store.context()
         await ctx.add("user", "a")
-        await store._compactor.start(CompactionSchedule(interval_secs=60))
+        await store._resources.compaction.start(CompactionSchedule(interval_secs=60))
         await derived(store).close()
         await (await store.checkout(1)).close()
         assert await ctx.entries() == 1
-        assert not ctx._compactor._background.done()
+        assert not ctx._live.resources.compaction._background.done()

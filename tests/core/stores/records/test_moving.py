@@ -115,9 +115,9 @@ async def test_one_fragment_alone_is_never_merged(tmp_path):
     chosen = opening({"compaction_min_fragments": 1})
     async with await AsyncContext.create(tmp_path) as ctx:
         await ctx.add("user", "one")
-        assert not await ctx._compactor.tick(chosen.schedule)
+        assert not await ctx._live.resources.compaction.tick(chosen.schedule)
         await ctx.add("user", "two")
-        assert await ctx._compactor.tick(chosen.schedule)
+        assert await ctx._live.resources.compaction.tick(chosen.schedule)
 
 
 async def test_a_limit_of_none_is_ten_hits(store):
