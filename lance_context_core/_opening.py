@@ -13,10 +13,9 @@ from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.database import RECORDS_TABLE, Database
+from lance_context_core.engine.database import Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import Clock
@@ -112,7 +111,7 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         defer_embedding=options["defer_embedding"],
         retention=options["retention"] or VersionRetention(),
         upkeep=upkeep,
-        compaction=RecordCompaction(database.table(RECORDS_TABLE, RECORDS), clock),
+        compaction=RecordCompaction(database.records, clock),
     )
     upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
     return resources

@@ -68,7 +68,7 @@ class Resources:
 
     def on(self, database: Database | BranchDatabase | PinnedDatabase) -> "Resources":
         """The same on another branch or at another time, whose records are compacted on their own."""
-        compaction = RecordCompaction(database.table(RECORDS_TABLE, RECORDS), self.clock)
+        compaction = RecordCompaction(database.records, self.clock)
         return replace(self, database=database, compaction=compaction, tails=Tails())
 
     async def at(self, ref: versions.Ref) -> "Resources":
