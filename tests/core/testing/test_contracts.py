@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from core.testing import broken
+from core.testing import broken, broken_collections
 
 from lance_context_core import InvalidRequestError, testing
 from lance_context_core.testing import HistoryProviderTests, SessionStoreTests
 
 ROOT = Path(__file__).parents[3]
-BROKEN = [one for one in vars(broken).values() if hasattr(one, "caught_by")]
+FILES = (broken, broken_collections)
+BROKEN = [one for file in FILES for one in vars(file).values() if hasattr(one, "caught_by")]
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +28,7 @@ def printed(tmp_path_factory):
     )
     options = ("-c", "pyproject.toml", "-p", "no:cacheprovider", "--tb=short", "-rfs", "-v")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, broken.__file__, str(example)],
+        [sys.executable, "-m", "pytest", *options, *(one.__file__ for one in FILES), str(example)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,

@@ -1,7 +1,8 @@
 """A stranger's stores of dicts keep the contracts, each by a class of a few lines."""
 
 import pytest
-from core.testing.dicts import DictHistory, DictItems, DictSessions, DictVectors, WordMemory
+from core.testing.dict_collections import DictItems, DictVectors
+from core.testing.dicts import DictHistory, DictSessions, WordMemory
 
 from lance_context_core.testing import (
     HistoryProviderTests,
