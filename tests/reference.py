@@ -19,7 +19,7 @@ COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "protocols"),
-    *("adapting", "arguments", TOP),
+    *("adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 """The modules in the order in which one wants to read about them."""
@@ -115,14 +115,14 @@ def inherited(one: griffe.Class) -> dict[str, griffe.Object]:
 
 
 def is_shown(name: str, member: griffe.Object) -> bool:
-    """Whether a member is for users: no private one, and of the magic ones what says something."""
+    """Whether a member is for users: no private one, no test, and of the magic ones what says something."""
     if _MAGIC.fullmatch(name):
         return bool(member.docstring) and name not in {"__init__", "__post_init__"}
     # Such as is set in `__init__` alone; what a class declares has a type.
     is_undeclared = member.is_attribute and not (
         member.annotation or "class-attribute" in member.labels
     )
-    return not name.startswith("_") and not is_undeclared
+    return not name.startswith(("_", "test_")) and not is_undeclared
 
 
 def constructor(one: griffe.Object) -> griffe.Function | None:
@@ -462,10 +462,12 @@ def code(text: str) -> str:
 
 def prose(text: str, *, at: str) -> str:
     """A docstring as Markdown: names are links, what is drawn keeps its lines."""
-    shown = [
-        f"```text\n{block}\n```" if "├" in block else linked(as_list(block), at=at)
-        for block in text.strip().split("\n\n")
-    ]
+    shown = []
+    for block in text.strip("\n").split("\n\n"):
+        is_code = block.startswith("    ")
+        drawn = f"```text\n{block}\n```"
+        words = block if is_code else linked(as_list(block), at=at)
+        shown.append(drawn if "├" in block else words)
     return "\n\n".join(shown)
 
 

@@ -15,9 +15,10 @@ from lance_context_core.testing.history import HistoryProviderTests
 from lance_context_core.testing.key_values import KeyValueStoreTests
 from lance_context_core.testing.memory import MemoryServiceTests
 from lance_context_core.testing.sessions import SessionStoreTests
-from lance_context_core.testing.vectors import VectorStoreTests
+from lance_context_core.testing.vectors import Collections, VectorStoreTests
 
 __all__ = [
+    "Collections",
     "HistoryProviderTests",
     "KeyValueStoreTests",
     "MemoryServiceTests",

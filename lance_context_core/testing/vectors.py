@@ -15,6 +15,7 @@ from lance_context_core.testing._contract import Contract, assert_has_the_method
 from lance_context_core.testing.samples import METADATA, NAMES, TEXTS
 
 Collections = Callable[[str], VectorStore]
+"""The collection of a name, in one store; the same name gives the same collection."""
 AXES = [[float(n == axis) for n in range(4)] for axis in range(4)]
 
 
