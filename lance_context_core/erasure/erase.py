@@ -23,13 +23,13 @@ from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
 from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
-from lance_context_core.erasure.references import Names, State
+from lance_context_core.erasure.references import Link, Names, State
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.records import Erasure
 from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches as branching
-from lance_context_core.versioning.places import Whole, spec_of
+from lance_context_core.versioning.places import Whole
 
 _OTHERS_MAKE_LINES = "branches and tags kept being made by others"
 
@@ -110,11 +110,14 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
     whole.resources.writable()
     if target.is_nothing:
         return Erasure()
-    database = whole.main().resources.database
+    main = whole.main()
+    database = main.resources.database
     assert isinstance(database, Database)
+    tables = await main.tables()
     if not dry_run:
-        await branching.finish_deletions(whole)
-    plans = [plan for plan in await _plans(database, target) if plan.due]
+        await branching.finish_deletions(main, tables)
+    specs = {table.name: table.spec for table in tables}
+    plans = [plan for plan in await _plans(database, specs, target) if plan.due]
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:
         return report
@@ -145,6 +148,8 @@ class _Plan:
     derived: set[str] = field(default_factory=set)
     states: set[State] = field(default_factory=set)
     """What the records of both sorts are or were known by."""
+    links: dict[str | None, set[Link]]
+    """Who names whom, by line; of records."""
     names: Names = field(default_factory=Names)
     mentions: set[str] = field(default_factory=set)
     """The keys of records that stay and name erased ones."""
@@ -165,9 +170,9 @@ class _Plan:
         ]
 
     async def look(self) -> None:
-        """See which lines show it."""
+        """See which lines show it, of those that have not shown it before."""
         for line in self.lines:
-            if await self._shown(line.table):
+            if line.name not in self.touched and await self._shown(line.table):
                 self.touched.add(line.name)
 
     async def hide(self) -> None:
@@ -244,22 +249,21 @@ class _Plan:
                     await handle.checkout_latest()
 
 
-async def _plans(database: Database, target: Target) -> list[_Plan]:
+async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Target) -> list[_Plan]:
     """What is to be done, the records last: they tell what else there is to do."""
-    names = await database.table_names()
     wanted = dict(target.documents)
     if target.is_whole_scope:
-        mine = [name for name in names if _is_collection(name) or _is_items(name)]
+        mine = [name for name in specs if _is_collection(name) or _is_items(name)]
         wanted = dict.fromkeys(mine, target.walls)
     plans = [
-        await _plan(database, name, spec_of(name), where, target)
+        await _plan(database, name, specs[name], where, target)
         for name, where in wanted.items()
-        if name in names
+        if name in specs
     ]
-    if target.records is None or RECORDS_TABLE not in names:
+    if target.records is None or RECORDS_TABLE not in specs:
         return plans
     of_records = await _plan_records(database, target)
-    if SESSIONS_TABLE in names:
+    if SESSIONS_TABLE in specs:
         if target.is_whole_scope:
             plans.append(await _plan(database, SESSIONS_TABLE, SESSIONS, target.walls, target))
         elif target.derived and (left := await _left_empty(of_records)):
@@ -279,45 +283,37 @@ async def _plan(
     of: Mapping[str, list[State]] | None = None,
 ) -> _Plan:
     """What matches in any version; of sessions only those that belong to erased records."""
-    lines = await erasing.lines(database, name, spec)
-    found = {state for line in lines for state in await traces.states(line, where)}
+    plan = await _matching(database, name, spec, where, target)
     if of is not None:
-        found = {
+        plan.states = {
             state
-            for state in found
+            for state in plan.states
             if any(traces.compatible(state.walls, one.walls) for one in of[state.id])
         }
-    plan = _Plan(
-        database=database,
-        name=name,
-        spec=spec,
-        lines=lines,
-        walls=target.walls,
-        matched={state.key for state in found},
-        states=found,
-    )
+        plan.matched = {state.key for state in plan.states}
     await plan.look()
     return plan
 
 
 async def _plan_records(database: Database, target: Target) -> _Plan:
     assert target.records is not None
-    plan = await _plan(database, RECORDS_TABLE, RECORDS, target.records, target)
+    context = "" if target.context is None else sql.equals("context", target.context)
+    inside = sql.all_of([target.walls, context])
+    plan = await _matching(
+        database, RECORDS_TABLE, RECORDS, target.records, target, linked_within=inside
+    )
     for state in plan.states:
         plan.names.add(state.id, state.walls)
     for id in target.ids:
         scope = target.scope
         plan.names.add(id, (target.context, scope.tenant, scope.user_id, scope.agent_id))
-    context = "" if target.context is None else sql.equals("context", target.context)
-    inside = sql.all_of([target.walls, context])
-    by_line = {line.name: await traces.links(line, inside) for line in plan.lines}
-    links = {link for found in by_line.values() for link in found}
     if target.derived:
+        links = {link for found in plan.links.values() for link in found}
         further = traces.derived(links, plan.names, plan.matched)
         plan.derived = {state.key for state in further}
         plan.states |= further
     plan.in_sources = not target.derived
-    for name, found in by_line.items():
+    for name, found in plan.links.items():
         for link in found:
             named = link.mentions | link.sources if plan.in_sources else link.mentions
             if link.state.key in plan.matched | plan.derived or not link.is_present:
@@ -327,6 +323,31 @@ async def _plan_records(database: Database, target: Target) -> _Plan:
                 plan.touched.add(name)
     await plan.look()
     return plan
+
+
+async def _matching(
+    database: Database,
+    name: str,
+    spec: TableSpec,
+    where: str,
+    target: Target,
+    *,
+    linked_within: str | None = None,
+) -> _Plan:
+    """What matches in any version, and who within those walls names whom."""
+    lines = await erasing.lines(database, name, spec)
+    found = {line.name: await traces.found(line, where, linked_within) for line in lines}
+    states = {state for matching, _ in found.values() for state in matching}
+    return _Plan(
+        database=database,
+        name=name,
+        spec=spec,
+        lines=lines,
+        walls=target.walls,
+        matched={state.key for state in states},
+        states=states,
+        links={line: links for line, (_, links) in found.items()},
+    )
 
 
 async def _left_empty(plan: _Plan) -> dict[str, list[State]]:

@@ -81,12 +81,23 @@ def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-async def states(line: Line, where: str) -> set[State]:
-    """What matching records are known by in any version of the line."""
-    found: set[State] = set()
-    async for _, rows in erasing.past(line, where, _STATE):
-        found |= set(_states(rows))
-    return found
+async def found(line: Line, where: str, walls: str | None) -> tuple[set[State], set[Link]]:
+    """What matching records are known by in any version of the line, and who names whom there.
+
+    That within the walls; nobody for None, as of tables whose rows name nobody.
+    """
+    states: set[State] = set()
+    links: set[Link] = set()
+    asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
+    if walls is not None:
+        asked.append((sql.all_of([walls, _LINKED]), [*_STATE, *_LINKS]))
+    async for is_present, (matching, *linked) in erasing.past(line, asked):
+        states.update(_states(matching))
+        for rows in linked:
+            for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
+                sources = frozenset(row.get("source_ids") or ())
+                links.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
+    return states, links
 
 
 async def shown(line: Line, where: str) -> list[State]:
@@ -94,23 +105,12 @@ async def shown(line: Line, where: str) -> list[State]:
     return _states(await erasing.present(line.table, where, _STATE))
 
 
-async def links(line: Line, walls: str) -> set[Link]:
-    """Who, within the walls, names whom in any version of the line."""
-    found: set[Link] = set()
-    where = sql.all_of([walls, _LINKED])
-    async for is_present, rows in erasing.past(line, where, [*_STATE, *_LINKS]):
-        for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
-            sources = frozenset(row.get("source_ids") or ())
-            found.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
-    return found
-
-
-def derived(found: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
+def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
     """What was derived from erased records, and so on; their ids join `names`.
 
     `erased` are the keys of those that are erased already.
     """
-    waiting = [link for link in found if link.sources and link.state.key not in erased]
+    waiting = [link for link in links if link.sources and link.state.key not in erased]
     further: set[State] = set()
     while new := [one for one in waiting if names.mean(one.sources, one.state.walls)]:
         keys = {link.state.key for link in new}

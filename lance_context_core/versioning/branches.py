@@ -1,5 +1,6 @@
 """Branches of the whole store: made in every table, the records last; removed the other way round."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -57,11 +58,9 @@ async def delete(whole: Whole, name: str) -> bool:
     return existed
 
 
-async def finish_deletions(whole: Whole) -> None:
-    """Remove what is left of branches whose deletion was interrupted."""
-    main = whole.main()
+async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
+    """Remove what is left in its tables of branches whose deletion was interrupted."""
     gone = refs.gone_among(await _lines(main.resources.records, with_gone=True))
-    tables = await main.tables()
     for table in tables:
         await table.access.clear([str(refs.head(name)) for name in gone])
     for name in gone:

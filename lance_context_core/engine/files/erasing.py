@@ -100,12 +100,13 @@ async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
 
 
 async def past(
-    line: Line, where: str, columns: Sequence[str]
-) -> AsyncIterator[tuple[bool, pa.Table]]:
-    """The matching rows of each telling version, with whether it is the newest of the line.
+    line: Line, asked: Sequence[tuple[str, Sequence[str]]]
+) -> AsyncIterator[tuple[bool, list[pa.Table]]]:
+    """The rows of each telling version that meet each condition, with the columns asked for there.
 
-    Versions that somebody else removes meanwhile are passed by. Columns that a version lacks are
-    missing in its rows; it has no row that matches if `where` names one of them.
+    And whether it is the newest of the line. Versions that somebody else removes meanwhile are
+    passed by. Columns that a version lacks are missing in its rows; it has no row that matches a
+    condition which names one of them.
     """
     table = line.table
     async with table.access.separately() as root:
@@ -113,9 +114,13 @@ async def past(
             try:
                 handle = await refs.opened(root, table.name, table.line, version)
                 with translated(f"read {table.label}"):
-                    if not _has_columns(await handle.schema(), where, table.spec):
-                        continue
-                    rows = await reading.scan(handle, where, columns)
+                    schema = await handle.schema()
+                    rows = [
+                        await reading.scan(handle, where, columns)
+                        if _has_columns(schema, where, table.spec)
+                        else pa.table({})
+                        for where, columns in asked
+                    ]
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
                 is_remains = version != line.versions[-1] and is_missing_file(error)
