@@ -12,7 +12,7 @@ from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.erasure import erase
+from lance_context_core.erasure import erase, target
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Clock
 from lance_context_core.records import (
@@ -173,8 +173,8 @@ class AsyncContextStore:
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
         completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
-        target = erase.records(self._whole(), ids=ids, filter=filter, derived=derived)
-        return await erase.erase(self._whole(), target, sole_writer=sole_writer, dry_run=dry_run)
+        meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
+        return await erase.erase(self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run)
 
     # Versions
 

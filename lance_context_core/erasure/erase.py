@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._checks import check_names
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
@@ -20,86 +19,16 @@ from lance_context_core.engine.files.erasing import Line, Removed
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
-from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Link, Names, State
-from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
+from lance_context_core.erasure.target import Target
+from lance_context_core.errors import NotFoundError
 from lance_context_core.records import Erasure
-from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 
 _OTHERS_MAKE_LINES = "branches and tags kept being made by others"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What is to be erased: of some records, of some documents, or all that a scope has."""
-
-    scope: Scope
-    context: str | None = None
-    records: str | None = None
-    """The condition on records; None if none is meant."""
-    ids: tuple[str, ...] = ()
-    """What the condition asks for by name: leaves traces also where no version shows it."""
-    documents: Mapping[str, str] = field(default_factory=dict)
-    """The conditions on documents, by table."""
-    is_whole_scope: bool = False
-    """Whether the sessions, documents and items of the scope are meant, beside its records."""
-    derived: bool = True
-
-    @property
-    def walls(self) -> str:
-        """The condition of being in the scope."""
-        return _walls(self.scope)
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether nothing at all is asked for."""
-        return self.records in {None, NOTHING} and not self.documents
-
-
-def records(
-    whole: Whole,
-    *,
-    ids: Sequence[str] | None,
-    filter: FilterLike | None,
-    derived: bool,
-    context: str | None = None,
-) -> Target:
-    """Some records, of one context or of all; or, if none are named, all that the scope has.
-
-    Raises InvalidRequestError if that were the whole store, or all of a context.
-    """
-    scope = whole.scope
-    if named := _named(ids, filter, RECORD_FIELDS):
-        inside = [_walls(scope), "" if context is None else sql.equals("context", context)]
-        return Target(
-            scope=scope,
-            context=context,
-            records=named if named == NOTHING else sql.all_of([*inside, named]),
-            ids=tuple(ids) if ids is not None and filter is None else (),
-            derived=derived,
-        )
-    if context is not None or not scope.parts():
-        raise InvalidRequestError(
-            "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
-            "somebody has; if nothing shall stay, remove the store's directory"
-        )
-    return Target(scope=scope, records=_walls(scope), is_whole_scope=True, derived=derived)
-
-
-def documents(
-    whole: Whole, table: str, *, ids: Sequence[str] | None, filter: FilterLike | None
-) -> Target:
-    """Some documents of one collection; in a scope, if none are named, all that it has there."""
-    named, walls = _named(ids, filter, DOCUMENT_FIELDS), _walls(whole.scope)
-    if not named and not walls:
-        raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
-    where = named if named == NOTHING else sql.all_of([walls, named])
-    return Target(scope=whole.scope, documents={} if where == NOTHING else {table: where})
 
 
 async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: bool) -> Erasure:
@@ -297,16 +226,14 @@ async def _plan(
 
 async def _plan_records(database: Database, target: Target) -> _Plan:
     assert target.records is not None
-    context = "" if target.context is None else sql.equals("context", target.context)
-    inside = sql.all_of([target.walls, context])
     plan = await _matching(
-        database, RECORDS_TABLE, RECORDS, target.records, target, linked_within=inside
+        database, RECORDS_TABLE, RECORDS, target.records, target, linked_within=target.walls
     )
     for state in plan.states:
         plan.names.add(state.id, state.walls)
     for id in target.ids:
         scope = target.scope
-        plan.names.add(id, (target.context, scope.tenant, scope.user_id, scope.agent_id))
+        plan.names.add(id, (None, scope.tenant, scope.user_id, scope.agent_id))
     if target.derived:
         links = {link for found in plan.links.values() for link in found}
         further = traces.derived(links, plan.names, plan.matched)
@@ -402,15 +329,3 @@ def _is_collection(table: str) -> bool:
 def _is_items(table: str) -> bool:
     """Whether the table holds key-value items."""
     return kv_of(table) is not None
-
-
-def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> str:
-    """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
-    named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
-    matching = sql.filtered(filter, columns=columns)
-    named += [] if matching == EVERYTHING else [matching]
-    return NOTHING if NOTHING in named else sql.all_of(named)
-
-
-def _walls(scope: Scope) -> str:
-    return sql.all_of([sql.equals(part, value) for part, value in scope.parts().items()])

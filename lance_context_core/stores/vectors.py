@@ -23,7 +23,7 @@ from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
 from lance_context_core.engine.table.table import Table
-from lance_context_core.erasure import erase as erasing
+from lance_context_core.erasure import erase, target
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.records import Document, Erasure, SearchHit
@@ -175,8 +175,8 @@ class AsyncVectors:
         collection; else InvalidRequestError is raised: see `delete_collection`.
         """
         whole = Whole(self._resources, self._scope)
-        target = erasing.documents(whole, table_of(self.collection), ids=ids, filter=filter)
-        return await erasing.erase(whole, target, sole_writer=sole_writer, dry_run=dry_run)
+        meant = target.documents(self._scope, table_of(self.collection), ids=ids, filter=filter)
+        return await erase.erase(whole, meant, sole_writer=sole_writer, dry_run=dry_run)
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """How many documents match; of all without a `filter`. 0 before the first write."""

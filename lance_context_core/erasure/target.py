@@ -1,0 +1,82 @@
+"""What an erasure is to remove, by the conditions that tell it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lance_context_core._checks import check_names
+from lance_context_core.engine import sql
+from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
+from lance_context_core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be erased: of some records, of some documents, or all that a scope has."""
+
+    scope: Scope
+    records: str | None = None
+    """The condition on records; None if none is meant."""
+    ids: tuple[str, ...] = ()
+    """What the condition asks for by name: leaves traces also where no version shows it."""
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """The conditions on documents, by table."""
+    is_whole_scope: bool = False
+    """Whether the sessions, documents and items of the scope are meant, beside its records."""
+    derived: bool = True
+
+    @property
+    def walls(self) -> str:
+        """The condition of being in the scope."""
+        return _walls(self.scope)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing at all is asked for."""
+        return self.records in {None, NOTHING} and not self.documents
+
+
+def records(
+    scope: Scope, *, ids: Sequence[str] | None, filter: FilterLike | None, derived: bool
+) -> Target:
+    """Some records, of whatever contexts; or, if none are named, all that the scope has.
+
+    Raises InvalidRequestError if that were the whole store.
+    """
+    if named := _named(ids, filter, RECORD_FIELDS):
+        return Target(
+            scope=scope,
+            records=named if named == NOTHING else sql.all_of([_walls(scope), named]),
+            ids=tuple(ids) if ids is not None and filter is None else (),
+            derived=derived,
+        )
+    if not scope.parts():
+        raise InvalidRequestError(
+            "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
+            "somebody has; if nothing shall stay, remove the store's directory"
+        )
+    return Target(scope=scope, records=_walls(scope), is_whole_scope=True, derived=derived)
+
+
+def documents(
+    scope: Scope, table: str, *, ids: Sequence[str] | None, filter: FilterLike | None
+) -> Target:
+    """Some documents of one collection; in a scope, if none are named, all that it has there."""
+    named, walls = _named(ids, filter, DOCUMENT_FIELDS), _walls(scope)
+    if not named and not walls:
+        raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
+    where = named if named == NOTHING else sql.all_of([walls, named])
+    return Target(scope=scope, documents={} if where == NOTHING else {table: where})
+
+
+def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> str:
+    """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
+    named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
+    matching = sql.filtered(filter, columns=columns)
+    named += [] if matching == EVERYTHING else [matching]
+    return NOTHING if NOTHING in named else sql.all_of(named)
+
+
+def _walls(scope: Scope) -> str:
+    return sql.all_of([sql.equals(part, value) for part, value in scope.parts().items()])
