@@ -1,6 +1,6 @@
 """The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
 
-from lance_context_core.filters.language import (
+from lance_context_core.filters.columns import (
     DOCUMENT_FIELDS,
     ITEM_FIELDS,
     METADATA,
@@ -8,9 +8,8 @@ from lance_context_core.filters.language import (
     VALUE,
     Columns,
     ColumnType,
-    FilterLike,
-    parse,
 )
+from lance_context_core.filters.language import FilterLike, parse
 from lance_context_core.filters.tree import (
     Absent,
     And,

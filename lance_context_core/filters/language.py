@@ -1,12 +1,11 @@
 """The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from lance_context_core._checks import shown
 from lance_context_core.errors import FilterError
+from lance_context_core.filters.columns import METADATA, VALUE, Columns
 from lance_context_core.filters.sql import parse_sql
 from lance_context_core.filters.tree import (
     MAX_DEPTH,
@@ -19,100 +18,8 @@ from lance_context_core.filters.tree import (
     Or,
 )
 
-METADATA = "metadata"
-"""The JSON column in which every key is looked up that is not the name of a column."""
-
-VALUE = "value"
-"""The same of key-value items."""
-
 FilterLike = Mapping[str, Any] | str | Filter
 """A filter in any of its three forms: a dict, a condition in SQL, or what `Field` makes; see `parse`."""
-
-
-class ColumnType(StrEnum):
-    """What a column holds, as far as filters care."""
-
-    TEXT = "text"
-    INTEGER = "integer"
-    """Signed, 64 bits."""
-    TIMESTAMP = "timestamp"
-    TEXT_LIST = "list of texts"
-    TARGETS = "relationships"
-    """A list of texts too, but only what it contains means something: the ids that are pointed at."""
-    JSON = "JSON"
-    OPAQUE = "opaque"
-    """Bytes, vectors and the like: no filter can look into it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns of a table, by their public names; every other name is a metadata key."""
-
-    types: Mapping[str, ColumnType]
-    stored_as: Mapping[str, str] = field(default_factory=dict)
-    """The names in the table of those columns that have another name there."""
-    json: str = METADATA
-    """The column that every name means a key of which is not the name of a column."""
-
-    def check(self, name: str) -> ColumnType:
-        """The type of the column called `name`; FilterError if a filter cannot name it."""
-        type_ = self.types.get(name)
-        if type_ is None or type_ is ColumnType.OPAQUE:
-            known = sorted(one for one in self.types if self.types[one] is not ColumnType.OPAQUE)
-            problem = "is not a column" if type_ is None else "cannot be filtered"
-            detour = f"; '{self.json}.{name}' means the {self.json} key"
-            detour = detour if self.json in known else ""
-            raise FilterError(f"{name!r} {problem}; filter by {', '.join(known)}{detour}")
-        return type_
-
-
-RECORD_FIELDS = Columns(
-    types={
-        **dict.fromkeys(
-            (
-                *("id", "external_id", "context", "kind", "layer", "role", "name", "content_type"),
-                *("text", "tenant", "user_id", "agent_id", "bot_id", "session_id", "run_id"),
-                *("payload_uri", "payload_checksum", "source", "lifecycle_status"),
-                *("retention_policy", "retired_reason", "supersedes_id", "superseded_by_id"),
-            ),
-            ColumnType.TEXT,
-        ),
-        **dict.fromkeys(
-            ("created_at", "updated_at", "expires_at", "retired_at"), ColumnType.TIMESTAMP
-        ),
-        **dict.fromkeys(("tags", "source_ids"), ColumnType.TEXT_LIST),
-        "payload_size": ColumnType.INTEGER,
-        "relationships": ColumnType.TARGETS,
-        METADATA: ColumnType.JSON,
-        **dict.fromkeys(
-            ("embedding", "vector", "blob", "parts", "native", "state_metadata"), ColumnType.OPAQUE
-        ),
-    },
-    stored_as={"bot_id": "agent_id", "relationships": "edges"},
-)
-"""What a filter of records can name."""
-
-DOCUMENT_FIELDS = Columns(
-    types={
-        "id": ColumnType.TEXT,
-        "text": ColumnType.TEXT,
-        "embedding": ColumnType.OPAQUE,
-        METADATA: ColumnType.JSON,
-    }
-)
-"""What a filter of the documents in a vector collection can name."""
-
-ITEM_FIELDS = Columns(
-    types={
-        **dict.fromkeys(("key", "data_type"), ColumnType.TEXT),
-        **dict.fromkeys(("created_at", "updated_at", "expires_at"), ColumnType.TIMESTAMP),
-        **dict.fromkeys(("namespace", "data", "vectors"), ColumnType.OPAQUE),
-        VALUE: ColumnType.JSON,
-    },
-    stored_as={"key": "id"},
-    json=VALUE,
-)
-"""What a filter of key-value items can name."""
 
 
 def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
