@@ -14,11 +14,10 @@ from lance_context_core.embedders._cache import VectorCache
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._protocol import AsyncEmbedder, VectorArray
 from lance_context_core.embedders._vectors import (
-    checked_text,
-    checked_texts,
     checked_vector,
     checked_vectors,
     no_vectors,
+    shortened,
 )
 from lance_context_core.errors import ContextStoreError, EmbeddingError, InvalidRequestError
 
@@ -86,7 +85,7 @@ class EmbeddingService:
         a string; EmbeddingError, from the cause, if the embedder fails or returns anything but one
         finite vector of the expected dimension per text. Batches that succeeded stay in the cache.
         """
-        texts = checked_texts(texts)
+        texts = _texts(texts)
         distinct = dict.fromkeys(texts)
         vectors = self._documents.get_many(distinct)
         for batch in _batches([text for text in distinct if text not in vectors], self._batch_size):
@@ -100,7 +99,7 @@ class EmbeddingService:
 
         Under the same rules as `embed_documents`; zeros mean that nothing can be found by it.
         """
-        known = self._queries.get_many([checked_text(text)])
+        known = self._queries.get_many([_text(text)])
         vector = known[text] if text in known else await self._query_of(text)
         return vector.copy()
 
@@ -186,3 +185,25 @@ class _Failures:
 def _batches(texts: list[str], size: int) -> Iterator[list[str]]:
     for start in range(0, len(texts), size):
         yield texts[start : start + size]
+
+
+def _texts(texts: Sequence[str]) -> list[str]:
+    """`texts` as a list; raises InvalidRequestError for a bare string, and for an item like `_text`."""
+    if isinstance(texts, str):
+        raise InvalidRequestError(
+            f"texts={shortened(texts)} is one string, where a list of them belongs: pass [text]"
+        )
+    for position, text in enumerate(texts):
+        _text(text, name=f"texts[{position}]")
+    return list(texts)
+
+
+def _text(text: str, *, name: str = "text") -> str:
+    """`text` itself; raises InvalidRequestError unless it is a string that is not blank."""
+    if not isinstance(text, str):
+        raise InvalidRequestError(f"{name}={shortened(text)} is not a string: embed its text")
+    if not text or text.isspace():
+        raise InvalidRequestError(
+            f"{name}={shortened(text)} has nothing to embed: leave it without a vector"
+        )
+    return text

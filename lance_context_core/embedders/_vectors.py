@@ -1,4 +1,4 @@
-"""Checks that what an embedder was given is text, and that what it returned is vectors."""
+"""Checks that what an embedder returned is vectors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,31 +6,9 @@ from typing import Any
 import numpy as np
 
 from lance_context_core.embedders._protocol import VectorArray
-from lance_context_core.errors import EmbeddingError, InvalidRequestError
+from lance_context_core.errors import EmbeddingError
 
 _SHOWN_CHARS = 60
-
-
-def checked_texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list; raises InvalidRequestError for a bare string, and for an item like `checked_text`."""
-    if isinstance(texts, str):
-        raise InvalidRequestError(
-            f"texts={shortened(texts)} is one string, where a list of them belongs: pass [text]"
-        )
-    for position, text in enumerate(texts):
-        checked_text(text, name=f"texts[{position}]")
-    return list(texts)
-
-
-def checked_text(text: str, *, name: str = "text") -> str:
-    """`text` itself; raises InvalidRequestError unless it is a string that is not blank."""
-    if not isinstance(text, str):
-        raise InvalidRequestError(f"{name}={shortened(text)} is not a string: embed its text")
-    if not text or text.isspace():
-        raise InvalidRequestError(
-            f"{name}={shortened(text)} has nothing to embed: leave it without a vector"
-        )
-    return text
 
 
 def checked_vectors(
