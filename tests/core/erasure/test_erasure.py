@@ -809,3 +809,31 @@ def test_a_store_in_memory_is_erased_from_as_well():
         store.tag("t")
         store.erase(ids=["a"])
         assert ids(store) == ids(store.checkout("t")) == ["b"]
+
+
+# How often it is looked
+
+
+def test_an_erasure_opens_each_version_once_and_looks_once_at_a_line_that_shows_it(
+    store, monkeypatch
+):
+    for n in range(4):
+        store.history.append("ada", Message.user(f"{n}", id=f"m{n}"), session_id="s")
+        store.context().update(id=f"m{n}", metadata={"seen": True})
+    opened, looked = [], []
+    open_, present = steps.refs.opened, steps.present
+
+    async def opening(root, table, line, version=None):
+        opened.append((table, line, version))
+        return await open_(root, table, line, version)
+
+    async def looking(table, *rest):
+        looked.append((table.name, table.line))
+        return await present(table, *rest)
+
+    monkeypatch.setattr(steps.refs, "opened", opening)
+    monkeypatch.setattr(steps, "present", looking)
+    assert store.erase(ids=["m1"], derived=False, dry_run=True).records == 1
+    versions = [one for one in opened if one[2] is not None]
+    assert len(versions) == len(set(versions)) > 3
+    assert looked == [("records", None)]
