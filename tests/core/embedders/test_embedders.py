@@ -22,8 +22,7 @@ from lance_context_core.embedders import (
     LocalEmbedder,
     as_embedder,
 )
-from lance_context_core.embedders._cache import VectorCache
-from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.embedders._service import EmbeddingService, VectorCache
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
 HOSTILE = ["a", "A", "a ", "'; DROP TABLE x; --", "x.y", "nul\0", "\ud83d", "\N{DOG FACE}", "é", "e\u0301"]  # fmt: skip
