@@ -25,7 +25,7 @@ def check_text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise InvalidRequestError(f"{where} must be a str, not {shown(value)}")
     text = str.__str__(value)
-    if _has_lone_surrogate(text):
+    if not text.isascii() and _has_lone_surrogate(text):
         raise InvalidRequestError(f"{where} is {shown(text)}, {_SURROGATE}")
     return text
 
@@ -81,6 +81,8 @@ def check_json(value: object, where: str) -> Any:
 
 def check_json_object(value: object, where: str) -> dict[str, Any]:
     """As `check_json`, for a value that must be a mapping."""
+    if type(value) is dict and not value:  # as most are
+        return {}
     return written_json_object(value, where)[0]
 
 
@@ -89,6 +91,19 @@ def written_json_object(value: object, where: str) -> tuple[dict[str, Any], str]
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"{where} must be a mapping, not {shown(value)}")
     return _written(value, where)
+
+
+def check_span(*, offset: int, limit: int | None, last: int | None) -> None:
+    """Raise InvalidRequestError unless these say which part of a list is wanted."""
+    for name, value in (("offset", offset), ("limit", limit), ("last", last)):
+        if value is None and name != "offset":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidRequestError(f"{name}={value!r}: give a whole number, 0 or more")
+    if limit is not None and last is not None:
+        raise InvalidRequestError(
+            f"limit={limit} counts from the start and last={last} from the end: pass one of them"
+        )
 
 
 def dumps(value: Any) -> str:
@@ -209,8 +224,6 @@ def _plain_list(value: list[object] | tuple[object, ...], depth: int) -> list[An
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    if text.isascii():
-        return False
     try:
         text.encode()
     except UnicodeEncodeError:

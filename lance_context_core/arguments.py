@@ -3,7 +3,13 @@
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
-from lance_context_core.protocols import ItemKey, ItemOrder, SearchMode
+from lance_context_core.protocols import (
+    ItemConditions,
+    ItemKey,
+    ItemListing,
+    ItemOrder,
+    SearchMode,
+)
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.finding import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
@@ -20,6 +26,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Content",
     # Key-value items
     "ItemKey",
+    "ItemConditions",
+    "ItemListing",
     "ItemOrder",
     # Any search
     "SearchArguments",

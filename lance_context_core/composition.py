@@ -50,10 +50,10 @@ def spoken(record: Composable) -> str | None:
     Without a name, and for what is no message: the text as it is, and the captions. None if there
     is neither text nor caption. The date is left to the words: an embedding blurs numbers.
     """
-    text, captions = _content(record)
+    name, text, captions = _content(record)
     if not (text or captions):
         return None
-    if name := _name(record):
+    if name:
         text = f'{name} said, "{text}"' if text else f"{name} shared"
     return _joined(text, captions)
 
@@ -64,10 +64,9 @@ def dated(record: Composable) -> str | None:
     For what is no message: the text and the captions. None if there is neither. The date is that
     of UTC; the whole goes through `index_words`.
     """
-    text, captions = _content(record)
+    name, text, captions = _content(record)
     if not (text or captions):
         return None
-    name = _name(record)
     date = f"[{_date(record.created_at)}]" if record.kind == "message" else ""
     return index_words(_joined(date, f"{name}:" if name else "", text, captions))
 
@@ -151,14 +150,11 @@ _SAME = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3", "Σ": "\u03c3"})
 """Letters that change with the case of a word, or with their place in it."""
 
 
-def _content(record: Composable) -> tuple[str, str]:
-    """The text as it is, or "" if it is blank, and the captions, each in parentheses."""
+def _content(record: Composable) -> tuple[str, str, str]:
+    """A message's speaker; the text as it is; the captions, each in parentheses. "" if blank."""
+    name = (record.name or "").strip() if record.kind == "message" else ""
     text = record.text if record.text and not record.text.isspace() else ""
-    return text, " ".join(f"({caption})" for caption in record.captions if caption.strip())
-
-
-def _name(record: Composable) -> str:
-    return (record.name or "").strip() if record.kind == "message" else ""
+    return name, text, " ".join(f"({caption})" for caption in record.captions if caption.strip())
 
 
 def _joined(*parts: str) -> str:

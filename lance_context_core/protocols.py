@@ -8,10 +8,12 @@ has for each of them a class of tests that is written against the protocol alone
 import builtins
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 import pyarrow as pa
 
+from lance_context_core._options import takes
+from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message
 from lance_context_core.records import (
     ContextRecord,
@@ -37,6 +39,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Words of theirs
     "SearchMode",
     "ItemKey",
+    "ItemConditions",
+    "ItemListing",
     "ItemOrder",
 ]
 
@@ -48,6 +52,52 @@ ItemKey = tuple[tuple[str, ...], str]
 
 ItemOrder = Literal["key", "created", "updated"]
 """By namespace and key, or by when an item was created or last written."""
+
+
+class ItemConditions(TypedDict, total=False):
+    """Which key-value items are meant: those that meet all conditions."""
+
+    prefix: Sequence[str | None]
+    """The first segments of the namespace; None is any one segment: `(None, "notes")`."""
+    suffix: Sequence[str | None]
+    """The last segments."""
+    namespace: Sequence[str | None] | None
+    """All of them."""
+    filter: FilterLike | None
+    """On the value, and on `key`, `data_type`, `created_at`, `updated_at` and `expires_at`."""
+
+
+class ItemListing(ItemConditions, total=False):
+    """A part of the key-value items that meet all conditions, in order."""
+
+    key_prefix: str
+    """How the key begins."""
+    after: str | None
+    """What the key comes after."""
+    before: str | None
+    """What the key comes before."""
+    order: ItemOrder
+    reverse: bool
+    """Turns the whole order round."""
+    limit: int | None
+    """How many, after `offset`."""
+    offset: int
+
+
+CONDITIONS: Mapping[str, Any] = {"prefix": (), "suffix": (), "namespace": None, "filter": None}
+"""What `ItemConditions` are where they are not named."""
+
+LISTING: Mapping[str, Any] = {
+    **CONDITIONS,
+    "key_prefix": "",
+    "after": None,
+    "before": None,
+    "order": "key",
+    "reverse": False,
+    "limit": None,
+    "offset": 0,
+}
+"""What `ItemListing` is where it is not named."""
 
 
 @runtime_checkable
@@ -265,54 +315,18 @@ class KeyValueStore(Protocol):
     ) -> builtins.list[Item | None]:
         """The items of these namespaces and keys, in their order; None for one that is not there."""
 
+    @takes(ItemListing, LISTING)
     async def list(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
-        include_data: bool = True,
+        self, *, include_data: bool = True, **which: Unpack[ItemListing]
     ) -> builtins.list[Item]:
-        """The items that meet all conditions, in order.
+        """The items that meet all conditions, in order."""
 
-        `prefix` and `suffix` are the first and the last segments of the namespace, `namespace` all
-        of them; None among them is any one segment. `key_prefix` is how the key begins; `after` and
-        `before` are bounds of it, themselves excluded. `filter` is on the value.
-        """
-
-    async def keys(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: Mapping[str, Any] | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> builtins.list[ItemKey]:
+    @takes(ItemListing, LISTING)
+    async def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
         """The namespaces and keys of what `list` would return."""
 
-    async def count(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: Mapping[str, Any] | None = None,
-    ) -> int:
+    @takes(ItemConditions, CONDITIONS)
+    async def count(self, **which: Unpack[ItemConditions]) -> int:
         """How many items meet the conditions."""
 
     async def namespaces(
@@ -326,16 +340,14 @@ class KeyValueStore(Protocol):
     ) -> builtins.list[tuple[str, ...]]:
         """The namespaces that have items, each once, in order; cut to `max_depth` segments."""
 
+    @takes(ItemConditions, CONDITIONS)
     async def search(
         self,
         query: str | Sequence[float],
         *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: Mapping[str, Any] | None = None,
         limit: int = 10,
         offset: int = 0,
+        **which: Unpack[ItemConditions],
     ) -> builtins.list[SearchHit[Item]]:
         """The items that have the nearest vectors, best first; as many as `limit` if there are."""
 

@@ -1,11 +1,15 @@
 """Scopes: which part of the store a handle may see, and what it stamps on everything it writes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 SCOPE_PARTS = ("tenant", "user_id", "agent_id")
 """The columns that walls are made of."""
@@ -51,12 +55,14 @@ class Scope:
             f"leave {part} out, or use a handle of that scope"
         )
 
-    def stamp(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """`row` with this scope's parts written into it.
+    def stamp(self, value: T) -> T:
+        """`value` with this scope's parts in its fields of these names.
 
-        Raises InvalidRequestError if `row` names another tenant, user or agent.
+        Raises InvalidRequestError if it names another tenant, user or agent.
         """
-        stamped = dict(row)
-        for part in SCOPE_PARTS:
-            stamped[part] = self.resolve(part, row.get(part))
-        return stamped
+        missing = {
+            part: self.resolve(part, getattr(value, part))
+            for part, own in self.parts().items()
+            if getattr(value, part) != own
+        }
+        return replace(value, **missing) if missing else value

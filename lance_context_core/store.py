@@ -34,7 +34,7 @@ from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.stores.records.mappings import one_agent
-from lance_context_core.stores.records.view import Records
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep

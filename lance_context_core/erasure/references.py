@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core._checks import dumps, loads
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
@@ -15,9 +14,8 @@ from lance_context_core.engine.files.erasing import Line
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
-from lance_context_core.records import Relationship
 from lance_context_core.rows import visibility
-from lance_context_core.rows.records import edges_of
+from lance_context_core.rows.records import with_values
 from lance_context_core.scope import SCOPE_PARTS
 
 Walls = tuple[str | None, ...]
@@ -158,19 +156,7 @@ def _scrubbed(
         changes["source_ids"] = [one for one in row["source_ids"] if not means(one)] or None
     if not changes:
         return None
-    packed = loads(row["fields"], "fields") if row.get("fields") else None
-    if packed is not None:
-        packed |= changes
-        packed = {name: value for name, value in packed.items() if value is not None}
-    if "relationships" in changes:
-        kept = [Relationship(**edge) for edge in changes["relationships"] or ()]
-        changes["edges"] = [end for edge in kept for end in edges_of(edge)] or None
-    return {
-        **row,
-        **changes,
-        "fields": None if packed is None else dumps(packed),
-        "revision": _revision(row["revision"]),
-    }
+    return with_values(row, changes) | {"revision": _revision(row["revision"])}
 
 
 def _revision(revision: int) -> int:

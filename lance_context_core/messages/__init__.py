@@ -5,13 +5,11 @@ the translation. What these classes have no word for is kept, never dropped: unk
 in its `extra`, unknown parts as `UnknownPart`, the writing framework's own form in `native`.
 """
 
-from lance_context_core.messages.coding import (
-    parts_from_json,
-    parts_to_json,
-)
 from lance_context_core.messages.message import (
     Message,
     MessageFields,
+    parts_from_json,
+    parts_to_json,
 )
 from lance_context_core.messages.parts import (
     MAX_NESTING,

@@ -36,12 +36,12 @@ class BasePart:
     """
 
     def __post_init__(self) -> None:
-        where = f"{type(self).__name__}.extra"
-        extra = check_json_object(self.extra, where)
-        own = {"type"}.union(f.name for f in fields(self) if f.name != "extra") if extra else set()
-        if taken := sorted(extra.keys() & own):
-            raise InvalidRequestError(f"{where} has the keys {taken}: set the fields of that name")
-        _set(self, extra=extra)
+        _check(self, "extra", check_json_object)
+        own = {"type", *(f.name for f in fields(self) if f.name != "extra")} if self.extra else ()
+        if taken := sorted(self.extra.keys() & own):
+            raise InvalidRequestError(
+                f"{type(self).__name__}.extra has the keys {taken}: set the fields of that name"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,7 @@ class ToolResultPart(BasePart):
         BasePart.__post_init__(self)
         _check_given(self, "call_id", check_name)
         _check_given(self, "name", check_name)
-        _set(self, content=as_parts(self.content, "ToolResultPart.content"))
+        _check(self, "content", as_parts)
         if _nesting(self.content) >= MAX_NESTING:
             raise InvalidRequestError(TOO_NESTED)
         if not isinstance(self.is_error, bool):
@@ -272,7 +272,10 @@ def as_parts(content: Content, where: str) -> tuple[Part, ...]:
         raise InvalidRequestError(
             f"{where} must be a str, a part, or several of them, not {shown(items)}"
         )
-    return tuple(_as_part(item, f"{where}[{index}]") for index, item in enumerate(items))
+    return tuple(
+        item if isinstance(item, Part) else _as_part(item, f"{where}[{index}]")
+        for index, item in enumerate(items)
+    )
 
 
 def iter_parts(parts: Iterable[Part]) -> Iterator[Part]:
@@ -302,15 +305,17 @@ def _nesting(parts: Iterable[Part]) -> int:
     return max((1 + _nesting(result.content) for result in results), default=0)
 
 
-def _as_part(item: object, where: str) -> Part:
+def _as_part(item: object, where: str) -> TextPart:
     if isinstance(item, str):
-        return TextPart(text=check_text(item, where))
-    if not isinstance(item, Part):
-        raise InvalidRequestError(
-            f"{where} must be a str or a part, not {shown(item)}; "
-            "parts in their JSON form are read by Message.from_dict"
-        )
-    return item
+        # Checked here, under the name that the caller knows it by, and not once more.
+        part = object.__new__(TextPart)
+        object.__setattr__(part, "text", check_text(item, where))
+        object.__setattr__(part, "extra", {})
+        return part
+    raise InvalidRequestError(
+        f"{where} must be a str or a part, not {shown(item)}; "
+        "parts in their JSON form are read by Message.from_dict"
+    )
 
 
 def _check_bytes(value: object, where: str) -> bytes:
@@ -319,17 +324,13 @@ def _check_bytes(value: object, where: str) -> bytes:
     return bytes(value)
 
 
-def _check(value: object, name: str, check: Callable[[object, str], object]) -> None:
+def _check(value: object, name: str, check: Callable[[Any, str], object]) -> None:
     """Put a field into plain types, while its value is being made."""
-    _set(value, **{name: check(getattr(value, name), f"{type(value).__name__}.{name}")})
+    plain = check(getattr(value, name), f"{type(value).__name__}.{name}")
+    object.__setattr__(value, name, plain)
 
 
-def _check_given(value: object, name: str, check: Callable[[object, str], object]) -> None:
+def _check_given(value: object, name: str, check: Callable[[Any, str], object]) -> None:
     """As `_check`, unless the field is absent."""
     if getattr(value, name) is not None:
         _check(value, name, check)
-
-
-def _set(value: object, **plain: object) -> None:
-    for name, item in plain.items():
-        object.__setattr__(value, name, item)

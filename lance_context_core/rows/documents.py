@@ -1,22 +1,80 @@
-"""What a document is found by: the compositions of the store, which are made for records."""
+"""Documents of a collection to rows and back."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lance_context_core.records import ContextRecord
+from lance_context_core._checks import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import ContextRecord, Document
+from lance_context_core.rows.records import key_of, new_id
+from lance_context_core.scope import Scope
+
+COLUMNS = ("id", "text", "metadata")
+"""What a document is read from, without its vector."""
+
+REPLACED = (KEY, "id", "text", "metadata", "created_at", "revision")
+"""What is read of a row that another one is about to replace."""
 
 
-def as_record(
-    *, id: str, text: str | None, metadata: Mapping[str, Any], created_at: datetime
-) -> ContextRecord:
+def checked(document: Any, where: str) -> Document:
+    """`document` in plain types, with an id. Raises InvalidRequestError for what cannot be kept."""
+    if not isinstance(document, Document):
+        raise InvalidRequestError(f"{where} is a {type(document).__name__}: pass Document(text=…)")
+    if document.text is None and document.embedding is None:
+        raise InvalidRequestError(f"{where} has neither a text nor an embedding")
+    return Document(
+        id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),
+        text=None if document.text is None else check_text(document.text, f"{where}.text"),
+        embedding=document.embedding,  # checked where vectors are made of the texts, too
+        metadata=check_json_object(document.metadata, f"{where}.metadata"),
+    )
+
+
+def to_row(
+    document: Document,
+    *,
+    search_text: str | None,
+    scope: Scope,
+    now: datetime,
+    old: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The row of a checked document, which replaces the row `old`, if there is one."""
+    assert document.id is not None
+    return {
+        KEY: old[KEY] if old else key_of(scope, "document", document.id),
+        "id": document.id,
+        "created_at": old["created_at"] if old else now,
+        "updated_at": now,
+        "revision": next_revision(old["revision"]) if old else new_revision(),
+        "text": document.text,
+        "search_text": search_text,
+        "metadata": dumps(document.metadata),
+        VECTOR: document.embedding,
+        **scope.parts(),
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Document:
+    """The document of a row; what was not read is absent."""
+    return Document(
+        id=row["id"],
+        text=row["text"],
+        embedding=row.get(VECTOR),
+        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+    )
+
+
+def as_record(document: Document, *, created_at: datetime) -> ContextRecord:
     """A document as a `Composer` is shown it: a record of the kind `document`."""
     return ContextRecord(
-        id=id,
+        id=document.id or "",
         kind="document",
         content_type="text/plain",
         created_at=created_at,
         updated_at=created_at,
-        text=text,
-        metadata=metadata,
+        text=document.text,
+        metadata=document.metadata,
     )

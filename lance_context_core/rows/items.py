@@ -1,8 +1,6 @@
-"""Key-value items to rows and back, and conditions on their namespaces and keys."""
+"""Key-value items to rows and back."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,62 +15,18 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
-from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.filters import ITEM_FIELDS, FilterLike
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemVector
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 
+COLUMNS = (KEY, "id", "namespace", "value", "data_type", "created_at", "updated_at", "expires_at", "revision", *SCOPE_PARTS)  # fmt: skip
+"""What an item is read from, without its data and its vectors."""
+
 _DATA = ("data",)
 _VECTORS = ("vector_paths", VECTOR)
-_COLUMNS = ("id", "namespace", "value", "data_type", "created_at", "updated_at", "expires_at", "revision", *SCOPE_PARTS)  # fmt: skip
-
-# What stands for itself in a text stands for something else in a regular expression.
-_SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Which items are meant, by their names; as `KeyValueStore.list` describes it, but checked."""
-
-    clauses: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: FilterLike | None = None,
-    ) -> "Within":
-        """The conditions that the arguments put. Raises InvalidRequestError for what is no name."""
-        clauses = [
-            *_beginning(_pattern(prefix, "prefix")),
-            *_ending(_pattern(suffix, "suffix")),
-        ]
-        if namespace is not None:
-            clauses.append(_whole(_pattern(namespace, "namespace")))
-        if key_prefix := _name(key_prefix, "key_prefix"):
-            clauses.append(f"starts_with(id, {sql.quote_string(key_prefix)})")
-        if after is not None:
-            clauses.append(f"id > {sql.quote_string(_name(after, 'after'))}")
-        if before is not None:
-            clauses.append(f"id < {sql.quote_string(_name(before, 'before'))}")
-        if named := sql.filtered(filter, columns=ITEM_FIELDS):
-            clauses.append(named)
-        return cls(tuple(f"({clause})" for clause in clauses))
-
-
-def alive(now: datetime) -> str:
-    """The condition that an item has not expired."""
-    return f"(expires_at IS NULL OR expires_at > {sql.timestamp(now)})"
 
 
 def checked(item: Any, where: str) -> Item:
@@ -101,23 +55,6 @@ def checked(item: Any, where: str) -> Item:
     )
 
 
-def checked_key(key: Any, where: str) -> ItemKey:
-    """A namespace and a key in plain types."""
-    if isinstance(key, str) or not isinstance(key, Sequence) or len(key) != 2:
-        raise InvalidRequestError(f"{where} is {shown(key)}: give a namespace and a key")
-    return checked_namespace(key[0], f"{where}.namespace"), _name(key[1], f"{where}.key")
-
-
-def checked_namespace(segments: Any, where: str) -> tuple[str, ...]:
-    """The segments of a namespace in plain types."""
-    return tuple(_name(one, f"{where}[{n}]") for n, one in enumerate(listed(segments, where)))
-
-
-def row_key(scope: Scope, key: ItemKey) -> str:
-    """The primary key of an item."""
-    return key_of(scope, "item", *key[0], key[1])
-
-
 def to_row(
     item: Item, vectors: Sequence[np.ndarray | None], *, scope: Scope, now: datetime
 ) -> dict[str, Any]:
@@ -131,7 +68,7 @@ def to_row(
     return {
         KEY: row_key(scope, (item.namespace, item.key)),
         "id": item.key,
-        "namespace": _encoded(item.namespace),
+        "namespace": encoded(item.namespace),
         "value": None if item.value is None else dumps(item.value),
         "data": item.data,
         "data_type": item.data_type,
@@ -142,15 +79,6 @@ def to_row(
         VECTOR: [vector for _, vector in found] or None,
         **scope.parts(),
     }
-
-
-def columns(*, include_data: bool, include_vectors: bool = False) -> list[str]:
-    """What `from_row` reads an item from."""
-    return [
-        *(KEY, *_COLUMNS),
-        *(_DATA if include_data else ()),
-        *(_VECTORS if include_vectors else ()),
-    ]
 
 
 def from_row(row: Mapping[str, Any]) -> Item:
@@ -175,16 +103,46 @@ def from_row(row: Mapping[str, Any]) -> Item:
     )
 
 
+def columns(*, include_data: bool, include_vectors: bool = False) -> list[str]:
+    """What `from_row` reads an item from."""
+    return [
+        *COLUMNS,
+        *(_DATA if include_data else ()),
+        *(_VECTORS if include_vectors else ()),
+    ]
+
+
+def checked_key(key: Any, where: str) -> ItemKey:
+    """A namespace and a key in plain types."""
+    if isinstance(key, str) or not isinstance(key, Sequence) or len(key) != 2:
+        raise InvalidRequestError(f"{where} is {shown(key)}: give a namespace and a key")
+    return checked_namespace(key[0], f"{where}.namespace"), check_segment(key[1], f"{where}.key")
+
+
+def checked_namespace(segments: Any, where: str) -> tuple[str, ...]:
+    """The segments of a namespace in plain types."""
+    return tuple(
+        check_segment(one, f"{where}[{n}]") for n, one in enumerate(listed(segments, where))
+    )
+
+
+def row_key(scope: Scope, key: ItemKey) -> str:
+    """The primary key of an item."""
+    return key_of(scope, "item", *key[0], key[1])
+
+
 def decoded(namespace: str) -> tuple[str, ...]:
     """The segments of a namespace as it stands in a row."""
     return tuple(namespace.split("\0")[:-1])
 
 
-def _encoded(namespace: Sequence[str]) -> str:
+def encoded(namespace: Sequence[str]) -> str:
+    """A namespace as it stands in a row."""
     return "".join(f"{segment}\0" for segment in namespace)
 
 
-def _name(value: Any, where: str) -> str:
+def check_segment(value: Any, where: str) -> str:
+    """A key, or a segment of a namespace, in plain types: any text without NUL."""
     text = check_text(value, where)
     if "\0" in text:
         raise InvalidRequestError(f"{where} holds a NUL character: {shown(text)}; remove it")
@@ -201,69 +159,3 @@ def _vector(one: Any, where: str) -> ItemVector:
         text=None if one.text is None else check_text(one.text, f"{where}.text"),
         vector=one.vector,  # checked where vectors are made of the texts, too
     )
-
-
-def _pattern(segments: Any, where: str) -> list[str | None]:
-    """The segments of a path in plain types; None stands for any segment."""
-    return [
-        None if one is None else _name(one, f"{where}[{index}]")
-        for index, one in enumerate(listed(segments, where))
-    ]
-
-
-def _beginning(pattern: Sequence[str | None]) -> list[str]:
-    literal = _encoded(head := _head(pattern))
-    # All that begins so lies between these, so that an index on the namespace can tell.
-    clauses = (
-        [
-            f"namespace >= {sql.quote_string(literal)}",
-            f"namespace < {sql.quote_string(literal[:-1] + chr(1))}",
-        ]
-        if head
-        else []
-    )
-    if len(head) < len(pattern):
-        clauses.append(_like(f"^{_regex(pattern)}"))
-    return clauses
-
-
-def _ending(pattern: Sequence[str | None]) -> list[str]:
-    if not pattern:
-        return []
-    if len(_head(pattern)) < len(pattern):
-        return [_like(rf"(?:^|\x00){_regex(pattern)}$")]
-    literal = _encoded([one for one in pattern if one is not None])
-    return [
-        sql.any_of(
-            [
-                sql.equals("namespace", literal),
-                f"ends_with(namespace, {sql.quote_string(chr(0) + literal)})",
-            ]
-        )
-    ]
-
-
-def _whole(pattern: Sequence[str | None]) -> str:
-    if len(head := _head(pattern)) == len(pattern):
-        return sql.equals("namespace", _encoded(head))
-    return sql.all_of([*_beginning(head), _like(f"^{_regex(pattern)}$")])
-
-
-def _head(pattern: Sequence[str | None]) -> list[str]:
-    """What stands before the first wildcard."""
-    head = []
-    for segment in pattern:
-        if segment is None:
-            break
-        head.append(segment)
-    return head
-
-
-def _regex(pattern: Sequence[str | None]) -> str:
-    return "".join(
-        r"[^\x00]*\x00" if one is None else rf"{_SPECIAL.sub(_ESCAPED, one)}\x00" for one in pattern
-    )
-
-
-def _like(regex: str) -> str:
-    return f"regexp_like(namespace, {sql.quote_string(regex)})"

@@ -2,8 +2,8 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,95 +29,62 @@ from lance_context_core.scope import Scope
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""
 
-_FIELDS = dict.fromkeys(field.name for field in fields(ContextRecord))
-_LARGE = ("text", "parts", "native", "blob")
-
-COLUMNS = ("fields", *_LARGE)
+COLUMNS = ("fields", "text", "parts", "native", "blob")
 """What a whole record is read from, without its vector."""
 
-_NAMES = (
-    "id", "external_id", "context", "kind", "layer", "tenant", "user_id", "agent_id", "session_id",
-    "run_id", "role", "name", "content_type", "payload_uri", "source", "lifecycle_status",
-    "retention_policy", "retired_reason", "supersedes_id", "superseded_by_id", "payload_checksum",
-)  # fmt: skip
+_FIELDS = tuple(field.name for field in fields(ContextRecord))
+_APART = (*COLUMNS, "embedding")
+_PACKED = tuple(name for name in _FIELDS if name not in _APART)
 _TIMES = ("created_at", "updated_at", "expires_at", "retired_at")
-_REQUIRED = {"id", "context", "kind", "content_type", "lifecycle_status"}
 _LISTS = ("source_ids", "relationships", "edges", "tags")
 
 
-def new_id() -> str:
-    """An id that nobody has used before."""
-    return uuid.uuid4().hex
+def checked(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Values of fields of a record, by name, in plain types; `where` is what their names begin with.
 
-
-def key_of(scope: Scope, *path: str) -> str:
-    """The primary key of what a handle of that scope calls by `path`; 32 hexadecimal digits.
-
-    The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
+    Raises InvalidRequestError for what could not be kept faithfully. What is absent stays so, and
+    an empty name means absent: frameworks pass "" for users and runs that they do not know.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (scope.tenant, scope.user_id, scope.agent_id, *path):
-        text = b"" if part is None else part.encode()
-        digest.update(b"%d:%b" % (-1 if part is None else len(text), text))
-    return digest.hexdigest()
-
-
-def checked(record: ContextRecord, where: str) -> ContextRecord:
-    """`record` in plain types. Raises InvalidRequestError for what could not be kept faithfully."""
     plain: dict[str, Any] = {}
-    for name in _NAMES:
-        value = getattr(record, name)
-        # An empty name means absent: frameworks pass "" for users and runs that they do not know.
-        if name in _REQUIRED or value not in (None, ""):
-            plain[name] = check_name(value, f"{where}{name}")
-        else:
+    for name, value in values.items():
+        if name not in _REQUIRED and (value is None or (name in _NAMES and value == "")):
             plain[name] = None
-    for name in _TIMES:
-        value = getattr(record, name)
-        plain[name] = None if value is None else check_time(value, f"{where}{name}")
-    if record.text is not None:
-        plain["text"] = check_text(record.text, f"{where}text")
-    if record.payload_size is not None and not _is_size(record.payload_size):
-        raise InvalidRequestError(
-            f"{where}payload_size is {shown(record.payload_size)}: give a number of bytes"
-        )
-    plain["metadata"] = check_json_object(record.metadata, f"{where}metadata")
-    if record.state_metadata is not None:
-        plain["state_metadata"] = check_json_object(record.state_metadata, f"{where}state_metadata")
-    plain["tags"] = tuple(check_text(tag, f"{where}tags") for tag in record.tags)
-    plain["source_ids"] = tuple(check_name(one, f"{where}source_ids") for one in record.source_ids)
-    return replace(record, **plain)
+        else:
+            check = _CHECKS.get(name)
+            plain[name] = check(value, f"{where}{name}") if check else value
+    return plain
 
 
 def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[str, Any]:
-    """The row of a checked record."""
+    """The row of a record in plain types."""
     row = {name: getattr(record, name) for name in _FIELDS}
-    relationships = [
+    row["relationships"] = [
         {"target_id": edge.target_id, "relation": edge.relation, "weight": edge.weight}
         for edge in record.relationships
     ]
     row |= {
+        "fields": _packed({name: row[name] for name in _PACKED}),
         KEY: key,
         "revision": new_revision(),
         "search_text": search_text,
-        "fields": _packed(row | {"relationships": relationships}),
         "parts": parts_to_json(record.parts) if record.parts else None,
         "native": None if record.native is None else dumps(record.native),
         "metadata": dumps(record.metadata),
         "state_metadata": None if record.state_metadata is None else dumps(record.state_metadata),
-        "relationships": relationships,
         "edges": [edge for one in record.relationships for edge in edges_of(one)],
         VECTOR: record.embedding,
     }
-    # A column without a value need not be written, and an empty list is none to every condition.
-    return row | {name: row[name] or None for name in _LISTS}
+    for name in _LISTS:
+        # A column without a value need not be written, and an empty list is none to every condition.
+        row[name] = row[name] or None
+    return row
 
 
 def from_row(row: Mapping[str, Any]) -> ContextRecord:
     """The record of a row, whole where `fields` was read; else what was not read is absent."""
     if row.get("fields"):
         values = _unpacked(row["fields"])
-        values |= {name: row[name] for name in _LARGE if name in row}
+        values |= {name: row[name] for name in COLUMNS[1:] if name in row}
     else:
         values = {name: row[name] for name in _FIELDS if name in row}
         values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
@@ -133,6 +100,21 @@ def from_row(row: Mapping[str, Any]) -> ContextRecord:
         "embedding": _floats(row.get(VECTOR)),
     }
     return ContextRecord(**values)
+
+
+def with_values(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a record once these fields have these values, which are names or lists, or None.
+
+    What depends on them follows: what is packed, and what a relationship is found by.
+    """
+    changed = {**row, **changes}
+    if row.get("fields"):
+        packed = {**loads(row["fields"], "fields"), **changes}
+        changed["fields"] = dumps({k: value for k, value in packed.items() if value is not None})
+    if "relationships" in changes:
+        kept = [Relationship(**one) for one in changes["relationships"] or ()]
+        changed["edges"] = [edge for one in kept for edge in edges_of(one)] or None
+    return changed
 
 
 def from_rows(table: pa.Table) -> list[ContextRecord]:
@@ -164,25 +146,41 @@ def relationships_of(
     )
 
 
-def refuse_duplicates(ids: Sequence[str], what: str) -> None:
-    """Raise InvalidRequestError if an id stands twice in one call."""
-    seen: set[str] = set()
-    for one in ids:
+def refuse_duplicates(identities: Iterable[tuple[str, str]]) -> None:
+    """Raise InvalidRequestError if a name, such as an `id`, stands twice in one call."""
+    seen: set[tuple[str, str]] = set()
+    for one in identities:
         if one in seen:
+            name, value = one
             raise InvalidRequestError(
-                f"{what}={shown(one)} stands twice in one call: give each once"
+                f"{name}={shown(value)} stands twice in one call: give each once"
             )
         seen.add(one)
 
 
-def _packed(values: Mapping[str, Any]) -> str:
+def new_id() -> str:
+    """An id that nobody has used before."""
+    return uuid.uuid4().hex
+
+
+def key_of(scope: Scope, *path: str) -> str:
+    """The primary key of what a handle of that scope calls by `path`; 32 hexadecimal digits.
+
+    The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (scope.tenant, scope.user_id, scope.agent_id, *path):
+        text = b"" if part is None else part.encode()
+        digest.update(b"%d:%b" % (-1 if part is None else len(text), text))
+    return digest.hexdigest()
+
+
+def _packed(values: dict[str, Any]) -> str:
     """What a record has, save its large values and its vector, as JSON."""
-    packed = {}
-    for name, value in values.items():
-        if name in _LARGE or name == "embedding" or value is None or value == ():
-            continue
-        packed[name] = value.isoformat() if name in _TIMES else value
-    return dumps(packed)
+    for name in _TIMES:
+        if values[name] is not None:
+            values[name] = values[name].isoformat()
+    return dumps({k: value for k, value in values.items() if value is not None and value != ()})
 
 
 def _unpacked(text: str) -> dict[str, Any]:
@@ -191,8 +189,10 @@ def _unpacked(text: str) -> dict[str, Any]:
     return known | {name: datetime.fromisoformat(known[name]) for name in _TIMES if name in known}
 
 
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+def _size(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise InvalidRequestError(f"{where} is {shown(value)}: give a number of bytes")
+    return value
 
 
 def _floats(vector: Any) -> tuple[float, ...] | None:
@@ -220,3 +220,21 @@ def _relationship(value: Any, index: int) -> Relationship:
         relation=check_name(value.get("relation"), f"{where}['relation']"),
         weight=None if weight is None else float(weight),
     )
+
+
+_REQUIRED = {"id", "context", "kind", "content_type", "lifecycle_status", "metadata"}
+_NAMES = (
+    "id", "external_id", "context", "kind", "layer", "tenant", "user_id", "agent_id", "session_id",
+    "run_id", "role", "name", "content_type", "payload_uri", "source", "lifecycle_status",
+    "retention_policy", "retired_reason", "supersedes_id", "superseded_by_id", "payload_checksum",
+)  # fmt: skip
+_CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
+    **dict.fromkeys(_NAMES, check_name),
+    **dict.fromkeys(_TIMES, check_time),
+    "text": check_text,
+    "payload_size": _size,
+    "metadata": check_json_object,
+    "state_metadata": check_json_object,
+    "tags": lambda tags, where: tuple(check_text(tag, where) for tag in tags),
+    "source_ids": lambda ids, where: tuple(check_name(one, where) for one in ids),
+}

@@ -5,13 +5,13 @@ share it, save those that have described one of their own, behind a wall of thei
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._checks import loads
 from lance_context_core.engine import sql
 from lance_context_core.records import Session
+from lance_context_core.rows.sessions import from_row
 from lance_context_core.scope import SCOPE_PARTS
 
 Row = Mapping[str, Any]
@@ -47,23 +47,21 @@ class Conversation:
 
     def session(self) -> Session:
         """It as callers see it."""
-        row = self.row or {"status": "active"}
-        begun = [*_values(row, "created_at"), *(one["created_at"] for one in self.activity)]
-        active = [*_values(row, "updated_at"), *(one["updated_at"] for one in self.activity)]
-        ended = row.get("ended_at")
+        begun = [_utc(one["created_at"]) for one in self.activity]
+        active = [_utc(one["updated_at"]) for one in self.activity]
         agents = [one["agent_id"] for one in self.activity if one["agent_id"] is not None]
-        return Session(
-            id=self.id,
-            title=row.get("title"),
-            status=row["status"],
-            created_at=_utc(min(begun)),
-            updated_at=_utc(max(active)),
-            ended_at=None if ended is None else _utc(ended),
-            metadata=loads(row["metadata"], "metadata") if row.get("metadata") else {},
+        if self.row is None:
+            described = Session(id=self.id, created_at=min(begun), updated_at=max(active))
+        else:
+            described = from_row(self.row)
+        return replace(
+            described,
+            created_at=min([described.created_at, *begun]),
+            updated_at=max([described.updated_at, *active]),
             n_messages=sum(one["n_messages"] for one in self.activity),
             tenant=self.tenant,
             user_id=self.user_id,
-            agent_id=row.get("agent_id") or max(agents, default=None),
+            agent_id=described.agent_id or max(agents, default=None),
         )
 
 
@@ -122,10 +120,6 @@ def _of_place(
         shared = Conversation(*place, row=rows.get(None), activity=rest, other_agents=agents)
         found.append(shared)
     return found
-
-
-def _values(row: Row, name: str) -> list[datetime]:
-    return [row[name]] if row.get(name) else []
 
 
 def _utc(moment: datetime) -> datetime:

@@ -1,6 +1,6 @@
 """Conversations: messages by agent and session, in the order in which they were acknowledged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Any, Unpack
@@ -11,6 +11,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import (
     check_json_object,
     check_name,
+    check_span,
     listed,
     loads,
 )
@@ -21,16 +22,11 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.rows.records import new_id
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records.view import (
-    SESSION,
-    Draft,
-    Records,
-    check_span,
-    message_scope,
-)
+from lance_context_core.stores.records import changing, writing
+from lance_context_core.stores.records.scoped import SESSION, Records
+from lance_context_core.stores.records.writing import Draft
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""
@@ -81,13 +77,12 @@ class AsyncHistory:
         call may be written. `agent_id` and `run_id` may be empty. Raises InvalidRequestError,
         before anything is written, if an id stands twice.
         """
-        session_id = check_name(session_id, "session_id")
-        agent = self._agent(agent_id)
-        drafts = await self._drafts(messages, agent, session_id, run_id)
-        if not drafts:
+        draft, within = self._drafting(agent_id, session_id, run_id)
+        if not (given := listed(messages, "messages")):
             return []
-        within = message_scope(agent, session_id)
-        result = await self._records.insert(drafts, within=within, keep_existing=keep_existing)
+        result = await writing.insert(
+            self._records, draft, given, within=within, keep_existing=keep_existing
+        )
         return list(result.ids)
 
     async def replace(
@@ -108,14 +103,12 @@ class AsyncHistory:
         InvalidRequestError, before anything is written, if an id stands twice.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        agent = self._agent(agent_id)
-        drafts = await self._drafts(messages, agent, session_id, run_id)
-        if not drafts:
-            await self._records.delete(where)
+        draft, within = self._drafting(agent_id, session_id, run_id)
+        if not (given := listed(messages, "messages")):
+            await self._records.table.delete(where)
             return []
-        within = message_scope(agent, session_id)
-        return await self._records.exchange(
-            where, drafts, within=within, keep_existing=keep_existing
+        return await writing.exchange(
+            self._records, where, draft, given, within=within, keep_existing=keep_existing
         )
 
     async def annotate(
@@ -133,7 +126,8 @@ class AsyncHistory:
         matches no more once it is changed, one changes it.
         """
         more = check_json_object(metadata, "metadata")
-        changed = await self._records.patch_all(
+        changed = await changing.patch_all(
+            self._records,
             self._where(agent_id, session_id, filter=filter),
             lambda record: replace(record, metadata={**record.metadata, **more}),
         )
@@ -174,7 +168,7 @@ class AsyncHistory:
         """The sessions in which an agent has messages, by the places of their first ones."""
         where = self._records.where(
             sql.equals("kind", "message"),
-            sql.equals("agent_id", self._agent(agent_id)),
+            sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
             "session_id IS NOT NULL",
         )
         rows = await self._records.table.select(where, columns=["session_id"])
@@ -189,13 +183,13 @@ class AsyncHistory:
         Older versions keep them.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        return await self._records.delete(where)
+        return await self._records.table.delete(where)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
-        return await self._records.delete(where)
+        return await self._records.table.delete(where)
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(
@@ -213,14 +207,10 @@ class AsyncHistory:
         conditions = [sql.equals("kind", "message")]
         if session_id is not None:
             conditions.append(sql.equals("session_id", check_name(session_id, "session_id")))
-        conditions += [] if agent_id is None else [sql.equals("agent_id", self._agent(agent_id))]
+        if agent_id is not None:
+            agent = self._records.whose("agent_id", agent_id)
+            conditions.append(sql.equals("agent_id", agent))
         return await self._records.search(query, *conditions, **arguments)
-
-    def _agent(self, agent_id: str) -> str | None:
-        """The agent that the call is about, inside the scope; None for no agent in particular."""
-        if agent_id:
-            agent_id = check_name(agent_id, "agent_id")
-        return self._records.scope.resolve("agent_id", agent_id or None)
 
     def _where(
         self,
@@ -233,45 +223,37 @@ class AsyncHistory:
         return self._records.where(
             sql.equals("kind", "message"),
             sql.equals("session_id", check_name(session_id, "session_id")),
-            sql.equals("agent_id", self._agent(agent_id)),
+            sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
             filter=filter,
             include_expired=hidden,
             include_retired=hidden,
         )
 
-    async def _drafts(
-        self, messages: Sequence[Message], agent: str | None, session_id: str, run_id: str
-    ) -> list[Draft]:
-        return await steps.each(
-            lambda one: self._draft(one[1], one[0], agent, session_id, run_id),
-            enumerate(listed(messages, "messages")),
-        )
+    def _drafting(
+        self, agent_id: str, session_id: str, run_id: str
+    ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
+        """How a message, given at a place, becomes a draft; and within what its id counts."""
+        scope = self._records.scope
+        session_id = check_name(session_id, "session_id")
+        agent = self._records.whose("agent_id", agent_id)
+        own = {
+            "kind": "message",
+            "tenant": scope.tenant,
+            "user_id": scope.user_id,
+            "agent_id": agent,
+            "session_id": session_id,
+            "run_id": check_name(run_id, "run_id") if run_id else None,
+        }
 
-    def _draft(
-        self, message: Message, index: int, agent: str | None, session_id: str, run_id: str
-    ) -> Draft:
-        if not isinstance(message, Message):
-            raise InvalidRequestError(
-                f"messages[{index}] is a {type(message).__name__}: pass Message.user('…') or alike"
-            )
-        now = self._records.resources.clock.now()
-        record = ContextRecord(
-            id=message.id or new_id(),
-            kind="message",
-            content_type="text/plain",
-            created_at=message.created_at or now,
-            updated_at=now,
-            agent_id=agent,
-            session_id=session_id,
-            run_id=run_id or None,
-            role=message.role,
-            name=message.name,
-            text=message.text or None,
-            parts=message.parts,
-            native=message.native,
-            metadata=message.metadata,
-        )
-        return Draft(record=record, identity=("id", message.id) if message.id else None)
+        def draft(index: int, message: Message) -> Draft:
+            if not isinstance(message, Message):
+                raise InvalidRequestError(
+                    f"messages[{index}] is a {type(message).__name__}: "
+                    "pass Message.user('…') or alike"
+                )
+            return Draft.said(message, now=self._records.now(), **own)
+
+        return draft, writing.message_scope(agent, session_id)
 
 
 def _message(row: Mapping[str, Any]) -> Message:

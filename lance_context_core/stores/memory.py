@@ -14,6 +14,8 @@ from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_names,
+    check_span,
+    check_time,
     listed,
 )
 from lance_context_core._options import takes
@@ -22,18 +24,12 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
 from lance_context_core.records import ContextRecord, Page, SearchHit
-from lance_context_core.rows.records import (
-    COLUMNS,
-    from_row,
-    new_id,
-)
+from lance_context_core.rows.records import COLUMNS, from_row
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records.view import (
-    Draft,
-    Records,
-    check_span,
-)
+from lance_context_core.stores.records import writing
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.stores.records.writing import Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +57,31 @@ class AsyncMemory:
         there is nothing to remember in it.
         """
         common = check_json_object(metadata or {}, "metadata")
-        drafts = [
-            self._draft(memory, index, user_id, session_id, common, expires_at)
-            for index, memory in enumerate(listed(memories, "memories"))
-        ]
-        if not drafts:
-            return []
+        scope = self._records.scope
         within = {
             "kind": "memory",
-            "user_id": self._user(user_id),
-            "session_id": session_id or None,
+            "user_id": self._records.whose("user_id", user_id),
+            "session_id": check_name(session_id, "session_id") if session_id else None,
         }
-        result = await self._records.insert(drafts, within=within, keep_existing=keep_existing)
+        own = {
+            **within,
+            "tenant": scope.tenant,
+            "agent_id": scope.agent_id,
+            "expires_at": None if expires_at is None else check_time(expires_at, "expires_at"),
+        }
+
+        def draft(index: int, memory: str | Message) -> Draft:
+            message = _message(memory, f"memories[{index}]")
+            more: dict[str, Any] = {"metadata": {**message.metadata, **common}}
+            if isinstance(memory, str):
+                more["parts"] = ()
+            return Draft.said(message, now=self._records.now(), **own, **more)
+
+        if not (given := listed(memories, "memories")):
+            return []
+        result = await writing.insert(
+            self._records, draft, given, within=within, keep_existing=keep_existing
+        )
         return list(result.ids)
 
     @takes(SearchArguments, searching.DEFAULTS)
@@ -160,20 +169,14 @@ class AsyncMemory:
         where = self._where(user_id, session_id, hidden=True)
         if ids is not None:
             where = sql.all_of([where, sql.in_list("id", check_names(ids, "ids"))])
-        return await self._records.delete(where)
+        return await self._records.table.delete(where)
 
     async def clear(self) -> int:
         """Forget the memories of all users in the scope, in one commit; returns how many."""
         memories = sql.equals("kind", "memory")
-        return await self._records.delete(
+        return await self._records.table.delete(
             self._records.where(memories, include_expired=True, include_retired=True)
         )
-
-    def _user(self, user_id: str) -> str | None:
-        """The user that the call is about, inside the scope; None for no user in particular."""
-        if user_id:
-            user_id = check_name(user_id, "user_id")
-        return self._records.scope.resolve("user_id", user_id or None)
 
     def _where(
         self,
@@ -191,46 +194,22 @@ class AsyncMemory:
         )
 
     def _conditions(self, user_id: str, session_id: str | None) -> builtins.list[str]:
-        conditions = [sql.equals("kind", "memory"), sql.equals("user_id", self._user(user_id))]
+        user = self._records.whose("user_id", user_id)
+        conditions = [sql.equals("kind", "memory"), sql.equals("user_id", user)]
         if session_id is not None:
             session = check_name(session_id, "session_id") if session_id != "" else None
             conditions.append(sql.equals("session_id", session))
         return conditions
 
-    def _draft(
-        self,
-        memory: str | Message,
-        index: int,
-        user_id: str,
-        session_id: str,
-        metadata: Mapping[str, Any],
-        expires_at: datetime | None,
-    ) -> Draft:
-        if not isinstance(memory, str | Message):
-            raise InvalidRequestError(
-                f"memories[{index}] is a {type(memory).__name__}: pass a text or a Message"
-            )
-        message = Message.user(memory) if isinstance(memory, str) else memory
-        if not message.text.strip() and all(isinstance(part, TextPart) for part in message.parts):
-            raise InvalidRequestError(f"memories[{index}] is empty: there is nothing to remember")
-        now = self._records.resources.clock.now()
-        record = ContextRecord(
-            id=message.id or new_id(),
-            kind="memory",
-            content_type="text/plain",
-            created_at=message.created_at or now,
-            updated_at=now,
-            user_id=self._user(user_id),
-            session_id=session_id or None,
-            role=message.role,
-            name=message.name,
-            text=message.text or None,
-            parts=() if isinstance(memory, str) else message.parts,
-            native=message.native,
-            metadata={**message.metadata, **metadata},
-            expires_at=expires_at,
-        )
-        return Draft(record=record, identity=("id", message.id) if message.id else None)
+
+def _message(memory: str | Message, where: str) -> Message:
+    """What is to be remembered, as a message. Raises InvalidRequestError if it says nothing."""
+    if not isinstance(memory, str | Message):
+        raise InvalidRequestError(f"{where} is a {type(memory).__name__}: pass a text or a Message")
+    message = Message.user(memory) if isinstance(memory, str) else memory
+    if not message.text.strip() and all(isinstance(part, TextPart) for part in message.parts):
+        raise InvalidRequestError(f"{where} is empty: there is nothing to remember")
+    return message
 
 
 def _by_beginning(rows: pa.Table, sessions: pa.Array) -> pa.Table:

@@ -2,31 +2,29 @@
 
 import builtins
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core._checks import (
-    check_json_object,
     check_name,
-    check_text,
-    check_time,
-    dumps,
+    check_span,
     shown,
 )
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
-from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.records import Session
 from lance_context_core.rows.records import key_of, new_id
+from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
-from lance_context_core.stores.records.view import Records, check_span
+from lance_context_core.stores.records.scoped import Records
 
 _SAMPLE_ROWS = 256
 """So many of the last rows tell how far back the recent ones go."""
@@ -57,22 +55,17 @@ class AsyncSessions:
         """
         session_id = new_id() if session_id is None else check_name(session_id, "session_id")
         self._records.resources.writable()
-        now = self._records.resources.clock.now()
-        row = {
-            KEY: key_of(self._records.scope, self._records.context, "session", session_id),
-            "id": session_id,
-            "created_at": now,
-            "updated_at": now,
-            "revision": new_revision(),
-            "title": None if title is None else check_text(title, "title"),
-            "status": "active",
-            "metadata": dumps(check_json_object(metadata or {}, "metadata")),
-            **self._records.scope.parts(),
-        }
+        now = self._records.now()
+        scope = self._records.scope
+        described = checked({"title": title, "metadata": metadata or {}}, "")
+        session = Session(
+            id=session_id, created_at=now, updated_at=now, **{**described, **scope.parts()}
+        )
+        key = key_of(scope, self._records.context, "session", session_id)
         found = await self._found([session_id])
         meant = found if len(found) < 2 else self._own(found)
         if not meant or meant[0].row is None:
-            await self._records.resources.sessions.insert_absent([row])
+            await self._records.resources.sessions.insert_absent([to_row(session, key=key)])
             found = await self._found([session_id])
         return self._one(found).session()
 
@@ -100,14 +93,8 @@ class AsyncSessions:
 
         Raises NotFoundError for a session that neither was created nor has messages.
         """
-        given = {
-            "title": None if title is None else check_text(title, "title"),
-            "status": None if status is None else check_name(status, "status"),
-            "metadata": None
-            if metadata is None
-            else dumps(check_json_object(metadata, "metadata")),
-            "ended_at": None if ended_at is None else check_time(ended_at, "ended_at"),
-        }
+        given = {"title": title, "status": status, "metadata": metadata, "ended_at": ended_at}
+        changes = checked({k: value for k, value in given.items() if value is not None}, "")
         session_id = check_name(session_id, "session_id")
         self._records.resources.writable()
         if not (found := await self._found([session_id])):
@@ -119,10 +106,9 @@ class AsyncSessions:
             attempts.begin()
             row = self._one(await self._found([session_id])).row
             assert row is not None
-            changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-            changes["updated_at"] = self._records.resources.clock.now()
-            changes["revision"] = next_revision(row["revision"])
-            if await self._records.resources.sessions.replace([{**row, **changes}]) == 1:
+            session = replace(from_row(row), updated_at=self._records.now(), **changes)
+            new = to_row(session, key=row[KEY]) | {"revision": next_revision(row["revision"])}
+            if await self._records.resources.sessions.replace([{**row, **new}]) == 1:
                 return self._one(await self._found([session_id])).session()
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
@@ -152,7 +138,7 @@ class AsyncSessions:
             include_expired=True,
             include_retired=True,
         )
-        n_messages = await self._records.delete(mine)
+        n_messages = await self._records.table.delete(mine)
         described = [] if one.row is None else [one.row[KEY]]
         n_rows = await self._records.resources.sessions.delete(sql.in_list(KEY, described))
         return n_messages + n_rows > 0
@@ -182,7 +168,7 @@ class AsyncSessions:
         named = [] if ids is None else [sql.in_list("id", ids)]
         table = self._records.resources.sessions
         where = sql.all_of([*self._walls(), *named])
-        rows = await table.select(where or None, columns=table.spec.schema.names)
+        rows = await table.select(where or None, columns=COLUMNS)
         activity = await self._activity(ids, include_hidden=include_hidden)
         return conversations(rows.to_pylist(), activity)
 

@@ -3,16 +3,13 @@
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import (
-    check_name,
     check_names,
-    check_text,
+    check_span,
     listed,
-    loads,
-    written_json_object,
 )
 from lance_context_core._embedding import embedded
 from lance_context_core._options import takes
@@ -20,26 +17,27 @@ from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
-from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import KEY, VECTOR, VECTORS
+from lance_context_core.engine.schema import VECTOR, VECTORS
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.records import Document, Erasure, SearchHit
-from lance_context_core.rows.documents import as_record
+from lance_context_core.rows.documents import (
+    COLUMNS,
+    REPLACED,
+    as_record,
+    checked,
+    from_row,
+    to_row,
+)
 from lance_context_core.rows.records import (
-    key_of,
-    new_id,
     refuse_duplicates,
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records.view import check_span
 from lance_context_core.versioning.places import Whole
-
-_COLUMNS = ("id", "text", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +60,18 @@ class AsyncVectors:
         raised before anything is written.
         """
         self._resources.writable()
-        prepared = self._prepared(documents)
-        if all(document.is_new for document in prepared):
-            return await self._append(prepared)
+        given, are_new = await self._checked(documents)
+        if are_new:
+            return await self._append(given)
         attempts = Attempts("the same documents kept being written by others")
         while True:
             attempts.begin()
-            existing = await self._existing(prepared)
-            self._refuse_other_content(prepared, existing)
-            new = [document for document in prepared if document.id not in existing]
+            existing = await self._existing(given)
+            self._refuse_other_content(given, existing)
+            new = [document for document in given if document.id not in existing]
             rows = await self._rows(new, {})
             if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
-                return [document.id for document in prepared]
+                return [str(document.id) for document in given]
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
 
     async def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
@@ -83,15 +81,15 @@ class AsyncVectors:
         on top of the other's.
         """
         self._resources.writable()
-        prepared = self._prepared(documents)
-        if all(document.is_new for document in prepared):
-            return await self._append(prepared)
+        given, are_new = await self._checked(documents)
+        if are_new:
+            return await self._append(given)
         attempts = Attempts("the same documents kept being changed by others")
         while True:
             attempts.begin()
-            rows = await self._rows(prepared, await self._existing(prepared))
+            rows = await self._rows(given, await self._existing(given))
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
-                return [document.id for document in prepared]
+                return [str(document.id) for document in given]
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(
@@ -110,8 +108,8 @@ class AsyncVectors:
             resources=self._resources,
             where=self._where(),
             filterable=DOCUMENT_FIELDS,
-            columns=[*_COLUMNS, *([VECTOR] if include_embedding else [])],
-            read=_document,
+            columns=[*COLUMNS, *([VECTOR] if include_embedding else [])],
+            read=from_row,
         )
         return await searching.search(searched, query, **arguments)
 
@@ -124,9 +122,9 @@ class AsyncVectors:
         """
         ids = check_names(ids, "ids")
         where = self._where(sql.in_list("id", ids))
-        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
+        columns = [*COLUMNS, *([VECTOR] if include_embedding else [])]
         rows = await self._table.select(where, columns=columns)
-        found = {one.id: one for one in await steps.each_row(_document, rows)}
+        found = {one.id: one for one in await steps.each_row(from_row, rows)}
         return [found[one] for one in ids if one in found]
 
     async def list(
@@ -143,9 +141,9 @@ class AsyncVectors:
         """
         check_span(offset=offset, limit=limit, last=None)
         where = self._where(filter=filter) or None
-        columns = [*_COLUMNS, *([VECTOR] if include_embedding else [])]
+        columns = [*COLUMNS, *([VECTOR] if include_embedding else [])]
         rows = await self._table.slice(where, columns=columns, limit=limit, offset=offset)
-        return await steps.each_row(_document, rows)
+        return await steps.each_row(from_row, rows)
 
     async def delete(
         self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None
@@ -211,115 +209,57 @@ class AsyncVectors:
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
         return sql.all_of([*walls, *conditions, named])
 
-    def _prepared(self, documents: Sequence[Document]) -> builtins.list["_Prepared"]:
-        prepared = []
-        for index, document in enumerate(listed(documents, "documents")):
-            where = f"documents[{index}]"
-            if not isinstance(document, Document):
-                raise InvalidRequestError(
-                    f"{where} is a {type(document).__name__}: pass Document(text=…)"
-                )
-            if document.text is None and document.embedding is None:
-                raise InvalidRequestError(f"{where} has neither a text nor an embedding")
-            metadata, written = written_json_object(document.metadata, f"{where}.metadata")
-            prepared.append(
-                _Prepared(
-                    id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),
-                    text=None
-                    if document.text is None
-                    else check_text(document.text, f"{where}.text"),
-                    embedding=document.embedding,
-                    metadata=metadata,
-                    written=written,
-                    is_new=document.id is None,
-                )
-            )
-        refuse_duplicates([document.id for document in prepared], "id")
-        return prepared
+    async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
+        """The documents in plain types, and whether the ids of all were made here."""
+        given = listed(documents, "documents")
+        found = await steps.each(
+            lambda one: checked(one[1], f"documents[{one[0]}]"), enumerate(given)
+        )
+        refuse_duplicates(("id", str(one.id)) for one in found)
+        return found, all(one.id is None for one in given)
 
-    async def _append(self, documents: Sequence["_Prepared"]) -> builtins.list[str]:
+    async def _append(self, documents: Sequence[Document]) -> builtins.list[str]:
         """Add documents that nobody else can have added, without the price of a merge."""
         if rows := await self._rows(documents, {}):
             await self._table.append(rows)
-        return [document.id for document in documents]
+        return [row["id"] for row in rows]
 
     def _refuse_other_content(
-        self, documents: Sequence["_Prepared"], existing: Mapping[str, Mapping[str, Any]]
+        self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]
     ) -> None:
         for document in documents:
-            old = existing.get(document.id)
-            if old is not None and (old["text"], loads(old["metadata"] or "{}", "metadata")) != (
-                document.text,
-                document.metadata,
-            ):
+            if (row := existing.get(document.id)) is None:
+                continue
+            there = from_row(row)
+            if (there.text, there.metadata) != (document.text, document.metadata):
                 raise AlreadyExistsError(
                     f"id={document.id!r} is taken in collection {self.collection!r} by another "
                     "document: use upsert to replace it"
                 )
 
-    async def _existing(self, documents: Sequence["_Prepared"]) -> dict[str, dict[str, Any]]:
-        where = self._where(sql.in_list("id", [document.id for document in documents]))
-        columns = [KEY, "id", "text", "metadata", "created_at", "revision"]
-        rows = (await self._table.select(where, columns=columns)).to_pylist()
+    async def _existing(self, documents: Sequence[Document]) -> dict[str | None, dict[str, Any]]:
+        """The rows that the documents' ids have already, by id."""
+        where = self._where(sql.in_list("id", [str(document.id) for document in documents]))
+        rows = (await self._table.select(where, columns=REPLACED)).to_pylist()
         return {row["id"]: row for row in rows}
 
     async def _rows(
-        self, documents: Sequence["_Prepared"], existing: dict[str, dict[str, Any]]
+        self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]
     ) -> builtins.list[dict[str, Any]]:
         composer, now = self._resources.composer, self._resources.clock.now()
-        records = await steps.each(
-            lambda one: as_record(
-                id=one.id,
-                text=one.text,
-                metadata=one.metadata,
-                created_at=existing[one.id]["created_at"] if one.id in existing else now,
-            ),
-            documents,
-        )
+
+        def row(document: Document) -> tuple[dict[str, Any], str | None]:
+            old = existing.get(document.id)
+            shown = as_record(document, created_at=old["created_at"] if old else now)
+            words = composer.index_text(shown)
+            made = to_row(document, search_text=words, scope=self._scope, now=now, old=old)
+            return made, composer.embed_text(shown)
+
+        pairs = await steps.each(row, documents)
         vectors = await embedded(
             self._table,
             self._resources,
             given=[document.embedding for document in documents],
-            texts=await steps.each(composer.embed_text, records),
+            texts=[text for _, text in pairs],
         )
-        words = await steps.each(composer.index_text, records)
-        rows = []
-        for document, vector, found_by in zip(documents, vectors, words, strict=True):
-            old = existing.get(document.id)
-            rows.append(
-                {
-                    KEY: old[KEY] if old else key_of(self._scope, "document", document.id),
-                    "id": document.id,
-                    "created_at": old["created_at"] if old else now,
-                    "updated_at": now,
-                    "revision": next_revision(old["revision"]) if old else new_revision(),
-                    "text": document.text,
-                    "search_text": found_by,
-                    "metadata": document.written,
-                    VECTOR: vector,
-                    **self._scope.parts(),
-                }
-            )
-        return rows
-
-
-class _Prepared(NamedTuple):
-    """A document in plain types, to be written."""
-
-    id: str
-    text: str | None
-    embedding: Any
-    metadata: dict[str, Any]
-    written: str
-    """The metadata's text."""
-    is_new: bool
-    """Whether its id was made here."""
-
-
-def _document(row: Any) -> Document:
-    return Document(
-        id=row["id"],
-        text=row["text"],
-        embedding=row.get(VECTOR),
-        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
-    )
+        return [made | {VECTOR: vector} for (made, _), vector in zip(pairs, vectors, strict=True)]

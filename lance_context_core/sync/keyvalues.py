@@ -4,10 +4,11 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Unpack
 
 from lance_context_core._loop import block_on
-from lance_context_core.filters import FilterLike
-from lance_context_core.protocols import ItemKey, ItemOrder
+from lance_context_core._options import takes
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
@@ -31,86 +32,28 @@ class KeyValues:
             self._twin.get(keys, include_data=include_data, include_vectors=include_vectors)
         )
 
+    @takes(ItemListing, LISTING)
     def list(
         self,
         *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: FilterLike | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
         include_data: bool = True,
         include_vectors: bool = False,
+        **which: Unpack[ItemListing],
     ) -> builtins.list[Item]:
         """The items that meet all conditions, in order. See `AsyncKeyValues.list`."""
         return block_on(
-            self._twin.list(
-                prefix=prefix,
-                suffix=suffix,
-                namespace=namespace,
-                key_prefix=key_prefix,
-                after=after,
-                before=before,
-                filter=filter,
-                order=order,
-                reverse=reverse,
-                limit=limit,
-                offset=offset,
-                include_data=include_data,
-                include_vectors=include_vectors,
-            )
+            self._twin.list(include_data=include_data, include_vectors=include_vectors, **which)
         )
 
-    def keys(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: FilterLike | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> builtins.list[ItemKey]:
+    @takes(ItemListing, LISTING)
+    def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
         """The namespaces and keys of what `list` would return. See `AsyncKeyValues.keys`."""
-        return block_on(
-            self._twin.keys(
-                prefix=prefix,
-                suffix=suffix,
-                namespace=namespace,
-                key_prefix=key_prefix,
-                after=after,
-                before=before,
-                filter=filter,
-                order=order,
-                reverse=reverse,
-                limit=limit,
-                offset=offset,
-            )
-        )
+        return block_on(self._twin.keys(**which))
 
-    def count(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: FilterLike | None = None,
-    ) -> int:
+    @takes(ItemConditions, CONDITIONS)
+    def count(self, **which: Unpack[ItemConditions]) -> int:
         """How many items meet the conditions. See `AsyncKeyValues.count`."""
-        return block_on(
-            self._twin.count(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
-        )
+        return block_on(self._twin.count(**which))
 
     def namespaces(
         self,
@@ -128,30 +71,19 @@ class KeyValues:
             )
         )
 
+    @takes(ItemConditions, CONDITIONS)
     def search(
         self,
         query: str | Sequence[float],
         *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: FilterLike | None = None,
         limit: int = 10,
         offset: int = 0,
         include_data: bool = True,
+        **which: Unpack[ItemConditions],
     ) -> builtins.list[SearchHit[Item]]:
         """The items nearest to a text or vector, best first. See `AsyncKeyValues.search`."""
         return block_on(
-            self._twin.search(
-                query,
-                prefix=prefix,
-                suffix=suffix,
-                namespace=namespace,
-                filter=filter,
-                limit=limit,
-                offset=offset,
-                include_data=include_data,
-            )
+            self._twin.search(query, limit=limit, offset=offset, include_data=include_data, **which)
         )
 
     def put(self, items: Sequence[Item]) -> None:

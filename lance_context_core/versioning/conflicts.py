@@ -3,17 +3,12 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC
 from typing import Any, Literal
 
 from lance_context_core._checks import (
-    check_json_object,
-    check_name,
-    check_text,
-    check_time,
     dumps,
-    loads,
     shown,
 )
 from lance_context_core._embedding import embedded
@@ -25,13 +20,7 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
-from lance_context_core.rows import items as itemrows
-from lance_context_core.rows.documents import as_record
-from lance_context_core.rows.records import (
-    checked,
-    from_row,
-    to_row,
-)
+from lance_context_core.rows import documents, items, records, sessions
 
 Stored = ContextRecord | Session | Document | Item
 """What a row of one of the tables is to a user."""
@@ -187,26 +176,20 @@ def _check(chosen: Any, conflict: Conflict) -> None:
         return
     if chosen.id not in {one.id for one in sides}:
         raise InvalidRequestError(f"{where} has the id {shown(chosen.id)}: ids stay as they are")
-    _plain(chosen, f"{where}: ")
+    _plain(chosen, where)
 
 
-def _plain(item: ContextRecord | Session | Document, where: str) -> dict[str, Any]:
-    """The fields of an item that is no record, or the record as `record`, checked like a write."""
-    if isinstance(item, ContextRecord):
-        return {"record": checked(item, where)}
-    metadata = dumps(check_json_object(item.metadata, f"{where}metadata"))
+def _plain(
+    item: ContextRecord | Session | Document, where: str
+) -> ContextRecord | Session | Document:
+    """An item with its values checked, like those of a write."""
     if isinstance(item, Document):
-        if item.text is None and item.embedding is None:
-            raise InvalidRequestError(f"{where}it has neither a text nor an embedding")
-        text = None if item.text is None else check_text(item.text, f"{where}text")
-        return {"text": text, "metadata": metadata}
-    ended = item.ended_at
-    return {
-        "title": None if item.title is None else check_text(item.title, f"{where}title"),
-        "status": check_name(item.status, f"{where}status"),
-        "ended_at": None if ended is None else check_time(ended, f"{where}ended_at"),
-        "metadata": metadata,
-    }
+        return documents.checked(item, where)
+    if isinstance(item, Session):
+        values = {name: getattr(item, name) for name in sessions.DESCRIBING}
+        return replace(item, **sessions.checked(values, f"{where}: "))
+    values = {one.name: getattr(item, one.name) for one in fields(item)}
+    return replace(item, **records.checked(values, f"{where}: "))
 
 
 async def _row(
@@ -217,26 +200,27 @@ async def _row(
     resources: Resources,
 ) -> dict[str, Any]:
     """What the item says of its row."""
-    plain = _plain(item, "")
+    item = _plain(item, "it")
     if isinstance(item, Session):
-        return plain
+        row = sessions.to_row(item, key=key)
+        return {name: row[name] for name in sessions.DESCRIBING}
     composer = resources.composer
-    if isinstance(item, Document):
-        shown = _shown(replace(item, text=plain["text"]), resources)
-        vector = await _vector(item, conflict, composer.embed_text(shown), table, resources)
-        return plain | {"search_text": composer.index_text(shown), VECTOR: vector}
-    side = conflict.ours or conflict.theirs
-    assert isinstance(side, ContextRecord)
-    record = replace(
-        plain["record"],
-        context=side.context,
-        created_at=side.created_at,
-        updated_at=resources.clock.now(),
-    )
-    text = composer.embed_text(record)
-    vector = await _vector(record, conflict, text, table, resources)
-    record = replace(record, embedding=vector)
-    return to_row(record, key=key, search_text=composer.index_text(record))
+    if isinstance(item, ContextRecord):
+        side = conflict.ours or conflict.theirs
+        assert isinstance(side, ContextRecord)
+        item = replace(
+            item,
+            context=side.context,
+            created_at=side.created_at,
+            updated_at=resources.clock.now(),
+        )
+    shown = _shown(item, resources)
+    vector = await _vector(item, conflict, composer.embed_text(shown), table, resources)
+    words = composer.index_text(shown)
+    if isinstance(item, ContextRecord):
+        return records.to_row(replace(item, embedding=vector), key=key, search_text=words)
+    metadata = dumps(item.metadata)
+    return {"text": item.text, "metadata": metadata, "search_text": words, VECTOR: vector}
 
 
 async def _vector(
@@ -262,41 +246,19 @@ def _shown(item: ContextRecord | Document, resources: Resources) -> ContextRecor
     if isinstance(item, ContextRecord):
         return item
     now = resources.clock.now()
-    return as_record(id=item.id or "", text=item.text, metadata=item.metadata, created_at=now)
+    return documents.as_record(item, created_at=now)
 
 
 def _item(table: str, row: Row | None) -> Stored | None:
     if row is None:
         return None
     if collection_of(table) is not None:
-        vector = row.get(VECTOR)
-        return Document(
-            id=row["id"],
-            text=row["text"],
-            embedding=None if vector is None else tuple(vector),
-            metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
-        )
+        document = documents.from_row(row)
+        vector = document.embedding
+        return document if vector is None else replace(document, embedding=tuple(vector))
     if kv_of(table) is not None:
-        return itemrows.from_row(row)
-    if table == SESSIONS_TABLE:
-        return _session(row)
-    return from_row(row)
-
-
-def _session(row: Row) -> Session:
-    ended = row["ended_at"]
-    return Session(
-        id=row["id"],
-        title=row["title"],
-        status=row["status"],
-        created_at=_utc(row["created_at"]),
-        updated_at=_utc(row["updated_at"]),
-        ended_at=None if ended is None else _utc(ended),
-        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
-        tenant=row["tenant"],
-        user_id=row["user_id"],
-        agent_id=row["agent_id"],
-    )
+        return items.from_row(row)
+    return sessions.from_row(row) if table == SESSIONS_TABLE else records.from_row(row)
 
 
 def _utc(moment: Any) -> Any:

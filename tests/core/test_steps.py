@@ -9,8 +9,7 @@ from lance_context_core import Document, Item, Message
 from lance_context_core import _steps as steps
 from lance_context_core.rows import items as itemrows
 from lance_context_core.stores import history, vectors
-from lance_context_core.stores.records import context
-from lance_context_core.stores.records import view as records
+from lance_context_core.stores.records import changing, context, mappings, scoped, writing
 
 N = 700
 
@@ -83,20 +82,20 @@ async def _recollect_all_at_once(store):
     ("work", "module", "convert"),
     [
         (_write, context, "draft_of"),
-        (_write, records, "checked"),
-        (_write, records, "to_row"),
-        (_read, records, "from_row"),
-        (_say, records, "key_of"),
+        (_write, mappings, "checked"),
+        (_write, writing, "to_row"),
+        (_read, scoped, "from_row"),
+        (_say, writing, "key_of"),
         (_recall, history, "_message"),
-        (_annotate, records, "from_row"),
-        (_annotate, records, "to_row"),
+        (_annotate, changing, "from_row"),
+        (_annotate, scoped, "to_row"),
         (_put, itemrows, "checked"),
         (_put, itemrows, "to_row"),
         (_take, itemrows, "from_row"),
         (_take_by_key, itemrows, "from_row"),
-        (_read_by_id, vectors, "_document"),
-        (_find_all_at_once, vectors, "_document"),
-        (_recollect_all_at_once, records, "from_row"),
+        (_read_by_id, vectors, "from_row"),
+        (_find_all_at_once, vectors, "from_row"),
+        (_recollect_all_at_once, scoped, "from_row"),
     ],
 )
 async def test_the_event_loop_comes_round_while_many_are_converted(

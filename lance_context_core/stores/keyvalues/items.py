@@ -4,33 +4,28 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core import _steps as steps
-from lance_context_core._checks import check_time, shown
+from lance_context_core._checks import check_span, check_time
+from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.filters import ITEM_FIELDS, FilterLike
-from lance_context_core.protocols import ItemKey, ItemOrder
+from lance_context_core.filters import ITEM_FIELDS
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.rows import items as itemrows
-from lance_context_core.rows.items import Within
+from lance_context_core.rows.selection import Selection, alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.keyvalues import writing as itemwriting
-from lance_context_core.stores.records.view import check_span
-
-_ORDERS: dict[ItemOrder, tuple[str, ...]] = {
-    "key": ("namespace", "id"),
-    "created": ("created_at", "namespace", "id"),
-    "updated": ("updated_at", "namespace", "id"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +62,13 @@ class AsyncKeyValues:
         found = dict(pairs)
         return [found.get(key) for key in wanted]
 
+    @takes(ItemListing, LISTING)
     async def list(
         self,
         *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: FilterLike | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
         include_data: bool = True,
         include_vectors: bool = False,
+        **which: Unpack[ItemListing],
     ) -> builtins.list[Item]:
         """The items that meet all conditions, in order.
 
@@ -96,64 +82,27 @@ class AsyncKeyValues:
 
         Values and data are read of the items of the page alone.
         """
-        within = Within.of(
-            prefix=prefix,
-            suffix=suffix,
-            namespace=namespace,
-            key_prefix=key_prefix,
-            after=after,
-            before=before,
-            filter=filter,
-        )
+        selection = Selection.of(which, LISTING)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
-        if limit is None and offset == 0:
+        if selection.limit is None and selection.offset == 0:
             # Of many rows, reading them by their ids is the slower way.
-            rows = await self._page(within, order, limit, offset, reverse=reverse, more=columns)
+            rows = await self._page(selection, columns)
         else:
-            page = await self._page(within, order, limit, offset, reverse=reverse)
+            page = await self._page(selection)
             rows = await self._table.take(page["_rowid"].to_pylist(), columns=columns)
         return await steps.each_row(itemrows.from_row, rows)
 
-    async def keys(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        key_prefix: str = "",
-        after: str | None = None,
-        before: str | None = None,
-        filter: FilterLike | None = None,
-        order: ItemOrder = "key",
-        reverse: bool = False,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> builtins.list[ItemKey]:
+    @takes(ItemListing, LISTING)
+    async def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
         """The namespaces and keys of what `list` would return; no value is read for it."""
-        within = Within.of(
-            prefix=prefix,
-            suffix=suffix,
-            namespace=namespace,
-            key_prefix=key_prefix,
-            after=after,
-            before=before,
-            filter=filter,
-        )
-        page = await self._page(within, order, limit, offset, reverse=reverse)
+        page = await self._page(Selection.of(which, LISTING))
         pairs = zip(page["namespace"].to_pylist(), page["id"].to_pylist(), strict=True)
         return [(itemrows.decoded(encoded), key) for encoded, key in pairs]
 
-    async def count(
-        self,
-        *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: FilterLike | None = None,
-    ) -> int:
+    @takes(ItemConditions, CONDITIONS)
+    async def count(self, **which: Unpack[ItemConditions]) -> int:
         """How many items meet the conditions, which are those of `list`."""
-        within = Within.of(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
-        return await self._table.count(self._where(*within.clauses))
+        return await self._table.count(self._where(*Selection.of(which).clauses))
 
     async def namespaces(
         self,
@@ -171,24 +120,23 @@ class AsyncKeyValues:
         check_span(offset=offset, limit=limit, last=None)
         if max_depth is not None and (type(max_depth) is not int or max_depth < 1):
             raise InvalidRequestError(f"max_depth={max_depth!r}: give a whole number, 1 or more")
-        where = self._where(*Within.of(prefix=prefix, suffix=suffix).clauses)
+        selection = Selection.of({"prefix": prefix, "suffix": suffix})
+        where = self._where(*selection.clauses)
         rows = await self._table.select(where, columns=["namespace"])
         names = {
             itemrows.decoded(one)[:max_depth] for one in pc.unique(rows["namespace"]).to_pylist()
         }
         return sorted(names)[offset:][:limit]
 
+    @takes(ItemConditions, CONDITIONS)
     async def search(
         self,
         query: str | Sequence[float],
         *,
-        prefix: Sequence[str | None] = (),
-        suffix: Sequence[str | None] = (),
-        namespace: Sequence[str | None] | None = None,
-        filter: FilterLike | None = None,
         limit: int = 10,
         offset: int = 0,
         include_data: bool = True,
+        **which: Unpack[ItemConditions],
     ) -> builtins.list[SearchHit[Item]]:
         """The items nearest to a text or vector, best first; see `list` for the conditions.
 
@@ -198,11 +146,11 @@ class AsyncKeyValues:
         in the order of their first writing.
         """
         check_span(offset=offset, limit=limit, last=None)
-        within = Within.of(prefix=prefix, suffix=suffix, namespace=namespace, filter=filter)
+        selection = Selection.of(which)
         searched = searching.Searched(
             table=self._table,
             resources=self._resources,
-            where=self._where(*within.clauses),
+            where=self._where(*selection.clauses),
             filterable=ITEM_FIELDS,
             columns=itemrows.columns(include_data=include_data),
             read=itemrows.from_row,
@@ -282,7 +230,7 @@ class AsyncKeyValues:
         many there were, expired ones among them.
         """
         self._resources.writable()
-        clauses = Within.of(prefix=itemrows.checked_namespace(prefix, "prefix")).clauses
+        clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
         return await self._table.delete(sql.all_of([*self._walls(), *clauses]) or "true")
 
     async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
@@ -335,25 +283,14 @@ class AsyncKeyValues:
         return [sql.equals(part, value) for part, value in self._scope.parts().items()]
 
     def _where(self, *clauses: str) -> str:
-        return sql.all_of([*self._walls(), *clauses, itemrows.alive(self._now())])
+        return sql.all_of([*self._walls(), *clauses, alive(self._now())])
 
-    async def _page(
-        self,
-        within: Within,
-        order: ItemOrder,
-        limit: int | None,
-        offset: int,
-        *,
-        reverse: bool,
-        more: Sequence[str] = (),
-    ) -> pa.Table:
-        """The row ids of a part of a list, what it is ordered by, and more columns; in order."""
-        check_span(offset=offset, limit=limit, last=None)
-        if order not in _ORDERS:
-            raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
-        where = self._where(*within.clauses)
-        rows = await self._table.select(where, columns=[*dict.fromkeys([*_ORDERS[order], *more])])
-        keys = [(name, "descending" if reverse else "ascending") for name in _ORDERS[order]]
+    async def _page(self, selection: Selection, more: Sequence[str] = ()) -> pa.Table:
+        """The row ids of what is selected, what it is ordered by, and more columns; in order."""
+        where, order = self._where(*selection.clauses), selection.order
+        rows = await self._table.select(where, columns=[*dict.fromkeys([*order, *more])])
+        keys = [(name, "descending" if selection.reverse else "ascending") for name in order]
+        limit, offset = selection.limit, selection.offset
         if limit is None or offset + limit >= rows.num_rows:
             return rows.sort_by(keys).slice(offset, limit)
         return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)

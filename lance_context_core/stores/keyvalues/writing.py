@@ -29,7 +29,7 @@ async def append(
 ) -> ItemsAppended:
     """Write items without a look at what is there; see `AsyncKeyValues.append`."""
     given = await _checked(items, "items")
-    refuse_duplicates([repr(_key(one)) for one in given], "key")
+    refuse_duplicates(("key", repr(_key(one))) for one in given)
     rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
     if not rows:
         version = await table.version()

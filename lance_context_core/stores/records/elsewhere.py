@@ -4,7 +4,7 @@ import warnings
 
 from lance_context_core.engine import sql
 from lance_context_core.errors import ElsewhereWarning
-from lance_context_core.stores.records.view import Records
+from lance_context_core.stores.records.scoped import Records
 
 
 async def warn_if_elsewhere(records: Records) -> None:

@@ -11,7 +11,7 @@ from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.mappings import RecordDict, hit_dict
-from lance_context_core.stores.records.view import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
 _MOST_HITS = 10
 """How many hits who names no limit gets."""

@@ -9,11 +9,11 @@ from lance_context_core._checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Relationship, SearchHit
-from lance_context_core.rows.content import content_of
-from lance_context_core.rows.records import new_id, relationships_of
+from lance_context_core.rows.records import checked, new_id, relationships_of
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import CHAT_ROLES
-from lance_context_core.stores.records.view import Draft
+from lance_context_core.stores.records.content import content_of
+from lance_context_core.stores.records.writing import Draft
 
 RecordDict = dict[str, Any]
 """A record by the names of the record API.
@@ -138,22 +138,23 @@ def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
     if given.get("id") is not None and given.get("external_id") is not None:
         raise InvalidRequestError(f"{what} has both id and external_id: choose one of them")
     content = content_of(given["content"], given.get("content_type") or given.get("data_type"))
-    values = {**_said_by(given["content"]), **_values(given)}
+    values, said = _values(given), _said_by(given["content"])
+    promoted = _promoted(values.get("metadata", said.get("metadata")))
+    role = check_name(given["role"], f"{prefix}role")
+    values |= {"content_type": content.content_type}
+    values = {**said, **checked({**promoted, **values}, prefix)}
+    is_turn = role in CHAT_ROLES and given.get("session_id") is not None
     if values.get("external_id"):
         # It is the caller's name for the record: the message's own would be a second one.
         values.pop("id", None)
-    role = check_name(given["role"], f"{prefix}role")
-    is_turn = role in CHAT_ROLES and values.get("session_id") is not None
     record = ContextRecord(
         **{
             "id": new_id(),
             "kind": "message" if is_turn else "record",
             "created_at": now,
-            **_promoted(values.get("metadata")),
             **values,
             "updated_at": now,
             "role": role,
-            "content_type": content.content_type,
             "text": content.text,
             "blob": content.blob,
             "parts": content.parts,
@@ -175,7 +176,7 @@ def patch_of(changes: Mapping[str, Any], clear: Iterable[str]) -> dict[str, Any]
             f"{shown(min(unknown))} cannot be updated: there are "
             f"{', '.join(sorted(_CHANGEABLE))}; use upsert to replace the content"
         )
-    values = _values(changes)
+    values = checked(_values(changes), "")
     for name in _cleared(clear):
         if name in values:
             raise InvalidRequestError(f"{name} is both set and in clear: choose one of them")
@@ -196,7 +197,7 @@ def patched(record: ContextRecord, patch: Mapping[str, Any], *, scope: Scope) ->
     """
     changes = dict(patch)
     if "metadata" in changes:
-        promoted = _promoted(changes["metadata"])
+        promoted = checked(_promoted(changes["metadata"]), "")
         if record.tags == _promoted(record.metadata).get("tags", ()):
             changes.setdefault("tags", promoted.get("tags", ()))
         if "tenant" in promoted and (record.tenant is None or scope.tenant is not None):

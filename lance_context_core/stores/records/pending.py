@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-from lance_context_core._checks import loads
+from lance_context_core._checks import check_span
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core.embedders._service import EmbeddingService
@@ -24,9 +24,9 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
-from lance_context_core.rows.documents import as_record
+from lance_context_core.rows import documents
 from lance_context_core.rows.records import from_row
-from lance_context_core.stores.records.view import Records, check_span
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.places import Whole
 
 _BATCH = 1000
@@ -70,10 +70,9 @@ async def embed_documents(
     """
 
     def text_of(row: Mapping[str, Any]) -> str | None:
-        metadata = loads(row["metadata"], "metadata") if row["metadata"] else {}
-        created = row["created_at"].replace(tzinfo=UTC)
-        document = as_record(id=row["id"], text=row["text"], metadata=metadata, created_at=created)
-        return resources.composer.embed_text(document)
+        created_at = row["created_at"].replace(tzinfo=UTC)
+        shown = documents.as_record(documents.from_row(row), created_at=created_at)
+        return resources.composer.embed_text(shown)
 
     _check(resources, limit)
     where = sql.all_of([where, sql.filtered(filter, columns=DOCUMENT_FIELDS)])

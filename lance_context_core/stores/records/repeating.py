@@ -5,8 +5,6 @@ from typing import Any
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import TextPart, parts_to_json
-from lance_context_core.records import ContextRecord
-from lance_context_core.rows.records import to_row
 
 CONTENT = (
     "session_id", "role", "name", "content_type", "text", "parts", "blob", "payload_uri",
@@ -15,13 +13,13 @@ CONTENT = (
 
 
 def refuse_other_content(
-    record: ContextRecord, row: Mapping[str, Any], identity: tuple[str, str]
+    new: Mapping[str, Any], there: Mapping[str, Any], identity: tuple[str, str] | None
 ) -> None:
-    """Raise AlreadyExistsError unless the row, which has the record's identity, says the same."""
-    if _content(to_row(record, key="", search_text=None)) != _content(row):
+    """Raise AlreadyExistsError unless the row that is there, under one identity, says the same."""
+    if identity and _content(new) != _content(there):
         column, value = identity
         raise AlreadyExistsError(
-            f"{column}={value!r} is taken by a {record.kind} with another content: choose another "
+            f"{column}={value!r} is taken by a {new['kind']} with another content: choose another "
             "one, or replace what is there, as upsert() of the record API does"
         )
 

@@ -11,7 +11,7 @@ from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import COLUMNS, from_rows
 from lance_context_core.stores.records.mappings import RecordDict, record_dict
-from lance_context_core.stores.records.view import Records
+from lance_context_core.stores.records.scoped import Records
 
 
 def check_batch_size(batch_size: object) -> int:

@@ -6,7 +6,7 @@ from core.conformance.places import InEachPlace
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message
-from lance_context_core.stores.records.view import Records
+from lance_context_core.stores.records import writing
 from lance_context_core.testing.history import texts
 
 
@@ -67,13 +67,13 @@ async def test_a_single_append_asks_nothing_of_what_is_there(store, monkeypatch)
     """A look before each append would cost each conversation; only a repetition needs one."""
     await store.history.append("a", said("first"), session_id="s")
     asked = []
-    existing = Records._existing
+    existing = writing._existing
 
-    async def counted(self, *arguments, **options):
+    async def counted(*arguments, **options):
         asked.append(arguments)
-        return await existing(self, *arguments, **options)
+        return await existing(*arguments, **options)
 
-    monkeypatch.setattr(Records, "_existing", counted)
+    monkeypatch.setattr(writing, "_existing", counted)
     await store.history.append("a", Message.user("second", id="n"), session_id="s")
     await store.memory.add([said("remembered")])
     assert asked == []

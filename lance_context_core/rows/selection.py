@@ -1,0 +1,141 @@
+"""Which key-value items are meant: conditions on their namespaces, keys and values."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._checks import check_span, listed, shown
+from lance_context_core._options import check_options
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import ITEM_FIELDS
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemOrder
+from lance_context_core.rows.items import check_segment, encoded
+
+_ORDERS: dict[ItemOrder, tuple[str, ...]] = {
+    "key": ("namespace", "id"),
+    "created": ("created_at", "namespace", "id"),
+    "updated": ("updated_at", "namespace", "id"),
+}
+
+# What stands for itself in a text stands for something else in a regular expression.
+_SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What `ItemListing` says, checked; of `ItemConditions` alone, the whole in the usual order."""
+
+    clauses: tuple[str, ...]
+    order: tuple[str, ...]
+    """The columns by which they are ordered."""
+    reverse: bool
+    limit: int | None
+    offset: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], known: Mapping[str, Any] = CONDITIONS) -> "Selection":
+        """What the keyword arguments mean. Raises InvalidRequestError for what is none of `known`."""
+        check_options(given, known, "what selects items")
+        which = {**LISTING, **given}
+        order, limit, offset = which["order"], which["limit"], which["offset"]
+        check_span(offset=offset, limit=limit, last=None)
+        if order not in _ORDERS:
+            raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
+        return cls(
+            clauses=tuple(f"({clause})" for clause in _clauses(which)),
+            order=_ORDERS[order],
+            reverse=bool(which["reverse"]),
+            limit=limit,
+            offset=offset,
+        )
+
+
+def alive(now: datetime) -> str:
+    """The condition that an item has not expired."""
+    return f"(expires_at IS NULL OR expires_at > {sql.timestamp(now)})"
+
+
+def _clauses(which: Mapping[str, Any]) -> list[str]:
+    clauses = [
+        *_beginning(_pattern(which["prefix"], "prefix")),
+        *_ending(_pattern(which["suffix"], "suffix")),
+    ]
+    if (namespace := which["namespace"]) is not None:
+        clauses.append(_whole(_pattern(namespace, "namespace")))
+    if key_prefix := check_segment(which["key_prefix"], "key_prefix"):
+        clauses.append(f"starts_with(id, {sql.quote_string(key_prefix)})")
+    for name, sign in (("after", ">"), ("before", "<")):
+        if (bound := which[name]) is not None:
+            clauses.append(f"id {sign} {sql.quote_string(check_segment(bound, name))}")
+    if named := sql.filtered(which["filter"], columns=ITEM_FIELDS):
+        clauses.append(named)
+    return clauses
+
+
+def _pattern(segments: Any, where: str) -> list[str | None]:
+    """The segments of a path in plain types; None stands for any segment."""
+    return [
+        None if one is None else check_segment(one, f"{where}[{index}]")
+        for index, one in enumerate(listed(segments, where))
+    ]
+
+
+def _beginning(pattern: Sequence[str | None]) -> list[str]:
+    literal = encoded(head := _head(pattern))
+    # All that begins so lies between these, so that an index on the namespace can tell.
+    clauses = (
+        [
+            f"namespace >= {sql.quote_string(literal)}",
+            f"namespace < {sql.quote_string(literal[:-1] + chr(1))}",
+        ]
+        if head
+        else []
+    )
+    if len(head) < len(pattern):
+        clauses.append(_like(f"^{_regex(pattern)}"))
+    return clauses
+
+
+def _ending(pattern: Sequence[str | None]) -> list[str]:
+    if not pattern:
+        return []
+    if len(_head(pattern)) < len(pattern):
+        return [_like(rf"(?:^|\x00){_regex(pattern)}$")]
+    literal = encoded([one for one in pattern if one is not None])
+    return [
+        sql.any_of(
+            [
+                sql.equals("namespace", literal),
+                f"ends_with(namespace, {sql.quote_string(chr(0) + literal)})",
+            ]
+        )
+    ]
+
+
+def _whole(pattern: Sequence[str | None]) -> str:
+    if len(head := _head(pattern)) == len(pattern):
+        return sql.equals("namespace", encoded(head))
+    return sql.all_of([*_beginning(head), _like(f"^{_regex(pattern)}$")])
+
+
+def _head(pattern: Sequence[str | None]) -> list[str]:
+    """What stands before the first wildcard."""
+    head = []
+    for segment in pattern:
+        if segment is None:
+            break
+        head.append(segment)
+    return head
+
+
+def _regex(pattern: Sequence[str | None]) -> str:
+    return "".join(
+        r"[^\x00]*\x00" if one is None else rf"{_SPECIAL.sub(_ESCAPED, one)}\x00" for one in pattern
+    )
+
+
+def _like(regex: str) -> str:
+    return f"regexp_like(namespace, {sql.quote_string(regex)})"

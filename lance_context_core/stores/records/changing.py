@@ -1,0 +1,85 @@
+"""Records that change: each is read, changed, and written if nobody has changed it meanwhile."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lance_context_core import _steps as steps
+from lance_context_core._embedding import embedded
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine.schema import KEY
+from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import from_row
+from lance_context_core.stores.records import superseding
+from lance_context_core.stores.records.scoped import Records
+
+Change = Callable[[ContextRecord], ContextRecord]
+"""What a record becomes; what it puts there is in plain types."""
+
+
+async def patch(records: Records, where: str, change: Change) -> ContextRecord | None:
+    """Change the first matching record and return it as it is then; None if none matches.
+
+    Concurrent changes of one record are applied one after the other, none is lost.
+    """
+    records.resources.writable()
+    attempts = Attempts("the same record kept being changed by others")
+    while True:
+        attempts.begin()
+        rows = await records.whole_rows(where)
+        if not rows:
+            return None
+        before = from_row(rows[0])
+        attempts.problem = f"record {before.id!r} kept being changed by others"
+        after = records.changed(before, change)
+        if after.embedding is not before.embedding:
+            after = await _embedded(records, after)
+        new = [row := records.replacing(rows[0], after)]
+        if after.supersedes_id != before.supersedes_id:
+            new += await superseding.marks(records, new)
+        if await records.table.replace(new) == len(new):
+            return after
+        if len(new) > 1 and await records.written({row[KEY]: row}):
+            await superseding.mark(records, [after])
+            return after
+
+
+async def patch_all(records: Records, where: str, change: Change) -> list[ContextRecord]:
+    """Change all matching records, in one commit, and return them in order as they are then.
+
+    Only where another writer changes one of them at the same moment it takes a second commit, on
+    top of the other's.
+    """
+    records.resources.writable()
+    done: dict[str, ContextRecord] = {}
+
+    def successor(row: Mapping[str, Any]) -> tuple[ContextRecord, dict[str, Any]]:
+        record = records.changed(from_row(row), change)
+        return record, records.replacing(row, record)
+
+    attempts = Attempts("the same records kept being changed by others")
+    while True:
+        attempts.begin()
+        rows = [row for row in await records.whole_rows(where) if row[KEY] not in done]
+        if not rows:
+            return list(done.values())
+        pairs = await steps.each(successor, rows)
+        changed = {row[KEY]: record for record, row in pairs}
+        new = {row[KEY]: row for _, row in pairs}
+        if await records.table.replace(list(new.values())) < len(new):
+            changed = {key: changed[key] for key in await records.written(new)}
+        done |= changed
+        if len(changed) == len(new):
+            return list(done.values())
+
+
+async def _embedded(records: Records, record: ContextRecord) -> ContextRecord:
+    """The record with its vector, if it is given or can be made."""
+    (vector,) = await embedded(
+        records.table,
+        records.resources,
+        given=[record.embedding],
+        texts=[records.resources.composer.embed_text(record)],
+    )
+    made: Any = vector
+    return replace(record, embedding=made)

@@ -1,0 +1,188 @@
+"""The records that one handle sees: which rows they are, what is read of them, what stamps them.
+
+History, memory and `Context` are made over these; `writing` and `changing` are their other verbs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_name, check_span
+from lance_context_core._resources import Resources
+from lance_context_core.engine import sql
+from lance_context_core.engine.revisions import next_revision
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table.table import Table
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.rows import visibility
+from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, from_rows, to_row
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.search import query as searching
+from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
+from lance_context_core.search.options import SearchArguments
+
+WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
+
+Session = tuple[str | None, ...]
+"""Context, tenant, user, agent and session: what tells one conversation from another."""
+
+SESSION = (KEY, *SCOPE_PARTS, "session_id")
+"""What is read of a row to know it as one of its session."""
+
+SUCCEEDED = [KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key"]
+"""What is read of a row that another one is about to replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one scope and one context: what lies outside can be neither read nor written."""
+
+    resources: Resources
+    scope: Scope
+    context: str = "default"
+
+    @property
+    def table(self) -> Table:
+        """The table that they are in."""
+        return self.resources.records
+
+    # Which
+
+    def own(self, *conditions: str) -> str:
+        """The condition that a row is one of these, hidden or not, and satisfies what is given."""
+        parts = {**self.scope.parts(), "context": self.context}
+        mine = [sql.equals(column, value) for column, value in parts.items()]
+        return sql.all_of([*mine, *conditions])
+
+    def where(
+        self,
+        *conditions: str,
+        filter: FilterLike | None = None,
+        include_expired: bool = False,
+        include_retired: bool = False,
+    ) -> str:
+        """The condition that a row is one of these, is visible, and satisfies all that is given."""
+        shown = visibility.conditions(
+            self.now(), include_expired=include_expired, include_retired=include_retired
+        )
+        named = sql.filtered(filter, columns=RECORD_FIELDS)
+        return self.own(*conditions, *shown, named)
+
+    def inside(self) -> str:
+        """The condition that a row of any table is in the scope, hidden or not."""
+        return sql.all_of([sql.equals(part, value) for part, value in self.scope.parts().items()])
+
+    def everything(self) -> str:
+        """The condition that a row is in the scope, hidden or not, in whatever context."""
+        return sql.all_of([self.inside(), f"context <> '{NO_CONTEXT}'"])
+
+    def whose(self, part: str, value: str) -> str | None:
+        """The agent or user that a call is about, inside the scope; None for an empty name."""
+        return self.scope.resolve(part, check_name(value, part) if value else None)
+
+    def stamped(self, record: ContextRecord) -> ContextRecord:
+        """`record` as one of these. Raises InvalidRequestError if it is another tenant's, or alike."""
+        record = self.scope.stamp(record)
+        return record if record.context == self.context else replace(record, context=self.context)
+
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return self.resources.clock.now()
+
+    # Reading
+
+    async def read(
+        self,
+        where: str,
+        *,
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+        columns: Sequence[str] = COLUMNS,
+    ) -> list[ContextRecord]:
+        """Matching records in order; with `last`, the last ones, and `offset` counts from the end."""
+        check_span(offset=offset, limit=limit, last=last)
+        rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
+        return await steps.each_row(from_row, rows)
+
+    async def visible(self, condition: str) -> ContextRecord | None:
+        """The first record that matches and is visible, with all that it has.
+
+        For conditions that few records match: all of them are read, and `is_visible` is asked
+        here, because conditions on further columns would cost more than the records.
+        """
+        rows = await self.table.select(self.own(condition), columns=[*COLUMNS, VECTOR])
+        now = self.now()
+        return next((one for one in from_rows(rows) if visibility.is_visible(one, now)), None)
+
+    async def search(
+        self,
+        query: str | Sequence[float] | None,
+        *conditions: str,
+        include_expired: bool = False,
+        include_retired: bool = False,
+        columns: Sequence[str] = WITHOUT_BLOB,
+        neighbours: float = DEFAULT_NEIGHBOURS,
+        **arguments: Unpack[SearchArguments],
+    ) -> list[SearchHit[ContextRecord]]:
+        """The records that meet the conditions and answer `query` best, best first."""
+        searched = searching.Searched(
+            table=self.table,
+            resources=self.resources,
+            where=self.where(
+                *conditions, include_expired=include_expired, include_retired=include_retired
+            ),
+            filterable=RECORD_FIELDS,
+            columns=columns,
+            read=from_row,
+            neighbours=neighbours,
+        )
+        return await searching.search(searched, query, **arguments)
+
+    # Rows that are about to be replaced
+
+    async def whole_rows(self, where: str) -> list[dict[str, Any]]:
+        """The matching rows, with all that is read of one that another is about to replace."""
+        found = await self.table.select(where, columns=[*SUCCEEDED, *COLUMNS, VECTOR])
+        return await steps.each_row(dict, found)
+
+    def changed(
+        self, record: ContextRecord, change: Callable[[ContextRecord], ContextRecord]
+    ) -> ContextRecord:
+        """The record once it is changed, now."""
+        return self.stamped(replace(change(record), updated_at=self.now()))
+
+    def replacing(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
+        """The row of `record` that replaces `row`, if nobody has changed it meanwhile."""
+        words = self.resources.composer.index_text(record)
+        return to_row(record, key=row[KEY], search_text=words) | succession(row)
+
+    async def written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The keys of those of the rows, given by key, that are in the table; in their order."""
+        where = sql.in_list(KEY, list(rows))
+        found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
+        return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
+
+    # Sessions
+
+    def session_of(self, row: Mapping[str, Any]) -> Session | None:
+        """What tells the session of a row from all others of the store; None if it is in none."""
+        if row["session_id"] is None:
+            return None
+        return (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
+
+    def remember_end(self, rows: pa.Table) -> None:
+        """Note the last row of a session that was read to its end; with the columns `SESSION`."""
+        for row in rows.slice(max(rows.num_rows - 1, 0)).select(SESSION).to_pylist():
+            if self.resources.tails.get(session := self.session_of(row)) is None:
+                self.resources.tails.put(session, row[KEY])
+
+
+def succession(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the row that replaces `row` takes over."""
+    return {"previous_key": row["previous_key"], "revision": next_revision(row["revision"])}

@@ -1,0 +1,393 @@
+"""New records: drafts become rows in one pass over them, and the rows of a call one commit."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from lance_context_core import _steps as steps
+from lance_context_core._embedding import embedded
+from lance_context_core._retrying import ATTEMPTS, Attempts
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table.table import Table
+from lance_context_core.messages import Message
+from lance_context_core.records import ContextRecord, WriteResult
+from lance_context_core.rows.records import (
+    from_row,
+    key_of,
+    new_id,
+    refuse_duplicates,
+    to_row,
+    with_values,
+)
+from lance_context_core.stores.records import superseding
+from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
+from lance_context_core.stores.records.scoped import (
+    SESSION,
+    SUCCEEDED,
+    Records,
+    Session,
+    succession,
+)
+
+T = TypeVar("T")
+
+Identity = tuple[Literal["id", "external_id"], str]
+Within = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A record that is about to be written, in plain types."""
+
+    record: ContextRecord
+    identity: Identity | None = None
+    """What the caller chose to know it by; absent for an id that was generated for this write."""
+
+    @classmethod
+    def said(cls, message: Message, *, now: datetime, **more: Any) -> "Draft":
+        """What a message says, with these fields of a record in addition, or instead."""
+        values = {
+            "id": message.id or new_id(),
+            "content_type": "text/plain",
+            "created_at": message.created_at or now,
+            "updated_at": now,
+            "role": message.role,
+            "name": message.name,
+            "text": message.text or None,
+            "parts": message.parts,
+            "native": message.native,
+            "metadata": message.metadata,
+        }
+        record = ContextRecord(**{**values, **more})
+        return cls(record=record, identity=("id", message.id) if message.id else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserted:
+    """What became of one record of an upsert."""
+
+    record: ContextRecord
+    was_inserted: bool
+
+
+def message_scope(agent_id: str | None, session_id: str) -> dict[str, str | None]:
+    """Within what the id of a message counts."""
+    return {"kind": "message", "agent_id": agent_id, "session_id": session_id}
+
+
+async def insert(
+    records: Records,
+    draft: Callable[[int, T], Draft],
+    given: Sequence[T],
+    *,
+    within: Within | None = None,
+    keep_existing: bool = False,
+) -> WriteResult:
+    """Add what `draft` makes of each thing given and its place, in one commit: all or none.
+
+    A record that is there already, by the identity that the caller chose, is left as it is: a
+    repeated write changes nothing. Unless `keep_existing`, one with another content raises
+    AlreadyExistsError before anything is written; only if another writer takes the identity at the
+    same moment, the rest of the call may be written. Identities hold `within` the columns named
+    there, such as one session.
+    """
+    records.resources.writable()
+    new = pending = await _prepared(records, draft, given, within)
+    if keep_existing or (within is not None and len(new) == 1):
+        # Most are new. Only where one is not, it is worth asking what is there; but of several
+        # the others would be written by then.
+        n_added, version = await _write(records, new)
+        if n_added == len(new):
+            return WriteResult(ids=tuple(one.record.id for one in new), version=version)
+        pending = [one for one in new if one.identity]
+    existing, expired = await _repeated(records, pending, within, keep_existing=keep_existing)
+    absent = [one for one in pending if one.identity not in existing]
+    if absent:
+        n_added, version = await _write(records, absent, expired)
+    else:
+        n_added, version = 0, await records.table.version()
+    if n_added < len(absent):
+        # Another writer took some of the identities meanwhile: what it wrote is there.
+        existing, _ = await _repeated(records, pending, within, keep_existing=keep_existing)
+    ids = tuple(
+        existing[one.identity]["id"] if one.identity in existing else one.record.id for one in new
+    )
+    repeated = [
+        replace(one.record, id=id)
+        for one, id in zip(new, ids, strict=True)
+        if one.identity in existing
+    ]
+    await superseding.mark(records, repeated)
+    return WriteResult(ids=ids, version=version)
+
+
+async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upserted], int]:
+    """Add records or replace those that are there already, in one commit.
+
+    Only where another writer changes one of them at the same moment it takes a second commit, on
+    top of the other's. A replaced record keeps its id, its `created_at` and its place in the order.
+    Returns what became of each, and the version that is current afterwards.
+    """
+    records.resources.writable()
+    refuse_duplicates(_identities(drafts))
+    results: dict[int, Upserted] = {}
+    attempts = Attempts("the same records kept being changed by others")
+    while True:
+        attempts.begin()
+        todo = [index for index in range(len(drafts)) if index not in results]
+        tried = [drafts[index] for index in todo]
+        existing, expired = await _existing(records, _identities(tried), columns=SUCCEEDED)
+        replaced = [existing.get(draft.identity) for draft in tried]
+        new = await steps.each(lambda one: _new(records, *one), zip(tried, replaced, strict=True))
+        await _complete(records, records.table, new)
+        rows = [
+            one.row if old is None else one.row | succession(old)
+            for one, old in zip(new, replaced, strict=True)
+        ]
+        await _clear(records, expired)
+        marks = await superseding.marks(records, rows)
+        n_written, version = await records.table.upsert([*rows, *marks])
+        written = {row[KEY] for row in rows}
+        if n_written < len(rows) + len(marks):
+            # Of those that replace others somebody else may have made the next by now.
+            added = zip(rows, replaced, strict=True)
+            written = {*await records.written({row[KEY]: row for row, old in added if old is None})}
+            await superseding.mark(records, [from_row(row) for row in rows if row[KEY] in written])
+        _remember(records, [one for one in new if one.row[KEY] in written])
+        for index, row, old in zip(todo, rows, replaced, strict=True):
+            if row[KEY] in written:
+                results[index] = Upserted(record=from_row(row), was_inserted=old is None)
+        if len(results) == len(drafts):
+            return [results[index] for index in range(len(drafts))], version
+
+
+async def exchange(
+    records: Records,
+    where: str,
+    draft: Callable[[int, T], Draft],
+    given: Sequence[T],
+    *,
+    within: Within,
+    keep_existing: bool = False,
+) -> list[str]:
+    """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
+
+    One commit; only what others have added meanwhile, and matches, goes in a second one. What is
+    there already by the identity of a draft, and does not match, is left as it is, and refused as
+    by `insert`.
+    """
+    records.resources.writable()
+    table = records.table
+    prepared = await _prepared(records, draft, given, within)
+    gone = await _revisions(table, where)
+    existing, expired = await _existing(records, _identities(prepared), _keys(prepared, within))
+    staying = {one for one, row in existing.items() if row[KEY] not in gone}
+    for one in [] if keep_existing else prepared:
+        if one.identity in staying:
+            refuse_other_content(one.row, existing[one.identity], one.identity)
+    new = [one for one in prepared if one.identity not in staying]
+    await _complete(records, table, new)
+    rows = [one.row for one in new]
+    await _clear(records, [key for key in expired if key not in gone])
+    for attempt in range(ATTEMPTS):
+        if (attempt == 0 and rows) or gone:
+            await table.exchange([] if attempt else rows, removed=gone)
+        if not rows:
+            before = where
+        else:
+            keys = sql.in_list(KEY, [row[KEY] for row in rows])
+            first = (await table.select(keys, columns=[KEY]))["_rowid"]
+            if len(first) == 0:
+                break  # Somebody else has exchanged them in turn.
+            before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
+        if not (gone := await _revisions(table, before)):
+            break
+    _remember(records, new)
+    return [
+        existing[one.identity]["id"] if one.identity in staying else one.record.id
+        for one in prepared
+    ]
+
+
+class _New(NamedTuple):
+    """A record and its row, which lacks a vector that must be made, and the link to the turn before."""
+
+    record: ContextRecord
+    identity: Identity | None
+    row: dict[str, Any]
+    session: Session | None
+    text: str | None
+    """What is embedded."""
+
+
+async def _prepared(
+    records: Records,
+    draft: Callable[[int, T], Draft],
+    given: Sequence[T],
+    within: Within | None,
+) -> list[_New]:
+    """All that can be made of each thing by itself; each identity is given once."""
+    new = await steps.each(lambda one: _new(records, draft(*one), within=within), enumerate(given))
+    refuse_duplicates(_identities(new))
+    return new
+
+
+def _new(
+    records: Records,
+    draft: Draft,
+    old: Mapping[str, Any] | None = None,
+    *,
+    within: Within | None = None,
+) -> _New:
+    """A draft as one of the records, in the place of the row `old`, if there is one."""
+    record = records.stamped(draft.record)
+    if old is not None:
+        record = replace(record, id=old["id"], created_at=old["created_at"])
+    composer = records.resources.composer
+    row = to_row(
+        record,
+        key=_key(records, record, draft.identity, within) if old is None else old[KEY],
+        search_text=composer.index_text(record),
+    )
+    return _New(record, draft.identity, row, records.session_of(row), composer.embed_text(record))
+
+
+def _key(
+    records: Records, record: ContextRecord, identity: Identity | None, within: Within | None
+) -> str:
+    column, value = identity or ("id", record.id)
+    if within is None and column == "id" and record.kind == "message" and record.session_id:
+        # One message, by whichever door it comes in.
+        within = message_scope(record.agent_id, record.session_id)
+    inside = [name if part is None else f"{name}={part}" for name, part in (within or {}).items()]
+    return key_of(records.scope, records.context, *inside, column, value)
+
+
+async def _write(
+    records: Records, new: Sequence[_New], expired: Sequence[str] = ()
+) -> tuple[int, int]:
+    """Write what is believed to be new; returns how many were, and the current version."""
+    table = records.table
+    await _complete(records, table, new)
+    rows = [one.row for one in new]
+    await _clear(records, expired)
+    marks = []
+    if any(row["supersedes_id"] is not None for row in rows):
+        marks = await superseding.marks(records, rows)
+    if marks:
+        written = await superseding.write(records, rows, marks)
+    elif any(one.identity for one in new):
+        written = await table.insert_absent(rows)
+    else:
+        written = len(rows), (await table.append(rows)).version
+    _remember(records, new)
+    return written
+
+
+async def _complete(records: Records, table: Table, new: Sequence[_New]) -> None:
+    """Give the rows what the others have a part in: marks, vectors, and the links between turns."""
+    if newer := [one.record for one in new if one.record.supersedes_id is not None]:
+        for one in new:
+            if by := superseding.superseded_by(one.record, newer):
+                one.row.update(with_values(one.row, {"superseded_by_id": by}))
+    vectors = await embedded(
+        table,
+        records.resources,
+        given=[one.row[VECTOR] for one in new],
+        texts=[one.text for one in new],
+    )
+    tails = await _tails(records, {one.session for one in new if one.session})
+    for one, vector in zip(new, vectors, strict=True):
+        one.row[VECTOR] = vector
+        if one.session:
+            one.row["previous_key"] = tails.get(one.session)
+            tails[one.session] = one.row[KEY]
+
+
+async def _tails(records: Records, sessions: Collection[Session]) -> dict[Session, str]:
+    """The key of the last record of each of these sessions."""
+    known = records.resources.tails
+    tails = {one: key for one in sessions if (key := known.get(one))}
+    if unknown := {str(one[-1]) for one in sessions if one not in tails}:
+        inside = records.own(sql.in_list("session_id", sorted(unknown)))
+        for row in (await records.table.select(inside, columns=SESSION)).to_pylist():
+            session = records.session_of(row)
+            if session and session in sessions and known.get(session) is None:
+                tails[session] = row[KEY]
+    return tails
+
+
+def _remember(records: Records, new: Sequence[_New]) -> None:
+    for session, key in {one.session: one.row[KEY] for one in new if one.session}.items():
+        records.resources.tails.put(session, key)
+
+
+async def _repeated(
+    records: Records, new: Sequence[_New], within: Within | None, *, keep_existing: bool
+) -> tuple[dict[Any, dict[str, Any]], list[str]]:
+    """As `_existing`; raises for one with another content, unless that is to be kept."""
+    existing, expired = await _existing(records, _identities(new), _keys(new, within))
+    for one in [] if keep_existing else new:
+        if one.identity in existing:
+            refuse_other_content(one.row, existing[one.identity], one.identity)
+    return existing, expired
+
+
+async def _existing(
+    records: Records,
+    identities: Collection[Identity],
+    keys: Sequence[str] | None = None,
+    *,
+    columns: Sequence[str] = (KEY, "id", "external_id", "expires_at", *CONTENT),
+) -> tuple[dict[Any, dict[str, Any]], list[str]]:
+    """The rows that are there already, by identity; and the keys of expired ones.
+
+    An expired record makes way: it is to be cleared away before one of its identity is written.
+    With `keys` it is by these that they are looked up.
+    """
+    if not identities:
+        return {}, []
+    if keys is not None:
+        # Not what narrower handles call so: that is something else, with a key of its own.
+        named = sql.in_list(KEY, keys)
+    else:
+        by_column: dict[str, list[str]] = {}
+        for column, value in identities:
+            by_column.setdefault(column, []).append(value)
+        named = sql.any_of([sql.in_list(column, some) for column, some in by_column.items()])
+    rows = (await records.table.select(records.own(named), columns=columns)).to_pylist()
+    now = records.now()
+    expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
+    wanted, gone = set(identities), set(expired)
+    existing = {
+        (column, row[column]): row
+        for row in rows
+        if row[KEY] not in gone
+        for column in ("id", "external_id")
+        if (column, row[column]) in wanted
+    }
+    return existing, expired
+
+
+def _identities(new: Sequence[_New] | Sequence[Draft]) -> list[Identity]:
+    return [one.identity for one in new if one.identity]
+
+
+def _keys(new: Sequence[_New], within: Within | None) -> list[str] | None:
+    """By what those with an identity are looked up that hold `within` something."""
+    return None if within is None else [one.row[KEY] for one in new if one.identity]
+
+
+async def _clear(records: Records, expired: Sequence[str]) -> None:
+    """Remove the records with these keys, as far as they are still expired."""
+    if expired:
+        gone = f"expires_at <= {sql.timestamp(records.now())}"
+        await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+
+
+async def _revisions(table: Table, where: str) -> dict[str, int]:
+    """The revisions of the matching rows, by key."""
+    found = await table.select(where, columns=[KEY, "revision"])
+    return dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
