@@ -1,19 +1,42 @@
-# Two commands do everything on a machine that has Python 3.11 or later, git and make:
-#   make demo   makes an environment of its own and runs the main job
-#   make test   runs every check that CI runs
+# Everything is done by these commands, on a machine that has Python 3.11 or later, git and make:
+#   make demo     makes an environment of its own and runs the main job
+#   make check    three minutes to a verdict: lint, types, rules and the tests that need nothing
+#   make test     runs every check that CI runs
+#   make proofs   runs what takes long: properties at length, kills, the soak
 
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint reference types unit adapters matrix wheel soak bench clean
+# What each of hundreds of processes imports is compiled once, also where a machine says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+# Where tests note what they took.
+NOTES := $(CURDIR)/.slowest.jsonl
+
+.PHONY: demo check test proofs lint reference types unit environments adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py
 
-test: lint types unit adapters matrix wheel
+check: lint types
+	$(RUN) -m pytest --effort check --numprocesses auto --dist worksteal
+
+test: export SLOWEST := $(NOTES)
+test: lint types
+	rm -f $(NOTES)
+	$(MAKE) --jobs 2 --output-sync=target unit environments
+	$(MAKE) adapters
+	$(MAKE) matrix
+	$(MAKE) wheel
 	$(MAKE) soak ARGS="--seconds 45 --store all"
+	$(RUN) tests/slowest.py $(NOTES)
+
+proofs: $(VENV)/ready
+	$(RUN) -m pytest --effort proofs --numprocesses auto --dist worksteal
+	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 1000
+	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
+	$(MAKE) soak ARGS="--seconds 600 --store all"
 
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
@@ -28,6 +51,9 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready
 	$(RUN) -m pytest --numprocesses auto --dist worksteal
+
+environments: $(VENV)/ready
+	$(RUN) tests/environments.py --make
 
 adapters: $(VENV)/ready
 	$(RUN) tests/environments.py
@@ -61,4 +87,4 @@ $(VENV)/made: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs $(NOTES) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,39 +2,105 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Iterator
 
+import naming
+import needs
 import pytest
+import slowest
 from core.conformance.backends import Backend, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 CONTRACTS = [
     f"core.conformance.{name}" for name in ("history", "kv", "memory", "sessions", "vectors")
 ]
 pytest.register_assert_rewrite(*CONTRACTS, "core.conformance.writers")
 
-# A shared machine may be slow at any moment, so that no single example has a deadline.
-settings.register_profile("short", deadline=None)
-settings.register_profile("long", deadline=None, max_examples=2_000)
+EXAMPLES = {"check": 10, "test": 30, "proofs": 200}
+"""By how much is to be proven: the examples of a property that asks for no number of its own."""
+LEFT_OUT = {"check": {"server", "process", "slow", "long"}, "test": {"long"}, "proofs": set()}
+"""The marks of tests that are not for that occasion."""
 
 
 def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="run long tests, and long forms of others")
+    parser.addoption(
+        "--effort",
+        choices=EXAMPLES,
+        default="test",
+        help="check: what is quick and needs no server or process; test: all but what is long; "
+        "proofs: what is long, and properties at length",
+    )
+    parser.addoption("--examples", type=int, help="of a property, in place of the effort's")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "s3: what an object store can break; run there, too")
-    config.addinivalue_line("markers", "anywhere: the place is of no account; run in two of them")
-    config.addinivalue_line("markers", "local: run on a directory alone, through one face")
-    settings.load_profile("long" if config.getoption("--long") else "short")
+    for marker in (
+        "server: needs a server (marked by itself)",
+        "process: starts processes (marked by itself)",
+        "slow: takes more than a second of processor time",
+        "long: takes minutes; run by `make proofs`",
+        "one_release: about our own code; run with the framework's newest release alone",
+        "s3: what an object store can break; run there, too",
+        "anywhere: the place is of no account; run in two of them",
+        "local: run on a directory alone, through one face",
+    ):
+        config.addinivalue_line("markers", marker)
+    effort = config.getoption("--effort")
+    examples = config.getoption("--examples") or EXAMPLES[effort]
+    # A shared machine may be slow at any moment, so that no single example has a deadline.
+    settings.register_profile(effort, deadline=None, max_examples=examples)
+    settings.load_profile(effort)
+    if path := os.environ.get(slowest.VARIABLE):
+        config.pluginmanager.register(slowest.Notes(path))
 
 
+def pytest_make_parametrize_id(val, argname):
+    return naming.words(val, argname)
+
+
+@pytest.hookimpl(tryfirst=True)  # so that `-m` knows what is marked here
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--long"):
-        for item in items:
-            if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="long: run with --long"))
+    _require_names(items)
+    for item in items:
+        if needs.needs_server(item):
+            item.add_marker("server")
+        if needs.starts_processes(item):
+            item.add_marker("process")
+    effort = config.getoption("--effort")
+    left_out = [item for item in items if not _is_for(item, effort)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_for(item, effort)]
+
+
+def _require_names(items):
+    found = naming.nameless(
+        (item.nodeid.partition("[")[0], item.callspec.params, item.callspec.id)
+        for item in items
+        if hasattr(item, "callspec")
+    )
+    if found:
+        listed = "\n  ".join(found)
+        raise pytest.UsageError(f"cases without a name: give each an id in words\n  {listed}")
+
+
+def _is_for(item, effort):
+    marks = {mark.name for mark in item.iter_markers()}
+    if effort == "proofs":
+        return "long" in marks or is_hypothesis_test(item.obj)
+    return not marks & LEFT_OUT[effort]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Hold what `make check` runs to starting no processes."""
+    before = slowest.spent()[1]
+    result = yield
+    if item.config.getoption("--effort") == "check" and slowest.spent()[1] > before:
+        pytest.fail(f"{item.nodeid} starts a process: mark it with @pytest.mark.process")
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

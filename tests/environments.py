@@ -1,8 +1,8 @@
 """Runs the adapters' tests in environments of their own: `python tests/environments.py [NAME …]`.
 
 Each is made once under `.venvs`, and again when its pins change: tests/pins/NAME.txt holds every
-version in it, made by `python tests/environments.py --pin [NAME …]`. As many run at a time as there
-are processors; what one printed is shown when it is through.
+version in it, made by `python tests/environments.py --pin [NAME …]`; `--make` makes them and runs
+nothing. As many run at a time as there are processors; what one printed is shown when it is through.
 """
 
 import os
@@ -36,6 +36,8 @@ class Environment:
     """Plugins of pytest that a framework's suite brings, and that are in the way."""
     typed: tuple[str, ...] = ()
     """What mypy checks; nothing where another environment does it."""
+    is_oldest: bool = False
+    """Whether another one has a newer release: tests that one release is enough for run there."""
 
 
 ENVIRONMENTS = {
@@ -59,6 +61,7 @@ ENVIRONMENTS = {
             *("langchain==1.2.11", "langgraph-checkpoint-sqlite==3.0.2"),
         ),
         plugins_off=("asyncio",),
+        is_oldest=True,
     ),
     "llama-index-newest": Environment(
         adapter="llama_index",
@@ -71,6 +74,7 @@ ENVIRONMENTS = {
         adapter="llama_index",
         requirements=("llama-index-core==0.14.24",),
         plugins_off=("asyncio",),
+        is_oldest=True,
     ),
     # AgentScope's releases exclude each other: each line has its newest and its oldest release that
     # install and can be imported, with what they need and do not say.
@@ -96,6 +100,7 @@ ENVIRONMENTS = {
             *("langchain-core==1.7.2", "llama-index-core==0.14.25"),
         ),
         plugins_off=("asyncio",),
+        is_oldest=True,
     ),
     "agentscope-runtime1": Environment(
         adapter="agentscope",
@@ -112,6 +117,7 @@ ENVIRONMENTS = {
             *("mcp<2", "tqdm"),
         ),
         plugins_off=("asyncio",),
+        is_oldest=True,
     ),
     "agentscope1": Environment(
         adapter="agentscope",
@@ -126,9 +132,12 @@ ENVIRONMENTS = {
             *("agentscope==1.0.14", "agentscope-runtime==1.1.0", "a2a-sdk==0.3.26", "mcp<2"),
             *("sqlalchemy[asyncio]", "tqdm"),
         ),
+        is_oldest=True,
     ),
     "agentscope2": Environment(adapter="agentscope", requirements=("agentscope==2.0.10",)),
-    "agentscope2-oldest": Environment(adapter="agentscope", requirements=("agentscope==2.0.3",)),
+    "agentscope2-oldest": Environment(
+        adapter="agentscope", requirements=("agentscope==2.0.3",), is_oldest=True
+    ),
     "ray": Environment(
         requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
         tests=("tests/reembed",),
@@ -138,13 +147,16 @@ ENVIRONMENTS = {
 
 def main(arguments: list[str]) -> None:
     """Says at which step, and ends with an exit code other than 0, if anything fails."""
-    is_pinning = "--pin" in arguments
-    names = [one for one in arguments if one != "--pin"] or list(ENVIRONMENTS)
+    names = [one for one in arguments if one not in {"--pin", "--make"}] or list(ENVIRONMENTS)
     if unknown := [name for name in names if name not in ENVIRONMENTS]:
         sys.exit(f"unknown environments {unknown}: there are {', '.join(ENVIRONMENTS)}")
-    if is_pinning:
+    if "--pin" in arguments:
         for name in names:
             _pin(name)
+        return
+    if "--make" in arguments:
+        for name in names:
+            interpreter(name)
         return
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failed = [
@@ -174,7 +186,8 @@ def _check_all(name: str, said: list[str]) -> None:
     python = _made(name, said)
     off = [word for plugin in environment.plugins_off for word in ("-p", f"no:{plugin}")]
     tests = [*(f"tests/adapters/{one}" for one in [environment.adapter] if one), *environment.tests]
-    said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, *tests))
+    marked = ("-m", "not one_release") if environment.is_oldest else ()
+    said.append(_run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *off, *marked, *tests))
     if environment.typed:
         home = os.pathsep.join(map(str, _adapters(name)[:1]))
         cache = str(ROOT / ".venvs" / name / "mypy")

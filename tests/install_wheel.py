@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
 SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index")
 """What wheels are built of."""
-PIP = ("-m", "pip", "-qq", "--disable-pip-version-check")
+UV = (sys.executable, "-m", "uv")
+"""Installs in a tenth of the time that pip takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +56,26 @@ def main() -> None:
         directory = Path(scratch)
         wheels = directory / "dist"
         sources = [str(ROOT / one) for one in SOURCES]
-        pip = (*_empty(directory / "build"), *PIP)
-        _run(directory, *pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
-        for wheel in wheels.iterdir():
-            _require_license(wheel)
         homes = [directory / str(number) for number in range(len(ENVIRONMENTS))]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
+            build = (*UV, "build", "--quiet", "--wheel", "--out-dir", str(wheels))
+            list(pool.map(lambda source: _run(directory, *build, source), sources))
+            for wheel in wheels.glob("*.whl"):
+                _require_license(wheel)
             list(pool.map(_use, ENVIRONMENTS, homes, [wheels] * len(homes)))
 
 
 def _use(environment: Environment, directory: Path, wheels: Path) -> None:
     python = _empty(directory)
-    pip = (*python, *PIP)
+    pip = (*UV, "pip")
+    here = ("--quiet", "--python", python)
     pins = ("-c", str(ROOT / environment.constraints))
     for requirements, program in environment.steps:
-        _run(directory, *pip, "install", *pins, *(_built(one, wheels) for one in requirements))
-        _run(directory, *pip, "check")
-        _run(directory, *python, str(USES / program))
+        built = (_built(one, wheels) for one in requirements)
+        _run(directory, *pip, "install", *here, *pins, *built)
+        _run(directory, *pip, "check", *here)
+        # Isolated, so that neither this process's packages nor the sources here are found.
+        _run(directory, python, "-I", str(USES / program))
         print(f"{requirements[-1]} works alone")  # noqa: T201 - a program, not a test
 
 
@@ -82,12 +86,11 @@ def _require_license(wheel: Path) -> None:
             sys.exit(f"{wheel.name} does not hold the license: {held}")
 
 
-def _empty(directory: Path) -> tuple[str, ...]:
-    """The interpreter of a new environment, which holds nothing but pip."""
-    venv.create(directory / "venv", with_pip=True, symlinks=os.name != "nt")
+def _empty(directory: Path) -> str:
+    """The interpreter of a new environment, which holds nothing at all."""
+    venv.create(directory / "venv", with_pip=False, symlinks=os.name != "nt")
     binaries = directory / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    # Isolated, so that neither this process's packages nor the sources here are found.
-    return str(binaries / "python"), "-I"
+    return str(binaries / "python")
 
 
 def _built(requirement: str, wheels: Path) -> str:

@@ -208,7 +208,7 @@ def made(outcomes, data):
     return made_part([OURS, THEIRS], outcomes, data, command="run", load="0")
 
 
-@pytest.mark.parametrize("flawed", FLAWS, ids=lambda flawed: flawed.__name__)
+@pytest.mark.parametrize("flawed", FLAWS)
 def test_a_flaw_is_in_the_table_in_its_place_and_nowhere_else(flawed, data, tmp_path):
     task, kind, says = FLAWS[flawed]
     outcomes = outcomes_of(flawed, data, tmp_path)

@@ -42,7 +42,7 @@ ROOMS = {
     Vectors: "vectors.md",
 }
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", PAGES)
 
 
 # The code
@@ -87,7 +87,6 @@ def raises(call, name):
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.name not in ELSEWHERE and page.parent != REFERENCE],
-    ids=lambda page: page.name,
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -167,7 +166,7 @@ def test_every_public_name_is_in_the_documentation(module):
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_public_method_stands_on_the_page_of_its_room(room):
     text = (DOCS / ROOMS[room]).read_text(encoding="utf-8")
     names = [name for name in dir(room) if not name.startswith("_")]

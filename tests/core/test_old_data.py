@@ -79,7 +79,7 @@ async def write(directory):
         await store.context().update(external_id="e1", source="changed")
 
 
-@pytest.fixture(params=ARCHIVES, ids=lambda archive: archive.name)
+@pytest.fixture(params=ARCHIVES)
 def old(request, tmp_path):
     """A copy of the old store, opened by this release."""
     with tarfile.open(request.param) as archive:

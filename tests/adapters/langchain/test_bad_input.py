@@ -25,6 +25,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from lance_context_core import AsyncContextStore, ContextStore, EmbeddingError, InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError, FilterError, StoreClosedError
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 HOSTILE = ["it's", 'a "b"', "' OR '1'='1", "x'; DROP TABLE records; --", "%", "*", "a\\", "ö"]
 THREAD = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 CHECKPOINT = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "c"}}

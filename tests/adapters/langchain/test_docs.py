@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "adapters" / "langchain" / "README.md", ROOT / "docs" / "langchain.md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "page", "_gives": gives, "_raises": raises}

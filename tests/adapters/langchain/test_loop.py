@@ -171,7 +171,7 @@ CALLS = {
     LanceContextRecordManager: call_record_manager,
     LanceContextByteStore: call_byte_store,
 }
-each_class = pytest.mark.parametrize("cls", CALLS, ids=lambda cls: cls.__name__)
+each_class = pytest.mark.parametrize("cls", CALLS)
 
 
 # What would block

@@ -530,7 +530,6 @@ def test_a_closed_store_says_so_before_the_model_is_called(tmp_path, is_async):
         {"system_prompt": None},
         {"embedding": "local"},
     ],
-    ids=str,
 )
 def test_a_wrong_option_is_named(embedding_store, options):
     [name] = options
@@ -538,7 +537,7 @@ def test_a_wrong_option_is_named(embedding_store, options):
         LanceContextMemoryMiddleware(embedding_store, **options)
 
 
-@pytest.mark.parametrize("store", [None, 7, {"uri": "memory"}], ids=str)
+@pytest.mark.parametrize("store", [None, 7, {"uri": "memory"}])
 def test_what_is_no_store_is_refused(store):
     with pytest.raises(InvalidRequestError, match=r"^store="):
         LanceContextMemoryMiddleware(store)

@@ -15,6 +15,9 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 
 from lance_context_core import ConflictError, ContextStore, InvalidRequestError
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 DOCS = ("docs",)
 
 

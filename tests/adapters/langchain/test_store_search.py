@@ -13,6 +13,9 @@ from langgraph.store.base import PutOp, SearchOp
 from lance_context_core import ContextStore, EmbeddingError, InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 DOCS = ("docs",)
 
 

@@ -11,6 +11,9 @@ from langchain_lance_context._values import decode, encode
 
 from lance_context_core import InvalidRequestError, Message
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.sampled_from(
     ["lance_context:type", "value", "document"]
 )

@@ -108,7 +108,6 @@ def test_a_number_that_is_none_is_kept(empty):
         ({"box": {"$contains": 2.5}}, ["a"]),
         ({"seen": {"$contains_all": [1, 2]}}, ["a"]),
     ],
-    ids=repr,
 )
 def test_what_is_kept_is_found_as_python_compares_it(empty, condition, found):
     empty.add_texts(["tea", "tea"], [KEPT, {"price": 5}], ids=["a", "b"])

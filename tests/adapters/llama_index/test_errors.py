@@ -16,6 +16,9 @@ from llama_index_lance_context import (
 
 from lance_context_core import InvalidRequestError
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 STORES_WORDS = re.compile(
     r"documents\[|\bids or filter\b|delete_collection|\blimit\b(?!=-)|pass a vector|\$\w|metadata\._"
     r"|^(ids|vector|query|filter)\b"

@@ -29,6 +29,9 @@ from llama_index_lance_context import LanceContextVectorStore
 from adapters.llama_index import matrix
 from lance_context_core.errors import FilterError
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 DOCS = Path(__file__).parents[3] / "docs"
 
 TEXTS = [

@@ -15,6 +15,9 @@ from llama_index_lance_context._known_hashes import KnownHashes
 from lance_context_core import ContextStore
 from lance_context_core.engine.table.table import Table
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 N = 400
 DOCUMENTS = [Document(text=f"text {n}", id_=f"d{n}") for n in range(N)]
 IDS = [one.id_ for one in DOCUMENTS]

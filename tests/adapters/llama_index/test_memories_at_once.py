@@ -10,6 +10,9 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index_lance_context import LanceContextAsyncChatStore, LanceContextMemory
 from pydantic import PrivateAttr
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 N_TRIES = 3
 
 

@@ -217,7 +217,6 @@ def test_a_collection_is_filtered(mixed, store, embed_model):
         {"embed_model": WordVectors()},
         {"neighbours": 2},
     ],
-    ids=str,
 )
 def test_what_contradicts_itself_is_refused(store, how):
     with pytest.raises(InvalidRequestError):

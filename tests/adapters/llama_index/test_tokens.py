@@ -56,8 +56,8 @@ def count(memory, *blocks, **more):
     [
         TextBlock(text=LONG),
         ThinkingBlock(content=LONG),
-        call(),
-        call(arguments=LONG),
+        pytest.param(call(), id="a call with one long argument"),
+        pytest.param(call(arguments=LONG), id="a call with all arguments in a text"),
         CitableBlock(title="t", source="s", content=[TextBlock(text=LONG)]),
         CitationBlock(
             cited_content=TextBlock(text=LONG),

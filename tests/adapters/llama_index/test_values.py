@@ -31,6 +31,9 @@ from llama_index_lance_context import (
 from lance_context_core import Document
 from lance_context_core.adapting import JsonCodec
 
+# About our own code, whatever the release of the framework.
+pytestmark = pytest.mark.one_release
+
 VALUES = {
     "nan": math.nan,
     "infinity": -math.inf,

@@ -69,6 +69,7 @@ def _counted(method, made):
     return counted
 
 
+@pytest.mark.slow
 async def test_readers_and_writers_at_once_see_what_they_would_though_all_is_opened_anew_all_the_time(
     always, open_store
 ):

@@ -283,7 +283,6 @@ async def test_the_engine_s_word(work, kind, says):
         pa.ArrowNotImplementedError("not yet"),
         RecursionError("too deep"),
     ],
-    ids=repr,
 )
 def test_whatever_fails_inside_the_block_is_an_error_of_the_store(error):
     with pytest.raises(InternalError) as caught, translated("do 'that'"):

@@ -50,6 +50,7 @@ def indexes_of(store, table):
     return asyncio.run(listed())
 
 
+@pytest.mark.slow
 def test_an_index_that_was_split_as_it_grew_still_finds_the_nearest(tmp_path):
     rows = vectors(40_000)
     half = len(rows) // 2
@@ -122,6 +123,7 @@ def test_rows_without_vectors_do_not_count_toward_a_vector_index(tmp_path):
         assert set(indexes_of(store, "vectors.docs")) == {"search_text"}
 
 
+@pytest.mark.slow
 def test_rows_without_vectors_join_a_table_with_a_large_vector_index(tmp_path):
     with ContextStore.open(tmp_path / "store", maintenance=None) as store:
         docs, rows = store.vectors("docs"), vectors(20_000)
@@ -160,6 +162,7 @@ def test_a_vector_index_that_the_engine_cannot_fold_rows_into_is_made_anew(tmp_p
             store.maintain(policy=EAGER)
 
 
+@pytest.mark.slow
 def test_an_index_in_too_many_pieces_is_made_anew(tmp_path):
     policy = IndexPolicy(scalar_rows=1, vector_rows=1, max_segments=3)
     with ContextStore.open(tmp_path / "store") as store:

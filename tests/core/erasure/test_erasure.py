@@ -280,6 +280,7 @@ def left(place):
     return {name for name, marker in MARKERS.items() if holding(place, marker)}
 
 
+@pytest.mark.slow
 def test_every_marker_is_in_the_files_before_and_in_none_after(inhabited, place):
     before = {name: holding(place, marker) for name, marker in MARKERS.items()}
     assert [name for name, files in before.items() if not files] == []
@@ -303,6 +304,7 @@ def test_every_marker_is_in_the_files_before_and_in_none_after(inhabited, place)
     assert not records.may_linger
 
 
+@pytest.mark.slow
 def test_all_else_is_as_it_was_on_every_branch_and_under_every_tag(inhabited):
     external = inhabited.context().get(external_id=TEXTS["external"])["id"]
     gone = {
@@ -322,6 +324,7 @@ def test_all_else_is_as_it_was_on_every_branch_and_under_every_tag(inhabited):
     assert [one["supersedes_id"] for one in witnesses] == [None] * len(after)
 
 
+@pytest.mark.slow
 def test_searches_find_the_rest_everywhere(inhabited):
     def found(view):
         by_words = view.search(WORDS[3], mode="text", limit=50)
@@ -338,6 +341,7 @@ def test_searches_find_the_rest_everywhere(inhabited):
     assert inhabited.search(TEXTS["text"], mode="text") == []
 
 
+@pytest.mark.slow
 def test_the_words_of_an_index_are_those_of_a_store_that_never_knew(tmp_path):
     # Its files are compressed, so that they cannot be searched: they are compared.
     with ContextStore.open(tmp_path / "clean") as clean:
@@ -363,6 +367,7 @@ def tokens_made_anew(clean_place):
     return tokens(clean_place)
 
 
+@pytest.mark.slow
 def test_no_file_outlives_an_erasure_where_pages_are_compressed(store, place):
     ada = store.scope(user_id="ada")
     line = "a long and quite repetitive sentence about nothing, number "
@@ -558,6 +563,7 @@ def test_nothing_is_asked_for_and_nothing_done(store, place):
     assert contents(place) == before
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_the_same_and_changes_nothing(inhabited, place):
     before = contents(place)
     asked = {"filter": {"user_id": TEXTS["user"]}}
@@ -586,6 +592,7 @@ def test_a_tag_from_before_is_left_alone(store, place):
     assert ids(store.checkout("before")) == ids(store) == ["a"]
 
 
+@pytest.mark.slow
 def test_cleaned_branches_can_be_read_written_compared_tagged_and_deleted(inhabited):
     erase_person(inhabited)
     one = inhabited.branch("one")
@@ -606,6 +613,7 @@ def test_cleaned_branches_can_be_read_written_compared_tagged_and_deleted(inhabi
     assert "afterwards" in ids(inhabited)
 
 
+@pytest.mark.slow
 def test_a_second_erasure_finds_its_way_through_cleaned_lines(inhabited, place):
     erase_person(inhabited)
     text = inhabited.context().get(id="other5")["text"].encode()
@@ -666,6 +674,7 @@ STEPS = [
 """What is called in an erasure, and may be the last that is."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("nth", [1, 2, 4])
 @pytest.mark.parametrize(("module", "step"), STEPS, ids=[step for _, step in STEPS])

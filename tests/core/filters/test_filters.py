@@ -240,6 +240,7 @@ def test_sql_in_values_and_keys_is_only_text(text):
     assert places(records, *asked, Field("metadata", text).eq(1)) == [[1]] * 6
 
 
+@pytest.mark.slow
 def test_filters_at_the_limits_still_run():
     field = Field("metadata", *["0", "a.b"] * 8)
     filter = field.otherwise(*["k"] * 16).contains("needle") | field.gt(2**60)

@@ -219,6 +219,7 @@ def test_every_way_of_asking_finds_what_the_oracle_finds(filter):
 SINGLE = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$contains_any", "$contains_all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SINGLE, "$text"])
 def test_every_operator_is_right_about_every_value_and_operand(name):
     values = [*SCALARS, *LIST_VALUES, *OBJECTS]

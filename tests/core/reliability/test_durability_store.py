@@ -65,6 +65,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.slow
 async def test_whatever_a_call_writes_is_synced_when_it_returns(place, witness):
     async with opened(place) as store:
         for what, call in CALLS:

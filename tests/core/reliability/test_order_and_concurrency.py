@@ -44,6 +44,7 @@ def options(request):
 # Order
 
 
+@pytest.mark.slow
 async def test_order_survives_updates_maintenance_restoring_and_reopening(open_store, clock):
     store = open_store()
     random, ids = Random(3), []
@@ -303,6 +304,7 @@ async def test_a_cancelled_append_leaves_all_of_its_rows_or_none(open_store, wit
     assert "last" in await read(store)
 
 
+@pytest.mark.slow
 async def test_an_append_that_was_cancelled_can_be_repeated(open_store, options):
     store = open_store(**options)
     usual = await append(store, "usual", with_ids=True)

@@ -46,7 +46,11 @@ def test_a_signature_names_what_every_search_takes_with_its_default(arguments, p
         )
 
 
-@pytest.mark.parametrize("door", [*doors(), *record_doors()])
+@pytest.mark.parametrize(
+    "door",
+    [*doors(), *record_doors()],
+    ids=lambda door: f"{door.__module__}.{door.__qualname__}".partition("core.")[2],
+)
 async def test_an_argument_that_no_search_takes_is_refused_by_its_name(door):
     query = {"text": "tea"} if door.__name__ == "retrieve" else {"query": "tea"}
 

@@ -5,6 +5,8 @@ import collections
 import gc
 import threading
 
+import pytest
+
 from lance_context_core import Message
 from lance_context_core.settings import IndexPolicy, Maintenance
 
@@ -34,6 +36,7 @@ def alive():
     return kinds + collections.Counter(threads=threading.active_count())
 
 
+@pytest.mark.slow
 async def test_after_three_times_as_many_turns_nothing_more_is_kept(open_store):
     store = open_store(maintenance=OFTEN)
     await turns(store, 60)

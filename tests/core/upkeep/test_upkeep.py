@@ -82,6 +82,7 @@ async def test_writers_wait_a_moment_for_maintenance_and_no_longer(
     assert await texts(store) == ["message 0", "message 1"]
 
 
+@pytest.mark.slow
 async def test_new_rows_are_indexed_where_a_writer_never_pauses(store):
     records = store._resources.records
     upkeep = upkeep_of(store)
@@ -95,6 +96,7 @@ async def test_new_rows_are_indexed_where_a_writer_never_pauses(store):
     assert len(hits) == 400
 
 
+@pytest.mark.slow
 async def test_appends_are_followed_by_merges_and_nobody_asks_for_them(store):
     records = store._resources.records
     upkeep = upkeep_of(store)
@@ -111,6 +113,7 @@ async def test_appends_are_followed_by_merges_and_nobody_asks_for_them(store):
     await upkeep.stop()
 
 
+@pytest.mark.slow
 async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store):
     records = store._resources.records
     upkeep = upkeep_of(store)

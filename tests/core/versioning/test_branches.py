@@ -158,6 +158,7 @@ async def test_a_scope_holds_on_a_branch(store):
 # Where a branch begins
 
 
+@pytest.mark.slow
 async def test_a_branch_begins_at_any_moment(store):
     seen = await written(store, 4)
     await store.tag("tag", version=min(seen))
@@ -207,6 +208,7 @@ async def test_an_empty_store_can_have_branches(anywhere):
 # Names, lists, deletion
 
 
+@pytest.mark.slow
 async def test_any_name_is_a_branch_or_is_refused_for_what_it_is(store):
     await write(store, 0)
     taken = []
@@ -368,6 +370,7 @@ async def test_what_a_crash_left_of_a_branch_is_not_seen(store, monkeypatch):
     assert await everything(store) == before
 
 
+@pytest.mark.slow
 async def test_a_deletion_that_a_crash_cut_short_may_be_repeated(store, monkeypatch):
     await write(store, 0)
     before = await everything(store)
@@ -439,6 +442,7 @@ async def test_two_processes_write_to_one_branch(open_store, local_backend):
 # Restoring across branches
 
 
+@pytest.mark.slow
 async def test_a_branch_can_be_made_what_another_one_is(anywhere):
     for step in range(3):
         await write(anywhere, step)

@@ -125,6 +125,7 @@ async def references(stores):
     return [*names, *sorted(tags), *(version.number for version in await stores[0].versions())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 async def test_a_diff_of_any_two_places_says_what_a_full_comparison_says(
     memory_backend, clock, seed
@@ -238,6 +239,7 @@ async def test_a_diff_is_a_table_for_other_tools(store, clock):
     assert names == set(table.column_names) - {"change", "side", "changed_fields"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_diff_says_what_a_full_comparison_says(store, clock, seed):
     random = Random(seed)

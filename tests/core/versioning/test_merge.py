@@ -415,6 +415,7 @@ async def test_the_model_of_vectors_comes_along(local_backend, embedder):
 # Crashes and other writers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["ours", "theirs", "newest", "function"])
 async def test_a_merge_that_was_cut_short_may_be_repeated(
     memory_backend, clock, monkeypatch, policy

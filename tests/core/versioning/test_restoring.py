@@ -9,6 +9,7 @@ from lance_context_core.messages import Message
 from lance_context_core.records import Document
 
 
+@pytest.mark.slow
 async def test_a_restored_store_is_what_it_was_and_loses_nothing(store):
     seen = await written(store, 4)
     for version in [*seen, *reversed(seen)]:

@@ -26,6 +26,7 @@ async def test_a_taken_tag_is_refused_and_a_deleted_one_can_be_moved(store):
     assert await dump(await store.checkout("a")) == await dump(store)
 
 
+@pytest.mark.slow
 async def test_an_earlier_version_can_be_named(store):
     seen = await written(store, 4)
     moments = {version.number: version.created_at for version in await store.versions()}

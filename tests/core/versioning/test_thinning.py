@@ -184,6 +184,7 @@ async def test_everything_can_be_kept(store, clock):
         assert await dump(await store.checkout(version)) == expected
 
 
+@pytest.mark.slow
 async def test_tags_and_branches_keep_the_whole_store_as_it_was(store, clock):
     seen = await written(store, 6)
     numbers = list(seen)
@@ -256,6 +257,7 @@ def stretched(timed, clock):
     return stretch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [1, 4, 50])
 async def test_what_is_kept_of_the_records_all_other_tables_show_as_it_was(store, stretched, days):
     seen = await written(store, 12)
@@ -339,6 +341,7 @@ async def test_a_time_without_records_is_kept_too(store, clock, timed):
     assert await store.context().list() == []
 
 
+@pytest.mark.slow
 async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, clock):
     await written(store, 8)
     stretched(days=10)
@@ -454,6 +457,7 @@ async def test_a_table_is_thinned_by_itself_only_when_it_pays(store, clock, monk
 # What is on the disk
 
 
+@pytest.mark.slow
 async def test_no_file_is_left_that_no_version_refers_to(store, stretched, tmp_path):
     seen = await written(store, 12)
     await store.tag("t", version=list(seen)[2])
@@ -482,10 +486,11 @@ def orphans(table):
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, pytest.param(2_000, marks=pytest.mark.long)])
 async def test_single_appends_take_little_more_than_one_write_in_the_end(
-    open_store, clock, tmp_path, request
+    open_store, clock, tmp_path, n
 ):
-    n = 2_000 if request.config.getoption("--long") else 150
     messages = [Message.user(f"a message with the number {i}", id=f"{i}") for i in range(n)]
     store = open_store()
     for i, message in enumerate(messages):
@@ -510,6 +515,7 @@ def size(directory):
 # On branches
 
 
+@pytest.mark.slow
 async def test_a_branch_shows_what_it_began_with_when_its_versions_were_thinned(store, clock):
     await written(store, 3)
     began = await store.version()
@@ -531,6 +537,7 @@ async def test_a_branch_shows_what_it_began_with_when_its_versions_were_thinned(
     assert await dump(child) == expected
 
 
+@pytest.mark.slow
 async def test_a_branch_with_held_versions_can_be_deleted(store, stretched, clock):
     await written(store, 2)
     branch = await store.create_branch("b.1")
@@ -553,6 +560,7 @@ class CrashedError(Exception):
     """The process ended here."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [0, 1, 3, 6, 9, 12])
 async def test_a_crash_costs_no_version_that_is_wanted(store, stretched, monkeypatch, n_steps):
     seen = await written(store, 10)

@@ -47,6 +47,7 @@ async def test_each_write_to_the_records_makes_a_version(store):
 # Looking back
 
 
+@pytest.mark.slow
 async def test_a_version_shows_every_table_as_it_was(store):
     seen = await written(store, 6)
     for version, expected in seen.items():
@@ -56,6 +57,7 @@ async def test_a_version_shows_every_table_as_it_was(store):
     assert await dump(store) == expected
 
 
+@pytest.mark.slow
 async def test_a_tag_shows_every_table_as_it_was_even_between_versions(store):
     seen = {}
     for step in range(4):
@@ -107,7 +109,6 @@ async def test_a_moment_before_the_first_write_is_not_found(store):
         ("", NotFoundError),
         ("1", NotFoundError),
     ],
-    ids=repr,
 )
 async def test_what_is_no_version_is_refused_and_nothing_is_changed(store, ref, error):
     await written(store, 1)

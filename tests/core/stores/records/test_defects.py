@@ -359,7 +359,7 @@ JSON = [{"a": [1, None, {"b": "ü"}]}, [1, "two", 2.5], {}, [], {"n": 2**53 + 1}
 BYTES = [b"", b"\x00\xff", bytearray(b"abc"), memoryview(b"abc")]
 
 
-@pytest.mark.parametrize("value", JSON, ids=repr)
+@pytest.mark.parametrize("value", JSON)
 def test_json_stays_json(ctx, value):
     stored = ctx.get(id=ctx.add("tool", value).id)
     assert stored["content_type"] == "application/json"

@@ -78,7 +78,6 @@ def test_credentials_go_into_the_storage_options():
 @pytest.mark.parametrize(
     "harmless",
     [{"id_index_type": "btree"}, {"id_index_type": "zonemap"}, {"compaction_target_rows": 500}],
-    ids=repr,
 )
 async def test_what_has_no_effect_is_taken(tmp_path, harmless):
     async with await AsyncContext.create(tmp_path, **harmless) as ctx:
@@ -104,7 +103,7 @@ async def test_what_cannot_be_meant_here_is_refused_by_its_name(tmp_path, bad):
     {"embedding_provider": {"provider": "openai", "api_key": "sesame"}},
     {"aws_secret_access_key": b"sesame"}, {"aws_secret_access_key": ["sesame"]},
     {"aws_session_token": "sesame", "storage_options": {"aws_session_token": "other"}},
-], ids=lambda bad: next(iter(bad)))  # fmt: skip
+])  # fmt: skip
 def test_a_refusal_gives_no_secret_away(bad):
     with pytest.raises(InvalidRequestError) as caught:
         opening(bad)

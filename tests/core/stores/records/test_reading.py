@@ -211,7 +211,7 @@ async def test_a_filtered_search_returns_as_many_as_match(ctx):
     {"query": None}, {"query": [1.0]}, {"query": b"ab"}, {"query": [float("nan"), 1.0]},
     {"query": "a", "limit": -1}, {"query": "a", "mode": "vector"},
     {"query": [1.0, 0.0], "mode": "text"}, {"query": "a", "mode": "fuzzy"},
-], ids=repr)  # fmt: skip
+])  # fmt: skip
 async def test_a_question_that_cannot_be_answered_is_refused(ctx, question):
     await ctx.add("user", "a", embedding=[1.0, 0.0])
     with pytest.raises(InvalidRequestError):
@@ -221,7 +221,6 @@ async def test_a_question_that_cannot_be_answered_is_refused(ctx, question):
 @pytest.mark.parametrize(
     "question",
     [{}, {"text": "a", "fusion": "average"}, {"vector": [1.0]}, {"text": "a", "limit": -1}],
-    ids=repr,
 )
 async def test_a_retrieval_that_cannot_be_answered_is_refused(ctx, question):
     await ctx.add("user", "a", embedding=[1.0, 0.0])

@@ -103,7 +103,7 @@ async def test_hostile_texts_and_names_come_back_as_they_were_given(ctx):
         ]
 
 
-@pytest.mark.parametrize("metadata", METADATA, ids=lambda one: repr(one)[:40])
+@pytest.mark.parametrize("metadata", METADATA)
 async def test_any_json_metadata_comes_back_as_it_was_given(ctx, metadata):
     id = (await ctx.add("user", "a", metadata=metadata, state_metadata=metadata)).id
     record = await ctx.get(id=id)

@@ -57,7 +57,7 @@ async def test_the_length_of_vectors_can_be_fixed_from_the_start(tmp_path):
     {"compaction_min_fragments": 2.5}, {"quiet_hours": (22, 6)}, {"quiet_hours": [(25, 3)]},
     {"quiet_hours": [(1, 2, 3)]}, {"quiet_hours": [("22", "6")]}, {"quiet_hours": [(22.5, 6)]}, {"quiet_hours": ["ab"]},
     {"name": ""},
-], ids=repr)  # fmt: skip
+])  # fmt: skip
 async def test_what_a_context_cannot_be_made_with_is_refused(tmp_path, bad):
     with pytest.raises(InvalidRequestError, match=next(iter(bad))):
         await AsyncContext.create(tmp_path / "store", **bad)

@@ -1,0 +1,59 @@
+"""Which tests take longest: each notes its processor time, and `python tests/slowest.py FILE` tells.
+
+Processor time, of the test and of the processes that it started: what a test costs, on however busy
+a machine.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "SLOWEST"
+"""Names the file to which tests that are run note what they took; without it they do not."""
+N_SHOWN = 20
+
+
+def spent() -> tuple[float, float]:
+    """The seconds of processor time of this process, and of those that it started and saw end."""
+    times = os.times()
+    return times.user + times.system, times.children_user + times.children_system
+
+
+class Notes:
+    """A plugin that notes what each test took."""
+
+    def __init__(self, path: str):
+        self._path = Path(path)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        before = sum(spent())
+        try:
+            return (yield)
+        finally:
+            where = "" if Path(sys.prefix).name == ".venv" else Path(sys.prefix).name
+            line = json.dumps([round(sum(spent()) - before, 3), where, item.nodeid])
+            # In one piece, as several processes note theirs in one file.
+            with self._path.open("ab", buffering=0) as file:
+                file.write(f"{line}\n".encode())
+
+
+def told(path: Path, n_shown: int = N_SHOWN) -> str:
+    """The slowest of all the tests that were noted in a file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    notes = sorted(map(json.loads, lines), reverse=True)
+    total = sum(seconds for seconds, *_ in notes)
+    shown = "".join(
+        f"{seconds:8.1f}  {name}{where and f'  ({where})'}\n"
+        for seconds, where, name in notes[:n_shown]
+    )
+    return (
+        f"{len(notes)} tests took {total:.0f} s of processor time; the slowest {n_shown}:\n{shown}"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(told(Path(sys.argv[1])))
