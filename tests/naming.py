@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import FunctionType
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 MAX_CHARACTERS = 60
 ADDRESS = re.compile(r"<(?:[\w<>]+\.)*(\w+)(?: object)? at 0x[0-9a-f]+>")
 
@@ -84,7 +85,7 @@ def _told(value, depth=3):
         case tuple():
             return f"({', '.join(map(told, value))})"
         case PurePath() if value.is_absolute():
-            return value.name
+            return str(value.relative_to(ROOT)) if value.is_relative_to(ROOT) else value.name
         case re.Pattern():
             return value.pattern
         case dt.date():

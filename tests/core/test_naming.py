@@ -25,7 +25,8 @@ class Given:
         ([[[[["a"]]]]], "[[[[...]]]]"),
         (Given, "Given"),
         ([Given(), 1], "[Given, 1]"),
-        (Path(__file__), "test_naming.py"),
+        (Path(__file__), "tests/core/test_naming.py"),
+        (Path("/nowhere/tea.txt"), "tea.txt"),
         (lambda: Path("tea").stem + "!", 'Path("tea").stem + "!"'),
     ],
 )
