@@ -19,6 +19,7 @@ from lance_context_core import (
     ToolResultPart,
     VideoPart,
 )
+from lance_context_core.adapting import arguments_of, arguments_text
 from lance_context_core.messages import MediaPart, Part, UnknownPart
 
 Block = dict[str, Any]
@@ -53,7 +54,7 @@ def text_of(part: Part) -> str:
         case DataPart():
             return json.dumps(part.data, ensure_ascii=False)
         case ToolCallPart():
-            return f"[{part.type}: {part.name} {_arguments_text(part)}]"
+            return f"[{part.type}: {part.name} {arguments_text(part.arguments)}]"
         case ToolResultPart():
             return part.text
         case UnknownPart():
@@ -82,21 +83,9 @@ def _thinking(block: Mapping[str, Any]) -> Part:
 
 
 def _call(block: Mapping[str, Any]) -> Part:
-    given = block["input"]
     return ToolCallPart(
-        call_id=block["id"] or None,
-        name=block["name"],
-        arguments=given if isinstance(given, Mapping) else _arguments(given),
+        call_id=block["id"] or None, name=block["name"], arguments=arguments_of(block["input"])
     )
-
-
-def _arguments(given: str) -> Mapping[str, Any] | str:
-    """By name, or the text where that is not what it is."""
-    try:
-        value = json.loads(given)
-    except (ValueError, RecursionError):
-        return given
-    return value if isinstance(value, Mapping) else given
 
 
 def _result(block: Mapping[str, Any]) -> Part:
@@ -169,7 +158,7 @@ def _block_of_2(part: Part) -> Block:
             signed = {"signature": part.signature} if part.signature else {}
             return {"type": "thinking", "thinking": part.text, **signed}
         case ToolCallPart():
-            call = {**_head("tool_call", part), "input": _arguments_text(part)}
+            call = {**_head("tool_call", part), "input": arguments_text(part.arguments)}
             return {**call, "state": "finished"}
         case ToolResultPart():
             state = "error" if part.is_error else "success"
@@ -182,11 +171,6 @@ def _block_of_2(part: Part) -> Block:
 
 def _head(kind: str, part: ToolCallPart | ToolResultPart) -> Block:
     return {"type": kind, "id": part.call_id or "", "name": part.name or ""}
-
-
-def _arguments_text(part: ToolCallPart) -> str:
-    given = part.arguments
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 
 def _output(part: ToolResultPart, make: Callable[[Part], Block]) -> str | list[Block]:

@@ -19,6 +19,7 @@ from lance_context_core import (
     ToolResultPart,
     VideoPart,
 )
+from lance_context_core.adapting import arguments_text
 from lance_context_core.messages import Part, UnknownPart
 
 CALL = "plugin_call"
@@ -71,8 +72,7 @@ def to_content(part: Part) -> dict[str, Any]:
 def to_data(part: ToolCallPart | ToolResultPart) -> dict[str, Any]:
     """What the message of a call, or of its result, holds."""
     if isinstance(part, ToolCallPart):
-        given = part.arguments
-        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        arguments = arguments_text(part.arguments)
         return {"call_id": part.call_id or "", "name": part.name, "arguments": arguments}
     data = {"call_id": part.call_id or "", "output": _output(part.content)}
     return {**data, "name": part.name} if part.name else data

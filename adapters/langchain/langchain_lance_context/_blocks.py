@@ -18,6 +18,7 @@ from lance_context_core import (
     ToolResultPart,
     VideoPart,
 )
+from lance_context_core.adapting import arguments_of
 from lance_context_core.messages import MediaPart, Part, UnknownPart
 from langchain_lance_context._values import encode
 
@@ -65,7 +66,7 @@ def call_part(call: Mapping[str, Any]) -> ToolCallPart:
 
 def call_block(part: ToolCallPart) -> Block:
     """A tool call in LangChain's form; one whose arguments are no object is an invalid one."""
-    arguments = _parsed(part.arguments)
+    arguments = arguments_of(part.arguments)
     call = {"name": part.name, "args": arguments, "id": part.call_id}
     if isinstance(arguments, dict):
         return {**call, "type": "tool_call"}
@@ -265,14 +266,3 @@ def _with_extras(extra: Mapping[str, Any], more: Mapping[str, Any]) -> Block:
 
 def _off_server(extra: Mapping[str, Any]) -> Block:
     return {key: one for key, one in extra.items() if key not in _ON_SERVER}
-
-
-def _parsed(arguments: Mapping[str, Any] | str) -> Any:
-    """The arguments as an object, or the text that is none."""
-    if not isinstance(arguments, str):
-        return dict(arguments)
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    return parsed if isinstance(parsed, dict) else arguments

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from lance_context_core import ContextRecord
+from lance_context_core.adapting import content_of
 from lance_context_core.results import SearchHit
 
 _MADE_BY = "lc_source"
@@ -42,7 +43,7 @@ def as_list(hits: Iterable[SearchHit[ContextRecord]], *, max_chars: int) -> str:
     """
     lines = []
     for hit in hits:
-        text = _text(hit.record)
+        text = content_of(hit.record).strip()
         if max_chars <= 0:
             break
         if text:
@@ -59,10 +60,6 @@ def _is_said(message: BaseMessage) -> bool:
 
 def _is_answer(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage) and not message.tool_calls and bool(message.content)
-
-
-def _text(record: ContextRecord) -> str:
-    return (record.text or "\n".join(record.captions)).strip()
 
 
 def _about(record: ContextRecord) -> str:

@@ -34,6 +34,7 @@ from lance_context_core import (
     ToolResultPart,
     VideoPart,
 )
+from lance_context_core.adapting import arguments_of
 from lance_context_core.messages import MediaPart, Part, UnknownPart
 from llama_index_lance_context._values import decode, encode
 
@@ -300,12 +301,6 @@ def _as_text(value: Any) -> TextBlock:
     return TextBlock(text=json.dumps(value, ensure_ascii=False))
 
 
-def _arguments(arguments: Mapping[str, Any] | str) -> dict[str, Any] | str:
-    """The arguments as an object, or the text that is none."""
-    if not isinstance(arguments, str):
-        return decode(dict(arguments))  # type: ignore[no-any-return]  # an object stays one
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    return parsed if isinstance(parsed, dict) else arguments
+def _arguments(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
+    """The arguments as LlamaIndex had them, or the text that is no object."""
+    return decode(dict(given)) if isinstance(given, Mapping) else arguments_of(given)
