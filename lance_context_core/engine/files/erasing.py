@@ -10,6 +10,7 @@ these conditions in its files. They are named by number here.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -22,6 +23,7 @@ from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import is_missing_file, translated
+from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import VECTOR, TableSpec
@@ -145,7 +147,8 @@ async def delete(table: Table, row_ids: Collection[int]) -> None:
 
         async def attempt() -> None:
             with translated(f"delete from {table.label}"):
-                await handle.delete(_among("_rowid", row_ids))
+                async with table.access.in_flight.committing():
+                    await handle.delete(_among("_rowid", row_ids))
 
         await retried(
             attempt,
@@ -171,7 +174,8 @@ async def scour(table: Table, *, sole_writer: bool) -> Removed:
 async def _scour(table: Table, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
         with translated(f"erase from {table.label}"):
-            await _write_anew(handle, is_fork=table.line is not None)
+            in_flight = table.access.in_flight
+            await _write_anew(handle, in_flight, is_fork=table.line is not None)
             await _index_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
@@ -179,14 +183,20 @@ async def _scour(table: Table, *, sole_writer: bool) -> Removed:
         with translated(f"remove old versions of {table.label}"):
             # Of an age of zero the engine warns.
             await asyncio.sleep(2 * _AGE.total_seconds())
-            done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
+            async with AsyncExitStack() as stack:
+                if not sole_writer:
+                    await stack.enter_async_context(in_flight.removing())
+                    await handle.checkout_latest()
+                done = await indexes.optimize(
+                    handle, older_than=_AGE, delete_unverified=sole_writer
+                )
             # One that a machine with a clock ahead of this one's wrote may be left.
             is_all = min(await _numbers(handle)) >= clean
     await table.access.sync_removals()
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
-async def _write_anew(handle: Any, *, is_fork: bool) -> None:
+async def _write_anew(handle: Any, in_flight: InFlight, *, is_fork: bool) -> None:
     """Move every row out of the fragments that hold deleted ones beside it.
 
     Where they lie is not told: if there are any, all rows are moved. On a line that was forked they
@@ -207,7 +217,8 @@ async def _write_anew(handle: Any, *, is_fork: bool) -> None:
             return
         for first, last in _spans(old):
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
-            await handle.update(where=where, updates_sql=_UNCHANGED)
+            async with in_flight.committing():
+                await handle.update(where=where, updates_sql=_UNCHANGED)
 
 
 async def _fragments(handle: Any) -> dict[int, int]:

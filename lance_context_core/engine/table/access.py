@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import meaning, translated
+from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
@@ -75,6 +76,7 @@ class Access:
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
+        self.in_flight = InFlight(connection.uri, name)
         self.connection = connection
         self._beside = beside
         self._pin = pin
@@ -161,10 +163,20 @@ class Access:
             self.handle = await self._open() or await self._create()
         return self.handle
 
-    async def write(self, action: str, write: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone."""
+    async def write(
+        self,
+        action: str,
+        write: Callable[[Any], Coroutine[Any, Any, T]],
+        *,
+        adds_only: bool = False,
+    ) -> T:
+        """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone.
+
+        One that `adds_only` rows, whatever is there, gets on with every commit of others.
+        """
         handle = await self.writer()
-        task = asyncio.ensure_future(self.commit(f"{action} {self.label}", handle, write))
+        work = write if adds_only else self.in_flight.guarded(write)
+        task = asyncio.ensure_future(self.commit(f"{action} {self.label}", handle, work))
         _running.add(task)
         task.add_done_callback(_running.discard)
         return await asyncio.shield(task)

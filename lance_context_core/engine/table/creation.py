@@ -10,35 +10,25 @@ makes row ids stable.)
 """
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.arrow import written_as
-
-try:
-    import fcntl
-except ImportError:  # Windows has other locks.
-    fcntl = None  # type: ignore[assignment]
-
-_LOOK_SECONDS = 0.001
-"""How soon it is seen that another creation is through, which takes some milliseconds."""
 
 
 async def create(
     connection: Any, uri: str, name: str, *, schema: pa.Schema, options: Mapping[str, str]
 ) -> Any:
     """The engine's handle of a new table of the database at `uri`; fails if it is seen to exist."""
-    lock = await _locked(Path(uri))
-    try:
+    if (place := Path(uri)).is_absolute():
+        await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
+    async with locked(place):
         return await _make(connection, name, schema=schema, options=options)
-    finally:
-        if lock is not None:
-            os.close(lock)
 
 
 async def _make(
@@ -64,29 +54,3 @@ async def _put_back(connection: Any, name: str, handle: Any, *, replaced: int) -
         rows = rows.select([field.name for field in fields]).cast(pa.schema(fields))
         merge = handle.merge_insert(KEY).when_not_matched_insert_all()
         await merge.execute(rows, on_bad_vectors="null")
-
-
-async def _locked(place: Path) -> int | None:
-    """A file that is nobody else's before it is closed; None where there are no such locks."""
-    if fcntl is None or not place.is_absolute():
-        return None
-    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
-    lock = os.open(place, os.O_RDONLY)
-    try:
-        while not _taken(lock):  # noqa: ASYNC110 - another process holds it
-            await asyncio.sleep(_LOOK_SECONDS)
-    except OSError:  # Not in every file system.
-        os.close(lock)
-        return None
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

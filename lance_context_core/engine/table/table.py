@@ -336,7 +336,7 @@ class Table:
             done = Appended(version, rows.num_rows if is_next else None, self._grows.since)
             return [refusal or done for refusal in refusals]
 
-        return await self.access.write("append to", write)
+        return await self.access.write("append to", write, adds_only=True)
 
     async def _insert_all(
         self, batches: Sequence[Sequence[Row]]
