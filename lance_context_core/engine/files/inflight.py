@@ -35,9 +35,8 @@ class InFlight:
     @asynccontextmanager
     async def committing(self) -> AsyncIterator[None]:
         """Commit in here: versions that others commit meanwhile stay."""
-        async with locked(self._gate, shared=True):
-            pass  # Whoever waits to remove some goes first.
-        async with locked(self._room, shared=True):
+        # Whoever waits to remove some goes first.
+        async with locked(self._room, shared=True, behind=self._gate):
             yield
 
     def guarded(

@@ -15,46 +15,63 @@ except ImportError:  # Windows has other locks.
     fcntl = None  # type: ignore[assignment]
 
 _LOOK_SECONDS = 0.001
-"""How soon it is seen that the lock is free; those who have it do so for milliseconds."""
+"""How soon it is seen that a lock is free; those who have it do so for milliseconds."""
 
 
 @asynccontextmanager
-async def locked(place: Path, *, shared: bool = False) -> AsyncIterator[None]:
-    """Be the only one who has the lock of that directory, or one of those who share it.
+async def locked(
+    place: Path, *, shared: bool = False, behind: Path | None = None
+) -> AsyncIterator[None]:
+    """Have the lock of that directory alone, or beside others who share it.
 
-    Nobody waits, and nothing is held, where there is no such directory, or no such locks.
+    With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
+    and nothing is held, where there are no such directories, or no such locks.
     """
-    lock = await _lock(place, shared=shared)
+    places = [place] if behind is None else [behind, place]
+    files = await _opened(places) if fcntl is not None and place.is_absolute() else []
     try:
+        for file in files:
+            await _lock(file, shared=shared)
+            if file != files[-1]:
+                fcntl.flock(file, fcntl.LOCK_UN)
         yield
     finally:
-        if lock is not None:
-            os.close(lock)
+        _close(files)
 
 
-async def _lock(place: Path, *, shared: bool) -> int | None:
-    """A file descriptor that has the lock until it is closed, or None."""
-    if fcntl is None or not place.is_absolute():
-        return None
+async def _opened(places: list[Path]) -> list[int]:
+    """Their file descriptors; none unless all are there."""
+    opening = asyncio.ensure_future(asyncio.to_thread(_open, places))
     try:
-        lock = os.open(place, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        while not _has(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):  # noqa: ASYNC110 - others have it
-            await asyncio.sleep(_LOOK_SECONDS)
-    except OSError:  # Not in every file system.
-        os.close(lock)
-        return None
-    except BaseException:
-        os.close(lock)
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: _close(done.result()))
         raise
-    return lock
 
 
-def _has(lock: int, kind: int) -> bool:
+def _open(places: list[Path]) -> list[int]:
+    files: list[int] = []
     try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        files.extend(os.open(place, os.O_RDONLY) for place in places)
+    except OSError:
+        _close(files)
+        return []
+    return files
+
+
+def _close(files: list[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+async def _lock(file: int, *, shared: bool) -> None:
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(_LOOK_SECONDS)
+        except OSError:  # Not every file system has them.
+            return
+        else:
+            return
