@@ -115,7 +115,7 @@ def page(outcomes):
         "`semantic_hybrid` was given a reranker. `get_nodes` stands for filters without a query.",
         _table(["filter", "finds", *(f"{way}, {face}" for way in WAYS for face in FACES)], cases),
         "## What is refused",
-        "An operand that an operator cannot take, the same in every mode and through both faces:",
+        "An operand that an operator cannot take, the same in every mode, by the blocking and the asynchronous methods:",
         _table(
             ["filter", "answer"],
             [[_code(case), _said(outcomes.refusal(case))] for case in REFUSED],
