@@ -37,8 +37,9 @@ class ContextHandle:
         options mean; raises InvalidRequestError, before anything is made, for what is none.
         """
         chosen = opening(options)
+        name = check_name(chosen.name, "name")
         resources = opened(uri, chosen.store)
-        records = Records(resources, Scope(), check_name(chosen.name, "name"))
+        records = Records(resources, Scope(), name)
         context = cls(records, is_owner=True)
         try:
             if chosen.embedding_dim is not None:

@@ -9,7 +9,6 @@ from core.stores.records.record_api import assert_refused, contents
 
 from lance_context_core import (
     AsyncContext,
-    AsyncContextStore,
     Context,
     Document,
     InvalidRequestError,
@@ -18,7 +17,9 @@ from lance_context_core import (
     ReadOnlyError,
     StorageError,
 )
+from lance_context_core._resources import Resources
 from lance_context_core.errors import DimensionMismatchError, NotEmbeddedWarning
+from lance_context_core.stores.records import handle
 
 # Opening
 
@@ -106,16 +107,18 @@ async def test_a_store_that_could_not_be_opened_is_closed(
     place = tmp_path / ("there" if error is not NotFoundError else "nothing")
     opened, closed = [], []
 
-    class Watched(AsyncContextStore):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            opened.append(self)
+    open_, close = handle.opened, Resources.close
 
-        async def close(self):
-            closed.append(self)
-            await super().close()
+    def watched(*args):
+        opened.append(open_(*args))
+        return opened[-1]
 
-    monkeypatch.setattr("lance_context_core.store.AsyncContextStore", Watched)
+    async def close_and_note(self):
+        closed.append(self)
+        await close(self)
+
+    monkeypatch.setattr(handle, "opened", watched)
+    monkeypatch.setattr(Resources, "close", close_and_note)
     if error is RuntimeError:
 
         async def fail(self):
@@ -124,7 +127,7 @@ async def test_a_store_that_could_not_be_opened_is_closed(
         monkeypatch.setattr(AsyncContext, "version", fail)
     with pytest.raises(error):
         await getattr(AsyncContext, opening)(place, **options)
-    assert len(opened) == 1
+    assert len(opened) == ("name" not in options)  # A name is checked before anything is opened.
     assert closed == opened
 
 
