@@ -300,7 +300,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A line of versions of its own, over the whole store."""
+    """A branch of the whole store."""
 
     name: str
     parent: str

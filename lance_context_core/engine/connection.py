@@ -91,7 +91,7 @@ class Connection:
         return made
 
     async def table(self, name: str) -> Any:
-        """A new handle of the engine's on a table's main line. Raises NotFoundError if it is absent."""
+        """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
         engine = await self.engine()
         with translated(f"open {shown_name(name)}"):
             return await engine.open_table(name)

@@ -41,9 +41,9 @@ class Database:
                 self._tables[name] = Table(Access(self.connection, name, spec))
             return self._tables[name]
 
-    def line(self, name: str, spec: TableSpec, line: str) -> Table:
-        """A table on a line of its versions beside the main one; a new object at each call."""
-        return self.table(name, spec).on(line, records=self.records)
+    def at_ref(self, name: str, spec: TableSpec, ref: str) -> Table:
+        """A table on a ref beside main; a new object at each call."""
+        return self.table(name, spec).on(ref, records=self.records)
 
     async def table_names(self) -> list[str]:
         """The names of the tables that exist, in alphabetical order."""
@@ -66,7 +66,7 @@ class Database:
         engine = await self.connection.engine()
         if name in await self.table_names():
             handle = await self.connection.table(name)
-            if any(map(refs.branch_of, await refs.lines(handle, name))):
+            if any(map(refs.branch_of, await refs.listed(handle, name))):
                 with translated(f"empty {shown_name(name)}"):
                     await handle.delete("true")
                 return
@@ -107,7 +107,7 @@ class Database:
 
 
 class BranchDatabase:
-    """A database on a branch: the same tables, each on the branch's line of versions."""
+    """A database on a branch: the same tables, each on the branch's ref."""
 
     def __init__(self, database: Database, branch: str) -> None:
         """Look at `database` from `branch`, which need not exist."""
@@ -123,8 +123,8 @@ class BranchDatabase:
         """The table of that name, which need not exist yet; the first write makes it."""
         with self._lock:
             if name not in self._tables:
-                line = str(refs.head(self.branch))
-                self._tables[name] = self._database.line(name, spec, line)
+                ref = str(refs.head(self.branch))
+                self._tables[name] = self._database.at_ref(name, spec, ref)
             return self._tables[name]
 
     async def table_names(self) -> list[str]:
@@ -136,9 +136,9 @@ class BranchDatabase:
         """Empty a table; other branches may have it."""
         if await self._has(name):
             handle = await self._database.connection.table(name)
-            line = await refs.opened(handle, name, refs.head(self.branch))
+            opened = await refs.opened(handle, name, refs.head(self.branch))
             with translated(f"empty {shown_name(name)}"):
-                await line.delete("true")
+                await opened.delete("true")
 
     def on(self, branch: str) -> "Database | BranchDatabase":
         """The same database on another branch."""
@@ -164,7 +164,7 @@ class BranchDatabase:
 
     async def _has(self, name: str) -> bool:
         handle = await self._database.connection.table(name)
-        return refs.head(self.branch) in await refs.lines(handle, name)
+        return refs.head(self.branch) in await refs.listed(handle, name)
 
 
 class PinnedDatabase:

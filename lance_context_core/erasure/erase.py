@@ -1,8 +1,8 @@
-"""Erasure: what is meant by it, in every version of every line, and what else it concerns.
+"""Erasure: what is meant by it, in every version of every ref, and what else it concerns.
 
-First everything is deleted wherever it is shown, and only then the files are cleaned, line by line.
+First everything is deleted wherever it is shown, and only then the files are cleaned, ref by ref.
 A crash before that leaves the older versions, in which all of it is found again; a crash after it
-leaves lines that have seen a deletion, and these are cleaned whatever is found.
+leaves refs that have seen a deletion, and these are cleaned whatever is found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
 from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import Line, Removed
+from lance_context_core.engine.files.erasing import Removed, TableRef
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
@@ -28,7 +28,7 @@ from lance_context_core.records import Erasure
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 
-_OTHERS_MAKE_LINES = "branches and tags kept being made by others"
+_OTHERS_MAKE_REFS = "branches and tags kept being made by others"
 
 
 async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: bool) -> Erasure:
@@ -50,7 +50,7 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:
         return report
-    written = [line.table for plan in plans for line in plan.lines if refs.branch_of(line.name)]
+    written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
         for plan in plans:
             await plan.hide()
@@ -69,7 +69,7 @@ class _Plan:
     database: Database
     name: str
     spec: TableSpec
-    lines: list[Line]
+    refs: list[TableRef]
     walls: str
     """What lies outside stays, also of a record that once was inside."""
     matched: set[str]
@@ -78,87 +78,87 @@ class _Plan:
     states: set[State] = field(default_factory=set)
     """What the records of both sorts are or were known by."""
     links: dict[str | None, set[Link]]
-    """Who names whom, by line; of records."""
+    """Who names whom, by ref; of records."""
     names: Names = field(default_factory=Names)
     mentions: set[str] = field(default_factory=set)
     """The keys of records that stay and name erased ones."""
     in_sources: bool = False
     """Whether that may be as their sources."""
     touched: set[str | None] = field(default_factory=set)
-    """The lines that show what is erased, or name it."""
+    """The refs that show what is erased, or name it."""
     left_alone: frozenset[str | None] = frozenset()
-    """The lines that cannot hold it, once that is settled: later it could not be told any more."""
+    """The refs that cannot hold it, once that is settled: later it could not be told any more."""
 
     @property
-    def due(self) -> list[Line]:
-        """The lines to clean: those that show it, and those whose files may hold what was deleted."""
+    def due(self) -> list[TableRef]:
+        """The refs to clean: those that show it, and those whose files may hold what was deleted."""
         return [
-            line
-            for line in self.lines
-            if line.name not in self.left_alone and (line.name in self.touched or not line.is_plain)
+            ref
+            for ref in self.refs
+            if ref.name not in self.left_alone and (ref.name in self.touched or not ref.is_plain)
         ]
 
     async def look(self) -> None:
-        """See which lines show it, of those that have not shown it before."""
-        for line in self.lines:
-            if line.name not in self.touched and await self._shown(line.table):
-                self.touched.add(line.name)
+        """See which refs show it, of those that have not shown it before."""
+        for ref in self.refs:
+            if ref.name not in self.touched and await self._shown(ref.table):
+                self.touched.add(ref.name)
 
     async def hide(self) -> None:
-        """Delete it from all lines, also from those that others make meanwhile."""
-        due = {line.name for line in self.due}
-        self.left_alone = frozenset(line.name for line in self.lines if line.name not in due)
+        """Delete it from all refs, also from those that others make meanwhile."""
+        due = {ref.name for ref in self.due}
+        self.left_alone = frozenset(ref.name for ref in self.refs if ref.name not in due)
         done: set[str | None] = set()
-        rounds = Attempts(_OTHERS_MAKE_LINES, FEW_ATTEMPTS)
+        rounds = Attempts(_OTHERS_MAKE_REFS, FEW_ATTEMPTS)
         while True:
             rounds.begin()
-            for line in self.due:
-                if line.name not in done:
-                    if not _is_past(line) and await self._is_there(line):
-                        await self._hide(line.table)
-                    done.add(line.name)
+            for ref in self.due:
+                if ref.name not in done:
+                    if not _is_past(ref) and await self._is_there(ref):
+                        await self._hide(ref.table)
+                    done.add(ref.name)
             await self._look_again()
-            if done >= {line.name for line in self.due}:
+            if done >= {ref.name for ref in self.due}:
                 return
 
     async def scour(self, *, sole_writer: bool) -> list[Removed]:
-        """Clean the files of all lines that may hold it, those that others were made from last."""
+        """Clean the files of all refs that may hold it, those that others were made from last."""
         removed: list[Removed] = []
         done: set[str | None] = set()
-        rounds = Attempts(_OTHERS_MAKE_LINES, FEW_ATTEMPTS)
+        rounds = Attempts(_OTHERS_MAKE_REFS, FEW_ATTEMPTS)
         while True:
             rounds.begin()
-            for line in self.due:
-                if line.name in done or not await self._is_there(line):
+            for ref in self.due:
+                if ref.name in done or not await self._is_there(ref):
                     continue
-                if _is_past(line):
-                    await line.table.access.drop(str(line.name))
+                if _is_past(ref):
+                    await ref.table.access.drop(str(ref.name))
                 else:
-                    await self._hide(line.table)
-                    removed.append(await erasing.scour(line.table, sole_writer=sole_writer))
-                done.add(line.name)
+                    await self._hide(ref.table)
+                    removed.append(await erasing.scour(ref.table, sole_writer=sole_writer))
+                done.add(ref.name)
             await self._look_again()
-            new = [line for line in self.due if line.name not in done]
+            new = [ref for ref in self.due if ref.name not in done]
             if not new:
                 await self._refresh()
                 return removed
-            # What others have just made of a line may hold what that one held.
-            done -= {line.fork.line for line in new if line.fork is not None}
+            # What others have just made of a ref may hold what that one held.
+            done -= {ref.fork.ref for ref in new if ref.fork is not None}
 
     async def _look_again(self) -> None:
-        self.lines = await erasing.lines(self.database, self.name, self.spec)
+        self.refs = await erasing.table_refs(self.database, self.name, self.spec)
         await self.look()
 
-    async def _is_there(self, line: Line) -> bool:
-        """Whether nobody has deleted the line meanwhile."""
+    async def _is_there(self, ref: TableRef) -> bool:
+        """Whether nobody has deleted the ref meanwhile."""
         try:
-            await line.table.access.writer()
+            await ref.table.access.writer()
         except NotFoundError:
             return False
         return True
 
     async def _shown(self, table: Table) -> list[int]:
-        """The ids of the rows that one line shows."""
+        """The ids of the rows that one ref shows."""
         keys = pa.array(sorted(self.matched | self.derived), pa.string())
         rows = await erasing.present(table, self.walls, [KEY])
         row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
@@ -171,8 +171,8 @@ class _Plan:
 
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""
-        for line in self.lines:
-            if (branch := refs.branch_of(line.name)) is not None:
+        for ref in self.refs:
+            if (branch := refs.branch_of(ref.name)) is not None:
                 handle = await self.database.on(branch).table(self.name, self.spec).access.reader()
                 if handle is not None:
                     await handle.checkout_latest()
@@ -262,23 +262,23 @@ async def _matching(
     linked_within: str | None = None,
 ) -> _Plan:
     """What matches in any version, and who within those walls names whom."""
-    lines = await erasing.lines(database, name, spec)
-    found = {line.name: await traces.found(line, where, linked_within) for line in lines}
+    table_refs = await erasing.table_refs(database, name, spec)
+    found = {ref.name: await traces.found(ref, where, linked_within) for ref in table_refs}
     states = {state for matching, _ in found.values() for state in matching}
     return _Plan(
         database=database,
         name=name,
         spec=spec,
-        lines=lines,
+        refs=table_refs,
         walls=target.walls,
         matched={state.key for state in states},
         states=states,
-        links={line: links for line, (_, links) in found.items()},
+        links={ref: links for ref, (_, links) in found.items()},
     )
 
 
 async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
-    """The sessions that no line has a record of any more, with the erased records that they had."""
+    """The sessions that no ref has a record of any more, with the erased records that they had."""
     erased: dict[str, list[State]] = {}
     for state in plan.states:
         if state.session_id is not None:
@@ -287,8 +287,8 @@ async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
         return {}
     where = sql.all_of([plan.walls, sql.in_list("session_id", sorted(erased))])
     gone = plan.matched | plan.derived
-    for line in plan.lines:
-        for state in await traces.shown(line, where):
+    for ref in plan.refs:
+        for state in await traces.shown(ref, where):
             if state.key not in gone and state.session_id is not None:
                 erased[state.session_id] = [
                     one
@@ -300,7 +300,7 @@ async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
 
 def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
     of = {plan.name: plan for plan in plans}
-    due = {line.name for plan in plans for line in plan.due}
+    due = {ref.name for plan in plans for ref in plan.due}
     of_records, of_sessions = of.get(RECORDS_TABLE), of.get(SESSIONS_TABLE)
     return Erasure(
         records=len(of_records.matched) if of_records else 0,
@@ -309,16 +309,16 @@ def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
         items=sum(len(plan.matched) for plan in plans if _is_items(plan.name)),
         sessions=len(of_sessions.matched) if of_sessions else 0,
         mentions=len(of_records.mentions) if of_records else 0,
-        versions_removed=sum(len(line.versions) for plan in plans for line in plan.due),
-        branches=tuple(sorted(one for line in due if (one := refs.branch_of(line)) is not None)),
-        tags=tuple(sorted(tag for line in due if line and (tag := refs.tag_of(line)) is not None)),
+        versions_removed=sum(len(ref.versions) for plan in plans for ref in plan.due),
+        branches=tuple(sorted(one for ref in due if (one := refs.branch_of(ref)) is not None)),
+        tags=tuple(sorted(tag for ref in due if ref and (tag := refs.tag_of(ref)) is not None)),
         may_linger=may_linger,
     )
 
 
-def _is_past(line: Line) -> bool:
+def _is_past(ref: TableRef) -> bool:
     """Whether it only keeps an older version, as erasing does not: it would be one more copy."""
-    return refs.is_kept(line.name)
+    return refs.is_kept(ref.name)
 
 
 def _is_collection(table: str) -> bool:

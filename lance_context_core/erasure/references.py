@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import Line
+from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
@@ -55,7 +55,7 @@ class Link(NamedTuple):
     """What it was derived from."""
     mentions: frozenset[str]
     is_present: bool
-    """Whether it still does, on some line."""
+    """Whether it still does, on some ref."""
 
 
 class Names:
@@ -79,8 +79,8 @@ def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-async def found(line: Line, where: str, walls: str | None) -> tuple[set[State], set[Link]]:
-    """What matching records are known by in any version of the line, and who names whom there.
+async def found(ref: TableRef, where: str, walls: str | None) -> tuple[set[State], set[Link]]:
+    """What matching records are known by in any version of the ref, and who names whom there.
 
     That within the walls; nobody for None, as of tables whose rows name nobody.
     """
@@ -89,7 +89,7 @@ async def found(line: Line, where: str, walls: str | None) -> tuple[set[State], 
     asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
     if walls is not None:
         asked.append((sql.all_of([walls, _LINKED]), [*_STATE, *_LINKS]))
-    async for is_present, (matching, *linked) in erasing.past(line, asked):
+    async for is_present, (matching, *linked) in erasing.past(ref, asked):
         states.update(_states(matching))
         for rows in linked:
             for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
@@ -98,9 +98,9 @@ async def found(line: Line, where: str, walls: str | None) -> tuple[set[State], 
     return states, links
 
 
-async def shown(line: Line, where: str) -> list[State]:
-    """What matching records are known by in the newest version of the line."""
-    return _states(await erasing.present(line.table, where, _STATE))
+async def shown(ref: TableRef, where: str) -> list[State]:
+    """What matching records are known by in the newest version of the ref."""
+    return _states(await erasing.present(ref.table, where, _STATE))
 
 
 def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
@@ -121,7 +121,7 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
 
 
 async def scrub(table: Table, names: Names, walls: str, *, sources: bool) -> None:
-    """Take what `names` means out of the records of one line; out of their sources too, if asked."""
+    """Take what `names` means out of the records of one ref; out of their sources too, if asked."""
     columns = [*table.spec.schema.names, VECTOR]
     attempts = Attempts("the same records kept being changed by others")
     while True:
@@ -160,7 +160,7 @@ def _scrubbed(
 
 
 def _revision(revision: int) -> int:
-    """The next revision, and the same on every line: what was equal on two of them stays so."""
+    """The next revision, and the same on every ref: what was equal on two of them stays so."""
     digest = blake2b(b"%d" % revision, digest_size=4).digest()
     own = int.from_bytes(digest, "little") >> 1
     return next_revision(revision) % 2**31 | own << 31

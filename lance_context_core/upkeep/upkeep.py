@@ -354,8 +354,8 @@ def _is_enough(written: Written, settings: Maintenance) -> bool:
 
 
 def _key(table: Table) -> str:
-    """What the claim of a table is called; each line of its versions has its own."""
-    return table.name if table.line is None else f"{table.name}@{table.line}"
+    """What the claim of a table is called; each of its refs has its own."""
+    return table.name if table.ref is None else f"{table.name}@{table.ref}"
 
 
 def _said(done: TableUpkeep) -> dict[str, Any]:

@@ -22,9 +22,9 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     refs.check_ref(name, "branch")
     records = whole.resources.records
     handle = await records.access.writer()
-    lines = await refs.lines(handle, records.name)
+    forks = await refs.listed(handle, records.name)
     for taken, what in ((refs.head(name), "branch"), (refs.tagged(name), "tag")):
-        if taken in lines:
+        if taken in forks:
             raise AlreadyExistsError(f"name={name!r} is a {what} already: choose another name")
     places = await whole.places(ref)
     if await _is_empty(records, places[records]):
@@ -60,7 +60,7 @@ async def delete(whole: Whole, name: str) -> bool:
 
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     """Remove what is left in its tables of branches whose deletion was interrupted."""
-    gone = refs.gone_among(await _lines(main.resources.records, with_gone=True))
+    gone = refs.gone_among(await _forks(main.resources.records, with_gone=True))
     for table in tables:
         await table.access.clear([str(refs.head(name)) for name in gone])
     for name in gone:
@@ -70,11 +70,11 @@ async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
 
 async def listed(whole: Whole) -> list[Branch]:
     """All branches but the main one, by name."""
-    lines = await _lines(whole.resources.records)
+    forks = await _forks(whole.resources.records)
     branches = [
-        Branch(name=name, parent=_parent(at, lines), forked_at=at.version)
-        for line, at in lines.items()
-        if (name := refs.branch_of(line)) is not None
+        Branch(name=name, parent=_parent(at, forks), forked_at=at.version)
+        for ref, at in forks.items()
+        if (name := refs.branch_of(ref)) is not None
     ]
     return sorted(branches, key=lambda branch: branch.name)
 
@@ -102,21 +102,21 @@ def _seed(now: datetime) -> dict[str, Any]:
 
 
 async def _is_empty(table: Table, at: At) -> bool:
-    handle = await refs.opened(await table.access.writer(), table.name, at.line, at.version)
+    handle = await refs.opened(await table.access.writer(), table.name, at.ref, at.version)
     with translated(f"count {table.label}"):
         return int(await handle.count_rows()) == 0
 
 
-async def _lines(table: Table, *, with_gone: bool = False) -> dict[str, At]:
+async def _forks(table: Table, *, with_gone: bool = False) -> dict[str, At]:
     handle = await table.access.reader()
     if handle is None:
         return {}
-    return await refs.lines(handle, table.name, with_gone=with_gone)
+    return await refs.listed(handle, table.name, with_gone=with_gone)
 
 
 async def _announce(records: Table, name: str) -> bool:
     """Hide the branch at once, whatever becomes of its deletion; returns whether it was there."""
-    if refs.head(name) not in await _lines(records):
+    if refs.head(name) not in await _forks(records):
         return False
     handle = await records.access.writer()
     at = await AtHead(refs.MAIN).locate(records.name, handle)
@@ -127,19 +127,19 @@ async def _announce(records: Table, name: str) -> bool:
 
 async def _remove(table: Table, name: str) -> None:
     """Remove the branch from one table, if it is there: what was forked from it first."""
-    for line in refs.lines_of(name, await _lines(table, with_gone=True)):
-        await table.access.drop(line)
+    for ref in refs.belonging_to(name, await _forks(table, with_gone=True)):
+        await table.access.drop(ref)
 
 
 async def _require_leaf(table: Table, name: str) -> None:
-    lines = await _lines(table, with_gone=True)
-    own = set(refs.lines_of(name, lines))
-    if any(at.line == refs.head(name) and child not in own for child, at in lines.items()):
+    forks = await _forks(table, with_gone=True)
+    own = set(refs.belonging_to(name, forks))
+    if any(at.ref == refs.head(name) and child not in own for child, at in forks.items()):
         await require_childless(table, str(refs.head(name)), f"branch {name!r}", but=own)
 
 
-def _parent(at: At, lines: dict[str, At]) -> str:
-    """The branch that a place is on, or was before its line was set apart."""
-    while (branch := refs.branch_of(at.line)) is None:
-        at = lines[str(at.line)]
+def _parent(at: At, forks: dict[str, At]) -> str:
+    """The branch that a place is on, or was before its ref was set apart."""
+    while (branch := refs.branch_of(at.ref)) is None:
+        at = forks[str(at.ref)]
     return branch

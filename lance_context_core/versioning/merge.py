@@ -1,6 +1,6 @@
 """Three-way merge of two branches, by the key of what is stored, from what they last had in common.
 
-What they had in common is a line of each table, the base, which a merge moves on to what it merged:
+What they had in common is a ref of each table, the base, which a merge moves on to what it merged:
 so the next one brings only what is new since. A table is changed in one commit, and its base is
 moved right after it. A merge that was cut short between the two finds that what it would do is done.
 """
@@ -136,7 +136,7 @@ class _Merge:
         database = whole.resources.writable()
         spec = spec_of(name)
         handle = await database.on(refs.MAIN).table(name, spec).access.writer()
-        bases = refs.bases_of(child, await refs.lines(handle, name))
+        bases = refs.bases_of(child, await refs.listed(handle, name))
         common = {}
         if bases:
             version = await (await refs.opened(handle, name, bases[0])).version()
@@ -317,13 +317,13 @@ class _Merge:
         """Let what was merged be what both sides have in common."""
         handle = await self.target.access.writer()
         name = self.target.name
-        lines = await refs.lines(handle, name)
-        await self.target.access.fork(refs.next_base(self.child, lines), self.at, handle)
-        parents = {at.line for at in lines.values()}
-        for line in refs.bases_of(self.child, lines):
+        forks = await refs.listed(handle, name)
+        await self.target.access.fork(refs.next_base(self.child, forks), self.at, handle)
+        parents = {at.ref for at in forks.values()}
+        for ref in refs.bases_of(self.child, forks):
             # A table that was made on a branch has the branch on top of its first base.
-            if line not in parents:
-                await self.target.access.drop(line)
+            if ref not in parents:
+                await self.target.access.drop(ref)
 
 
 async def _other(whole: Whole, source: str) -> Whole:

@@ -38,7 +38,7 @@ class Whole:
         refs.check_ref(name, "tag")
         records = self.resources.records
         handle = await records.access.writer()
-        if refs.head(name) in await refs.lines(handle, records.name):
+        if refs.head(name) in await refs.listed(handle, records.name):
             raise AlreadyExistsError(f"name={name!r} is a branch: choose another name for the tag")
         places = await self.places(version)
         here = places[records]
@@ -68,8 +68,8 @@ class Whole:
         for table in sorted(await self.tables(), key=lambda table: table is records):
             handle = await table.access.writer()
             if pin is None:
-                places[table] = At(table.line, await table.version())
-            elif (at := await pin.locate(table.name, handle)) and not refs.is_kept(at.line):
+                places[table] = At(table.ref, await table.version())
+            elif (at := await pin.locate(table.name, handle)) and not refs.is_kept(at.ref):
                 places[table] = at  # had it no rows then, it is as good as absent
         if records not in places:
             raise NotFoundError(f"there were no records at {ref!r}: nothing to name")
@@ -149,13 +149,13 @@ def spec_of(table: str) -> TableSpec:
 
 
 async def require_childless(
-    table: Table, line: str, what: str, *, but: Collection[str] = ()
+    table: Table, ref: str, what: str, *, but: Collection[str] = ()
 ) -> None:
-    """Raise if a branch was made from a version of that line: the line holds its data."""
+    """Raise if a branch was made from a version of that ref: the ref holds its data."""
     if (handle := await table.access.reader()) is None:
         return
-    for child, at in (await refs.lines(handle, table.name, with_gone=True)).items():
-        if at.line == line and child not in but:
+    for child, at in (await refs.listed(handle, table.name, with_gone=True)).items():
+        if at.ref == ref and child not in but:
             raise InvalidRequestError(
                 f"cannot delete {what}: {refs.owner_of(child)!r} was made from it, delete that first"
             )

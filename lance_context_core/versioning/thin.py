@@ -121,7 +121,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
         return 0
     moments: list[tuple[datetime, Reason]] = []
     if table.name != RECORDS_TABLE:
-        records = resources.writable().on(str(refs.branch_of(table.line)))
+        records = resources.writable().on(str(refs.branch_of(table.ref)))
         listed = await _seen(replace(resources, database=records).records, now, retention)
         moments = [(version.created_at, "recent") for version in listed]
     found = await _seen(table, now, retention)
@@ -177,7 +177,7 @@ async def _thin_branch(
         done.append(
             ThinnedTable(
                 table=table.name,
-                branch=str(refs.branch_of(table.line)),
+                branch=str(refs.branch_of(table.ref)),
                 dropped=dropped,
                 kept=kept,
                 bytes_freed=freed.get(table, 0),
@@ -242,7 +242,7 @@ def _is_past(version: Version, now: datetime, retention: VersionRetention) -> bo
 async def _moments_for(table: Table, resources: Resources) -> list[tuple[datetime, Reason]]:
     if table.name == RECORDS_TABLE:
         return []
-    database = resources.writable().on(str(refs.branch_of(table.line)))
+    database = resources.writable().on(str(refs.branch_of(table.ref)))
     return await _moments_of([replace(resources, database=database).records])
 
 

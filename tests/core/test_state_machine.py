@@ -48,7 +48,7 @@ Rows = dict[str, Row]
 
 
 @dataclass
-class Line:
+class Branch:
     """A branch: its rows, and for all but main, what it and its parent last had in common."""
 
     rows: Rows = field(default_factory=dict)
@@ -62,9 +62,9 @@ class WholeStore(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = ManualClock()
-        self.lines = {MAIN: Line()}
+        self.branches = {MAIN: Branch()}
         self.tags: dict[str, Rows] = {}
-        self.tag_lines: dict[str, str] = {}
+        self.tag_branches: dict[str, str] = {}
         self.known_versions: dict[int, Rows] = {}
 
     @initialize(local=st.booleans())
@@ -84,14 +84,14 @@ class WholeStore(RuleBasedStateMachine):
 
     # Writing
 
-    @rule(line=st.data(), ids=ids, session=sessions, text=texts, expires=st.booleans())
-    def append(self, line, ids, session, text, expires):
+    @rule(branch=st.data(), ids=ids, session=sessions, text=texts, expires=st.booleans())
+    def append(self, branch, ids, session, text, expires):
         """What the session has is left alone, hidden ids are written anew, taken ones refused."""
-        self._append(self._line(line), ids, session, text, expires=expires)
+        self._append(self._drawn(branch), ids, session, text, expires=expires)
 
     def _append(self, name, ids, session, text, *, expires):
         moment = self.clock.advance(minutes=1)
-        rows = self.lines[name].rows
+        rows = self.branches[name].rows
         free = [one for one in ids if home(one) == session]
         expires_at = moment + HOUR if expires else None
         messages = [Message.user(text, id=one, metadata={"number": 0}) for one in free]
@@ -113,14 +113,14 @@ class WholeStore(RuleBasedStateMachine):
                 if not self._is_shown(rows.get(one)):
                     rows.pop(one, None)
                     rows[one] = Row(session, text, 0, None, moment, moment)
-        self._compare_line(self._on(name), self.lines[name].rows)
+        self._compare_branch(self._on(name), self.branches[name].rows)
 
-    @rule(line=st.data(), ids=ids, text=texts)
-    def upsert(self, line, ids, text):
+    @rule(branch=st.data(), ids=ids, text=texts)
+    def upsert(self, branch, ids, text):
         """One commit, in which some are new and others are replaced where they stand."""
-        name = self._line(line)
+        name = self._drawn(branch)
         moment = self.clock.advance(minutes=1)
-        rows = self.lines[name].rows
+        rows = self.branches[name].rows
         written = {one: Row(home(one), text, 1, None, moment, moment) for one in ids}
         self._on(name).context().upsert_many(
             [
@@ -132,43 +132,43 @@ class WholeStore(RuleBasedStateMachine):
         )  # fmt: skip
         for one, row in written.items():
             self._upsert(rows, one, row)
-        self._compare_line(self._on(name), self.lines[name].rows)
+        self._compare_branch(self._on(name), self.branches[name].rows)
 
-    @rule(line=st.data(), id=st.sampled_from(IDS), number=st.integers(2, 9))
-    def update(self, line, id, number):
-        name = self._line(line)
+    @rule(branch=st.data(), id=st.sampled_from(IDS), number=st.integers(2, 9))
+    def update(self, branch, id, number):
+        name = self._drawn(branch)
         self._change(name, id, number)
-        self._compare_line(self._on(name), self.lines[name].rows)
+        self._compare_branch(self._on(name), self.branches[name].rows)
 
-    @rule(line=st.data(), id=st.sampled_from(IDS))
-    def delete(self, line, id):
-        name = self._line(line)
+    @rule(branch=st.data(), id=st.sampled_from(IDS))
+    def delete(self, branch, id):
+        name = self._drawn(branch)
         existed = self._on(name).context().delete(id=id)
-        assert existed == (self.lines[name].rows.pop(id, None) is not None)
-        self._compare_line(self._on(name), self.lines[name].rows)
+        assert existed == (self.branches[name].rows.pop(id, None) is not None)
+        self._compare_branch(self._on(name), self.branches[name].rows)
 
     @rule()
     def expire(self):
         self.clock.advance(hours=2)
         self._compare()
 
-    @rule(line=st.data(), ids=ids, session=sessions, more=ids)
-    def append_what_expired(self, line, ids, session, more):
+    @rule(branch=st.data(), ids=ids, session=sessions, more=ids)
+    def append_what_expired(self, branch, ids, session, more):
         """They come after all others, in the order of the call, and not where they once stood."""
-        name = self._line(line)
+        name = self._drawn(branch)
         self._append(name, ids, session, "tea", expires=True)
         self.expire()
         self._append(name, list(dict.fromkeys([*more, *ids])), session, "no milk", expires=False)
 
     # Versions
 
-    @rule(name=st.sampled_from(TAGS), line=st.data())
-    def tag(self, name, line):
-        line = self._line(line)
+    @rule(name=st.sampled_from(TAGS), branch=st.data())
+    def tag(self, name, branch):
+        branch = self._drawn(branch)
         if name in self.tags:
             assert self.store.delete_tag(name)
-        self._on(line).tag(name)
-        self.tags[name], self.tag_lines[name] = dict(self.lines[line].rows), line
+        self._on(branch).tag(name)
+        self.tags[name], self.tag_branches[name] = dict(self.branches[branch].rows), branch
         self._compare()
 
     @precondition(lambda self: self.tags)
@@ -176,52 +176,54 @@ class WholeStore(RuleBasedStateMachine):
     def restore(self, choice):
         name = choice.draw(st.sampled_from(sorted(self.tags)))
         self.store.restore(name)
-        self.lines[MAIN].rows = dict(self.tags[name])
+        self.branches[MAIN].rows = dict(self.tags[name])
         self._compare()
 
     @rule()
     def remember_a_version(self):
-        self.known_versions[self.store.version()] = dict(self.lines[MAIN].rows)
+        self.known_versions[self.store.version()] = dict(self.branches[MAIN].rows)
 
     @precondition(lambda self: self.known_versions)
     @rule(choice=st.data())
     def look_back(self, choice):
         number = choice.draw(st.sampled_from(sorted(self.known_versions)))
         if number:
-            self._compare_line(self.store.checkout(number), self.known_versions[number])
+            self._compare_branch(self.store.checkout(number), self.known_versions[number])
 
     # Branches
 
     @rule(name=st.sampled_from(BRANCHES), parent=st.data())
     def fork(self, name, parent):
-        if name in self.lines:
+        if name in self.branches:
             return
-        parent = self._line(parent)
-        rows = self.lines[parent].rows
+        parent = self._drawn(parent)
+        rows = self.branches[parent].rows
         self._on(parent).create_branch(name)
-        self.lines[name] = Line(dict(rows), parent, dict(rows))
+        self.branches[name] = Branch(dict(rows), parent, dict(rows))
         self._compare()
 
-    @precondition(lambda self: len(self.lines) > 1)
+    @precondition(lambda self: len(self.branches) > 1)
     @rule(choice=st.data())
     def drop(self, choice):
-        name = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
-        holders = [one for one, line in self.lines.items() if line.parent == name and one != name]
-        holders += [tag for tag, line in self.tag_lines.items() if line == name]
+        name = choice.draw(st.sampled_from(sorted(set(self.branches) - {MAIN})))
+        holders = [
+            one for one, branch in self.branches.items() if branch.parent == name and one != name
+        ]
+        holders += [tag for tag, branch in self.tag_branches.items() if branch == name]
         if not holders:
             assert self.store.delete_branch(name)
-            del self.lines[name]
+            del self.branches[name]
         self._compare()
 
-    @precondition(lambda self: len(self.lines) > 1)
+    @precondition(lambda self: len(self.branches) > 1)
     @rule(choice=st.data(), policy=policies, upwards=st.booleans(), again=st.booleans())
     def merge(self, choice, policy, upwards, again):
-        child = choice.draw(st.sampled_from(sorted(set(self.lines) - {MAIN})))
-        parent = self.lines[child].parent
+        child = choice.draw(st.sampled_from(sorted(set(self.branches) - {MAIN})))
+        parent = self.branches[child].parent
         source, target = (child, parent) if upwards else (parent, child)
-        again = again and bool(self.lines[source].rows)
+        again = again and bool(self.branches[source].rows)
         if again:
-            id = choice.draw(st.sampled_from(sorted(self.lines[source].rows)))
+            id = choice.draw(st.sampled_from(sorted(self.branches[source].rows)))
             self._change(source, id, number=7)
         self._merge(child, source, target, policy)
         if again:
@@ -232,15 +234,15 @@ class WholeStore(RuleBasedStateMachine):
 
     def _merge(self, child, source, target, policy):
         self._on(target).merge(source, policy=policy)
-        theirs = self.lines[source].rows
-        self.lines[target].rows = merged(
-            self.lines[child].base, self.lines[target].rows, theirs, policy
+        theirs = self.branches[source].rows
+        self.branches[target].rows = merged(
+            self.branches[child].base, self.branches[target].rows, theirs, policy
         )
-        self.lines[child].base = dict(theirs)
+        self.branches[child].base = dict(theirs)
 
     def _change(self, name, id, number):
         moment = self.clock.advance(minutes=1)
-        rows = self.lines[name].rows
+        rows = self.branches[name].rows
         changed = self._on(name).context().update(id=id, metadata={"number": number})["updated"]
         assert changed == self._is_shown(rows.get(id))
         if changed:
@@ -248,9 +250,9 @@ class WholeStore(RuleBasedStateMachine):
 
     # What must change nothing, and what must change everything
 
-    @rule(line=st.data())
-    def maintain(self, line):
-        self._on(self._line(line)).maintain()
+    @rule(branch=st.data())
+    def maintain(self, branch):
+        self._on(self._drawn(branch)).maintain()
         self._compare()
 
     @rule()
@@ -270,8 +272,8 @@ class WholeStore(RuleBasedStateMachine):
     def erase(self, ids):
         self.store.erase(ids=ids)
         for rows in (
-            *(line.rows for line in self.lines.values()),
-            *(line.base for line in self.lines.values()),
+            *(branch.rows for branch in self.branches.values()),
+            *(branch.base for branch in self.branches.values()),
             *self.tags.values(),
         ):
             for one in ids:
@@ -281,11 +283,11 @@ class WholeStore(RuleBasedStateMachine):
 
     # Helpers
 
-    def _line(self, data) -> str:
-        return data.draw(st.sampled_from(sorted(self.lines)))
+    def _drawn(self, data) -> str:
+        return data.draw(st.sampled_from(sorted(self.branches)))
 
-    def _on(self, line):
-        return self.store if line == MAIN else self.store.branch(line)
+    def _on(self, branch):
+        return self.store if branch == MAIN else self.store.branch(branch)
 
     def _is_shown(self, row) -> bool:
         now = self.clock.now()
@@ -299,14 +301,14 @@ class WholeStore(RuleBasedStateMachine):
             rows[id] = row
 
     def _compare(self) -> None:
-        assert {one.name for one in self.store.branches()} == set(self.lines) - {MAIN}
-        for name, line in self.lines.items():
-            self._compare_line(self._on(name), line.rows)
+        assert {one.name for one in self.store.branches()} == set(self.branches) - {MAIN}
+        for name, branch in self.branches.items():
+            self._compare_branch(self._on(name), branch.rows)
         assert set(self.store.tags()) == set(self.tags)
         for tag, rows in self.tags.items():
-            self._compare_line(self.store.checkout(tag), rows)
+            self._compare_branch(self.store.checkout(tag), rows)
 
-    def _compare_line(self, store, rows) -> None:
+    def _compare_branch(self, store, rows) -> None:
         shown = {one: row for one, row in rows.items() if self._is_shown(row)}
         for session in SESSIONS:
             found = store.history.get_messages("a", session_id=session)

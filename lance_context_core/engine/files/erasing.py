@@ -1,8 +1,8 @@
 """Erasing inside a table: which rows its versions hold, and how deleted rows leave its files.
 
 A deleted row stays in the data file of its fragment, in the indexes, and in every older version, on
-each line of versions. So the live rows are written anew, the indexes built anew, and the older
-versions removed, line by line: those that were forked from others before these.
+each ref. So the live rows are written anew, the indexes built anew, and the older
+versions removed, ref by ref: those that were forked from others before these.
 
 No text of a caller may get into a condition by which rows are deleted or updated: the engine keeps
 these conditions in its files. They are named by number here.
@@ -44,15 +44,15 @@ _UNCHANGED = {"revision": "revision"}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a table's versions."""
+class TableRef:
+    """A table on one ref."""
 
     name: str | None
-    """What the engine calls it; None for the main line."""
+    """The ref; None is main."""
     table: Table
-    """The table on that line."""
+    """The table on it."""
     fork: At | None
-    """Where it was forked; None for the main line."""
+    """Where it was forked; None for main."""
     versions: tuple[int, ...]
     """Those that are there, ascending."""
     telling: tuple[int, ...]
@@ -63,58 +63,58 @@ class Line:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the line holds no more than its newest version shows."""
+        """Whether the ref holds no more than its newest version shows."""
         return self.plain_until == self.versions[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What went with the older versions of a line."""
+    """What went with the older versions of a ref."""
 
     n_bytes: int
     is_all: bool
     """Whether no older version is left."""
 
 
-async def lines(database: Database, name: str, spec: TableSpec) -> list[Line]:
-    """The lines of a table that exists; what was forked comes before what it was forked from."""
+async def table_refs(database: Database, name: str, spec: TableSpec) -> list[TableRef]:
+    """A table that exists on each of its refs; what was forked comes before what it was forked from."""
     main = database.table(name, spec)
     async with main.access.separately() as root:
         forks: dict[str | None, At | None] = {None: None}
-        forks.update(await refs.lines(root, name))
-        found: dict[str | None, Line] = {}
-        for line in sorted(forks, key=lambda line: _depth(line, forks)):
-            at = forks[line]
-            table = main if line is None else database.line(name, spec, line)
+        forks.update(await refs.listed(root, name))
+        found: dict[str | None, TableRef] = {}
+        for ref in sorted(forks, key=lambda ref: _depth(ref, forks)):
+            at = forks[ref]
+            table = main if ref is None else database.at_ref(name, spec, ref)
             try:
                 history = await _history(root, table)
             except (NotFoundError, StorageError):
-                if line is None or line in await refs.lines(root, name):
+                if ref is None or ref in await refs.listed(root, name):
                     raise
                 continue  # somebody has just deleted it
             first = 1 if at is None else at.version
             is_plain = history.versions[0] == first and (
-                at is None or (at.line in found and found[at.line].plain_until >= first)
+                at is None or (at.ref in found and found[at.ref].plain_until >= first)
             )
             until = history.plain_until if is_plain else 0
-            found[line] = Line(line, table, at, history.versions, history.telling, until)
+            found[ref] = TableRef(ref, table, at, history.versions, history.telling, until)
     return list(reversed(found.values()))
 
 
 async def past(
-    line: Line, asked: Sequence[tuple[str, Sequence[str]]]
+    ref: TableRef, asked: Sequence[tuple[str, Sequence[str]]]
 ) -> AsyncIterator[tuple[bool, list[pa.Table]]]:
     """The rows of each telling version that meet each condition, with the columns asked for there.
 
-    And whether it is the newest of the line. Versions that somebody else removes meanwhile are
+    And whether it is the newest of the ref. Versions that somebody else removes meanwhile are
     passed by. Columns that a version lacks are missing in its rows; it has no row that matches a
     condition which names one of them.
     """
-    table = line.table
+    table = ref.table
     async with table.access.separately() as root:
-        for version in reversed(line.telling):
+        for version in reversed(ref.telling):
             try:
-                handle = await refs.opened(root, table.name, table.line, version)
+                handle = await refs.opened(root, table.name, table.ref, version)
                 with translated(f"read {table.label}"):
                     schema = await handle.schema()
                     rows = [
@@ -125,22 +125,22 @@ async def past(
                     ]
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
-                is_remains = version != line.versions[-1] and is_missing_file(error)
+                is_remains = version != ref.versions[-1] and is_missing_file(error)
                 if version in await _numbers(root) and not is_remains:
                     raise
                 continue
-            yield version == line.versions[-1], rows
+            yield version == ref.versions[-1], rows
 
 
 async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
-    """The matching rows of the newest version of a line, whatever its readers still look at."""
+    """The matching rows of the newest version of a ref, whatever its readers still look at."""
     async with table.access.separately() as handle:
         with translated(f"read {table.label}"):
             return await reading.scan(handle, where, columns)
 
 
 async def delete(table: Table, row_ids: Collection[int]) -> None:
-    """Delete the rows with these ids from one line, in one commit."""
+    """Delete the rows with these ids from one ref, in one commit."""
     if not row_ids:
         return
     async with table.access.separately() as handle:
@@ -159,7 +159,7 @@ async def delete(table: Table, row_ids: Collection[int]) -> None:
 
 
 async def scour(table: Table, *, sole_writer: bool) -> Removed:
-    """Remove from the files of one line whatever the line does not show.
+    """Remove from the files of one ref whatever the ref does not show.
 
     Every row is written anew, and every index built anew, beside what others write meanwhile. May
     be repeated after a crash. A `sole_writer` also removes files of commits that never came to
@@ -175,7 +175,7 @@ async def _scour(table: Table, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
         with translated(f"erase from {table.label}"):
             in_flight = table.access.in_flight
-            await _write_anew(handle, in_flight, is_fork=table.line is not None)
+            await _write_anew(handle, in_flight, is_fork=table.ref is not None)
             await _index_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
@@ -199,8 +199,8 @@ async def _scour(table: Table, *, sole_writer: bool) -> Removed:
 async def _write_anew(handle: Any, in_flight: InFlight, *, is_fork: bool) -> None:
     """Move every row out of the fragments that hold deleted ones beside it.
 
-    Where they lie is not told: if there are any, all rows are moved. On a line that was forked they
-    are moved always: while it refers to files of the line that it was forked from, the engine keeps
+    Where they lie is not told: if there are any, all rows are moved. On a ref that was forked they
+    are moved always: while it refers to files of the ref that it was forked from, the engine keeps
     that version there, and with it the condition of whatever deletion made it.
     """
     newest = max(await handle.list_versions(), key=lambda about: about["version"])
@@ -292,7 +292,7 @@ class _History:
 
 
 async def _history(root: Any, table: Table) -> _History:
-    handle = await refs.opened(root, table.name, table.line)
+    handle = await refs.opened(root, table.name, table.ref)
     with translated(f"list the versions of {table.label}"):
         listed = sorted(await handle.list_versions(), key=lambda about: about["version"])
     handle.close()
@@ -334,11 +334,11 @@ def _only_adds(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
 _SUMMED = ("total_fragments", "total_rows", "total_data_file_rows")
 
 
-def _depth(line: str | None, forks: Mapping[str | None, At | None]) -> int:
-    """How many forks lead to the line."""
+def _depth(ref: str | None, forks: Mapping[str | None, At | None]) -> int:
+    """How many forks lead to the ref."""
     depth = 0
-    while (at := forks.get(line)) is not None:
-        line, depth = at.line, depth + 1
+    while (at := forks.get(ref)) is not None:
+        ref, depth = at.ref, depth + 1
     return depth
 
 

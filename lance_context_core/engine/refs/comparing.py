@@ -1,6 +1,6 @@
 """Which rows may differ between two places of a table, found by where they lie on the disk.
 
-A row that is changed is written anew at another address, and on one line an address is never used
+A row that is changed is written anew at another address, and on one ref an address is never used
 twice, not even after an earlier version was restored. So the rows at the addresses that both sides
 have are equal, and nothing needs to be read of them.
 """
@@ -63,36 +63,36 @@ async def _shared(name: str, old: Any, new: Any) -> int:
     """Below this number an address is that of the same row on both sides, where both have it."""
     before = At(old.current_branch(), await old.version())
     after = At(new.current_branch(), await new.version())
-    if before.line == after.line:
+    if before.ref == after.ref:
         return _EVERYWHERE
-    fork = _fork(before, after, lines=await refs.lines(old, name))
+    fork = _fork(before, after, forks=await refs.listed(old, name))
     if fork is None:
         return 0
     try:
-        at_fork = await _addresses(await refs.opened(old, name, fork.line, fork.version))
+        at_fork = await _addresses(await refs.opened(old, name, fork.ref, fork.version))
     except (NotFoundError, StorageError):
         # The version is not kept any more: nothing is known of what the sides share.
         return 0
     if len(at_fork) == 0:
         return 0
-    # Both lines count their fragments on from the newest of the fork.
+    # Both refs count their fragments on from the newest of the fork.
     return int((int(at_fork.max()) >> _OFFSETS) + 1) << _OFFSETS
 
 
-def _fork(one: At, other: At, *, lines: dict[str, At]) -> At | None:
+def _fork(one: At, other: At, *, forks: dict[str, At]) -> At | None:
     """The last version that the ways to both places have in common, if that can be told."""
-    way = {at.line: at.version for at in _way(one, lines)}
-    for at in _way(other, lines):
-        if at.line in way:
-            return At(at.line, min(at.version, way[at.line]))
+    way = {at.ref: at.version for at in _way(one, forks)}
+    for at in _way(other, forks):
+        if at.ref in way:
+            return At(at.ref, min(at.version, way[at.ref]))
     return None
 
 
-def _way(at: At, lines: dict[str, At]) -> list[At]:
-    """`at`, where its line was forked, where that one was, and so on."""
+def _way(at: At, forks: dict[str, At]) -> list[At]:
+    """`at`, where its ref was forked, where that one was, and so on."""
     way = [at]
-    while (line := way[-1].line) is not None and line in lines:
-        way.append(lines[line])
+    while (ref := way[-1].ref) is not None and ref in forks:
+        way.append(forks[ref])
     return way
 
 

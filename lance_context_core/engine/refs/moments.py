@@ -1,4 +1,4 @@
-"""When the versions of a line were made, told by the files of a directory.
+"""When the versions of a ref were made, told by the files of a directory.
 
 The engine reads the manifests of all versions to tell the time of one. On an object store, and in
 memory, there is no other way.
@@ -57,9 +57,9 @@ class Moments:
         return numbers[place - 1] if place else 0
 
 
-async def of_line(handle: Any, line: str | None) -> Moments | None:
-    """The versions of a line of the table of `handle`, if they are in a directory."""
+async def of_ref(handle: Any, ref: str | None) -> Moments | None:
+    """The versions of a ref of the table of `handle`, if they are in a directory."""
     root = Path(await handle.uri())
     if not root.is_absolute():
         return None
-    return Moments(root if line is None else root / "tree" / line)
+    return Moments(root if ref is None else root / "tree" / ref)

@@ -1,8 +1,9 @@
-"""A table's lines of versions beside the main one: branches, tags, and what is kept for them.
+"""A table's refs: the engine's branches that hold the store's branches and tags, and what they need.
 
-All of them are branches of the engine, each under the name of its use. The engine's own tags are
-not used: it removes no version older than the oldest of them. A branch holds exactly what it
-shows, and what it shows can be erased.
+A ref is here the full name of an engine's branch, which tells its use, as `heads/draft` or
+`tags/v1`; None is main. (A caller's `Ref` names a version.) What is called `forks` maps each ref to
+where it was forked. The engine's own tags are not used: it removes no version older than the oldest
+of them. A branch holds exactly what it shows, and what it shows can be erased.
 """
 
 import re
@@ -31,10 +32,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """One version of one line."""
+    """One version of one ref."""
 
-    line: str | None
-    """The engine's branch; None is the main line."""
+    ref: str | None
+    """None is main."""
     version: int
 
 
@@ -42,107 +43,107 @@ class Pin(Protocol):
     """A moment of the store."""
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """Where the table `name` was then; None if it did not exist. `handle` is of any line."""
+        """Where the table `name` was then; None if it did not exist. `handle` is of any ref."""
 
 
 def head(branch: str) -> str | None:
-    """The line that a branch of the store writes to."""
+    """The ref that a branch of the store writes to."""
     return None if branch == MAIN else _HEAD + branch
 
 
 def base(branch: str, number: int) -> str:
-    """The line that holds what a branch and its parent last had in common; the highest counts."""
+    """The ref that holds what a branch and its parent last had in common; the highest counts."""
     return f"{_BASE}{branch}.{number}"
 
 
 def gone(branch: str) -> str:
-    """The line that says of a branch that it is being deleted: it goes last."""
+    """The ref that says of a branch that it is being deleted: it goes last."""
     return _GONE + branch
 
 
-def gone_among(lines: Iterable[str]) -> list[str]:
+def gone_among(refs: Iterable[str]) -> list[str]:
     """The branches that are being deleted."""
-    return [line.removeprefix(_GONE) for line in lines if line.startswith(_GONE)]
+    return [ref.removeprefix(_GONE) for ref in refs if ref.startswith(_GONE)]
 
 
 def tagged(tag: str) -> str:
-    """The line that holds what a tag names."""
+    """The ref that holds what a tag names."""
     return _TAG + tag
 
 
 def kept(version: int, created_at: datetime, branch: str = MAIN) -> str:
-    """The line that keeps a version of a branch from being removed with its neighbours.
+    """The ref that keeps a version of a branch from being removed with its neighbours.
 
-    One without rows goes all the same, since the engine holds the files that a line refers to, and
-    there are none: then the line stands for it, with the moment in its name.
+    One without rows goes all the same, since the engine holds the files that a ref refers to, and
+    there are none: then the ref stands for it, with the moment in its name.
     """
     owner = "" if branch == MAIN else f"{branch}."
     return f"{_KEPT}{owner}{version}.{(created_at - _EPOCH) // _MICROSECOND}"
 
 
-def is_kept(line: str | None) -> bool:
-    """Whether the line is there for a version's sake alone."""
-    return line is not None and line.startswith(_KEPT)
+def is_kept(ref: str | None) -> bool:
+    """Whether the ref is there for a version's sake alone."""
+    return ref is not None and ref.startswith(_KEPT)
 
 
-def kept_of(branch: str, lines: Iterable[str]) -> dict[int, str]:
-    """The lines of `lines` that keep versions of the branch, by version."""
+def kept_of(branch: str, refs: Iterable[str]) -> dict[int, str]:
+    """Those of `refs` that keep versions of the branch, by version."""
     found = {}
-    for line in filter(is_kept, lines):
-        *owner, number, _ = line.removeprefix(_KEPT).split(".")
+    for ref in filter(is_kept, refs):
+        *owner, number, _ = ref.removeprefix(_KEPT).split(".")
         if (".".join(owner) or MAIN) == branch:
-            found[int(number)] = line
+            found[int(number)] = ref
     return found
 
 
-def moment_of(line: str) -> datetime:
-    """When the version was made that a line keeps."""
-    return _EPOCH + int(line.rpartition(".")[2]) * _MICROSECOND
+def moment_of(ref: str) -> datetime:
+    """When the version was made that a ref keeps."""
+    return _EPOCH + int(ref.rpartition(".")[2]) * _MICROSECOND
 
 
-def branch_of(line: str | None) -> str | None:
-    """The branch that writes to a line; None if it is none's."""
-    if line is None:
+def branch_of(ref: str | None) -> str | None:
+    """The branch that writes to a ref; None if it is none's."""
+    if ref is None:
         return MAIN
-    return line.removeprefix(_HEAD) if line.startswith(_HEAD) else None
+    return ref.removeprefix(_HEAD) if ref.startswith(_HEAD) else None
 
 
-def tag_of(line: str) -> str | None:
-    """The tag that a line holds; None if it is none's."""
-    return line.removeprefix(_TAG) if line.startswith(_TAG) else None
+def tag_of(ref: str) -> str | None:
+    """The tag that a ref holds; None if it is none's."""
+    return ref.removeprefix(_TAG) if ref.startswith(_TAG) else None
 
 
-def owner_of(line: str) -> str:
-    """What a user calls the branch or the tag that a line belongs to."""
-    name = line.partition("/")[2]
-    return name.rpartition(".")[0] if line.startswith(_BASE) else name
+def owner_of(ref: str) -> str:
+    """What a user calls the branch or the tag that a ref belongs to."""
+    name = ref.partition("/")[2]
+    return name.rpartition(".")[0] if ref.startswith(_BASE) else name
 
 
-def lines_of(branch: str, lines: dict[str, At]) -> list[str]:
-    """The lines of `lines` that belong to a branch, each before those that it was forked from."""
+def belonging_to(branch: str, forks: dict[str, At]) -> list[str]:
+    """The refs among `forks` that belong to a branch, each before those that it was forked from."""
     own = str(head(branch))
-    bases = bases_of(branch, lines)
+    bases = bases_of(branch, forks)
     # A base that a merge left was forked from the branch, the branch perhaps from the first base.
-    late = [base for base in bases if lines[base].line == own]
+    late = [base for base in bases if forks[base].ref == own]
     early = [base for base in bases if base not in late]
-    kept = kept_of(branch, lines).values()
-    there = [line for line in (own, gone(branch)) if line in lines]
+    kept = kept_of(branch, forks).values()
+    there = [ref for ref in (own, gone(branch)) if ref in forks]
     return [*kept, *late, *there[:1], *early, *there[1:]]
 
 
-def bases_of(branch: str, lines: dict[str, At]) -> list[str]:
-    """The lines of `lines` that hold the branch's bases, the newest first."""
+def bases_of(branch: str, forks: dict[str, At]) -> list[str]:
+    """The refs among `forks` that hold the branch's bases, the newest first."""
     numbers = [
-        int(line.rpartition(".")[2])
-        for line in lines
-        if line.startswith(_BASE) and line.rpartition(".")[0] == _BASE + branch
+        int(ref.rpartition(".")[2])
+        for ref in forks
+        if ref.startswith(_BASE) and ref.rpartition(".")[0] == _BASE + branch
     ]
     return [base(branch, number) for number in sorted(numbers, reverse=True)]
 
 
-def next_base(branch: str, lines: dict[str, At]) -> str:
+def next_base(branch: str, forks: dict[str, At]) -> str:
     """The name of the branch's next base, which counts from when it is there."""
-    bases = bases_of(branch, lines)
+    bases = bases_of(branch, forks)
     return base(branch, int(bases[0].rpartition(".")[2]) + 1 if bases else 0)
 
 
@@ -165,44 +166,44 @@ def check_ref(name: object, what: str) -> str:
     return text
 
 
-async def lines(handle: Any, table: str, *, with_gone: bool = False) -> dict[str, At]:
-    """All lines of a table but the main one, and where each was forked.
+async def listed(handle: Any, table: str, *, with_gone: bool = False) -> dict[str, At]:
+    """All refs of a table but main, and where each was forked.
 
     Those of branches whose deletion has begun are left out, unless `with_gone`.
     """
-    found = {line: at for line, at in (await _lines(handle, table)).items() if not _is_below(line)}
+    found = {ref: at for ref, at in (await _listed(handle, table)).items() if not _is_below(ref)}
     if with_gone:
         return found
-    hidden = {line for branch in gone_among(found) for line in lines_of(branch, found)}
-    return {line: at for line, at in found.items() if line not in hidden}
+    hidden = {ref for branch in gone_among(found) for ref in belonging_to(branch, found)}
+    return {ref: at for ref, at in found.items() if ref not in hidden}
 
 
-async def fork(handle: Any, table: str, line: str, at: At) -> Any:
-    """A handle of a new line that begins with what `at` shows; the line must not exist."""
+async def fork(handle: Any, table: str, ref: str, at: At) -> Any:
+    """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
     problem = f"cannot make a branch of {shown_name(table)}: others kept removing its files"
     attempts = Attempts(problem, FEW_ATTEMPTS)
     while True:
         attempts.begin()
         with translated(f"make a branch of {shown_name(table)}"):
-            forked = await handle.branches.create(line, at.line, at.version)
-        if await _is_whole(handle, table, line):
+            forked = await handle.branches.create(ref, at.ref, at.version)
+        if await _is_whole(handle, table, ref):
             return forked
-        # With the last line of a directory, somebody dropped the files of ours, not yet known.
-        await drop(handle, table, line)
+        # With the last ref of a directory, somebody dropped the files of ours, not yet known.
+        await drop(handle, table, ref)
 
 
-async def drop(handle: Any, table: str, line: str) -> None:
-    """Remove a line that exists and from which no other was forked, with what it alone holds."""
+async def drop(handle: Any, table: str, ref: str) -> None:
+    """Remove a ref that exists and from which no other was forked, with what it alone holds."""
     with translated(f"delete a branch of {shown_name(table)}"):
-        await handle.branches.delete(line)
+        await handle.branches.delete(ref)
 
 
-async def clear(handle: Any, table: str, line: str) -> None:
-    """Remove the files of a line that is none: a process was killed while it made or dropped it.
+async def clear(handle: Any, table: str, ref: str) -> None:
+    """Remove the files of a ref that does not exist: a process was killed while it made or dropped it.
 
-    The engine drops a directory with the last line that is below it, and so one is made there.
+    The engine drops a directory with the last ref that is below it, and so one is made there.
     """
-    below = f"{line}/{uuid.uuid4().hex}"
+    below = f"{ref}/{uuid.uuid4().hex}"
     with translated(f"remove what is left of a branch of {shown_name(table)}"):
         await handle.branches.create(below, None, await handle.version())
         await handle.branches.delete(below)
@@ -210,24 +211,24 @@ async def clear(handle: Any, table: str, line: str) -> None:
 
 async def clear_all(handle: Any, table: str) -> None:
     """Finish what was killed while it cleared something."""
-    for line in filter(_is_below, await _lines(handle, table)):
-        await drop(handle, table, line)
+    for ref in filter(_is_below, await _listed(handle, table)):
+        await drop(handle, table, ref)
 
 
-async def opened(handle: Any, table: str, line: str | None, version: int | None = None) -> Any:
-    """A handle of a line that exists; with `version`, for reading that one."""
+async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:
+    """A handle of a ref that exists; with `version`, for reading that one."""
     with translated(f"open a branch of {shown_name(table)}"):
-        return await handle.branches.checkout(line or MAIN, version)
+        return await handle.branches.checkout(ref or MAIN, version)
 
 
-def _is_below(line: str) -> bool:
+def _is_below(ref: str) -> bool:
     """Whether `clear` has made it."""
-    return line.count("/") > 1
+    return ref.count("/") > 1
 
 
-async def _is_whole(handle: Any, table: str, line: str) -> bool:
+async def _is_whole(handle: Any, table: str, ref: str) -> bool:
     try:
-        (await opened(handle, table, line)).close()
+        (await opened(handle, table, ref)).close()
     except StorageError as error:
         if not is_damage(error):
             raise
@@ -235,7 +236,7 @@ async def _is_whole(handle: Any, table: str, line: str) -> bool:
     return True
 
 
-async def _lines(handle: Any, table: str) -> dict[str, At]:
+async def _listed(handle: Any, table: str) -> dict[str, At]:
     async def attempt() -> dict[str, At]:
         with translated(f"list the branches of {shown_name(table)}"):
             return {
@@ -243,5 +244,5 @@ async def _lines(handle: Any, table: str) -> dict[str, At]:
                 for name, about in (await handle.branches.list()).items()
             }
 
-    # A line that others delete while they are listed makes the engine fail.
+    # A ref that others delete while they are listed makes the engine fail.
     return await retried(attempt, on=StorageError, attempts=FEW_ATTEMPTS)

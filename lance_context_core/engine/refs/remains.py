@@ -1,6 +1,6 @@
-"""Making a line of a table where a killed process may have left files of one, and removing these files.
+"""Making a ref where a killed process may have left files of one, and removing these files.
 
-A process that is killed while it makes or drops a line leaves a directory that belongs to none.
+A process that is killed while it makes or drops a ref leaves a directory that belongs to none.
 """
 
 import asyncio
@@ -20,30 +20,30 @@ _QUIET_SECONDS = 2
 """How long nothing has changed in what nobody is about to finish."""
 
 
-async def fork(connection: Connection, handle: Any, table: str, line: str, at: At) -> Any:
-    """As `refs.fork`, also where something is left of such a line, of this version or another."""
+async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At) -> Any:
+    """As `refs.fork`, also where something is left of such a ref, of this version or another."""
     try:
-        return await refs.fork(handle, table, line, at)
+        return await refs.fork(handle, table, ref, at)
     except (AlreadyExistsError, StorageError) as error:
         is_there = isinstance(error, AlreadyExistsError) or is_damage(error)
-        if not (is_there and await _removed(connection, table, line)):
+        if not (is_there and await _removed(connection, table, ref)):
             raise
-    return await refs.fork(handle, table, line, at)
+    return await refs.fork(handle, table, ref, at)
 
 
 async def clear(connection: Connection, handle: Any, table: str, suspects: Iterable[str]) -> bool:
-    """Remove the files of lines that are none; returns whether there may have been any.
+    """Remove the files of refs that do not exist; returns whether there may have been any.
 
     Only `suspects` are looked for on an object store, whose directories the engine does not list.
     """
     await refs.clear_all(handle, table)
-    lines = await refs.lines(handle, table, with_gone=True)
-    found = [line for line in await _places(connection, table) or suspects if line not in lines]
-    return any([await _removed(connection, table, line) for line in found])
+    forks = await refs.listed(handle, table, with_gone=True)
+    found = [ref for ref in await _places(connection, table) or suspects if ref not in forks]
+    return any([await _removed(connection, table, ref) for ref in found])
 
 
 async def _places(connection: Connection, table: str) -> list[str]:
-    """The names of directories of lines; none on an object store."""
+    """The names of directories of refs; none on an object store."""
     tree = _tree(connection, table)
     if not tree.is_absolute():
         return []
@@ -51,30 +51,30 @@ async def _places(connection: Connection, table: str) -> list[str]:
     return [place.relative_to(tree).as_posix() for place in places]
 
 
-async def _removed(connection: Connection, table: str, line: str) -> bool:
-    """Remove what is left of a line; returns whether there may have been something.
+async def _removed(connection: Connection, table: str, ref: str) -> bool:
+    """Remove what is left of a ref; returns whether there may have been something.
 
-    Not if there is such a line, or no directory of its name. Waits until nobody can be about to
+    Not if there is such a ref, or no directory of its name. Waits until nobody can be about to
     make it, which takes seconds at most.
     """
     handle = await connection.table(table)
-    if line in await refs.lines(handle, table, with_gone=True):
+    if ref in await refs.listed(handle, table, with_gone=True):
         return False
-    place = _tree(connection, table) / line
+    place = _tree(connection, table) / ref
     if not place.is_absolute():
         await asyncio.sleep(_QUIET_SECONDS)
     elif await asyncio.to_thread(place.is_dir):
         await _settled(place)
     else:
         return False
-    if line in await refs.lines(handle, table, with_gone=True):
+    if ref in await refs.listed(handle, table, with_gone=True):
         return False
-    await refs.clear(handle, table, line)
+    await refs.clear(handle, table, ref)
     return True
 
 
 def _tree(connection: Connection, table: str) -> Path:
-    """Where the lines of a table are; an absolute path unless it is on an object store."""
+    """Where the refs of a table are; an absolute path unless it is on an object store."""
     return Path(connection.uri) / f"{table}.lance" / "tree"
 
 

@@ -93,18 +93,18 @@ def choose(
 
 
 async def holders(table: Table) -> dict[int, Reason]:
-    """The versions of the table's line that tags name, or branches were made from, or itself was."""
+    """The versions of the table's ref that tags name, or branches were made from, or itself was."""
     handle = await table.access.reader()
     if handle is None:
         return {}
-    lines = await refs.lines(handle, table.name)
+    forks = await refs.listed(handle, table.name)
     held: dict[int, Reason] = {}
-    if table.line is not None:
-        # It is a version of the line that this one was made from, and held there.
-        held[lines[table.line].version] = "branch"
-    for line, at in lines.items():
-        if at.line == table.line and not refs.is_kept(line):
-            is_tag = refs.tag_of(line) is not None
+    if table.ref is not None:
+        # It is a version of the ref that this one was made from, and held there.
+        held[forks[table.ref].version] = "branch"
+    for ref, at in forks.items():
+        if at.ref == table.ref and not refs.is_kept(ref):
+            is_tag = refs.tag_of(ref) is not None
             held[at.version] = "tag" if is_tag else held.get(at.version, "branch")
     return held
 
@@ -127,19 +127,19 @@ async def live_bytes(table: Table) -> int:
 
 
 async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version]) -> int:
-    """Remove the versions of the table's line that are older, but for those and the newest.
+    """Remove the versions of the table's ref that are older, but for those and the newest.
 
     Those get a hold of their own, and lose it when a later call does not name them. Returns the
     bytes that were freed. A crash leaves nothing removed that should stay; may be repeated. The
     table is compacted by it.
     """
-    branch = str(refs.branch_of(table.line))
+    branch = str(refs.branch_of(table.ref))
     async with table.access.pausing(), table.access.separately() as handle:
-        holds = refs.kept_of(branch, await refs.lines(handle, table.name))
+        holds = refs.kept_of(branch, await refs.listed(handle, table.name))
         wanted = {version.number: version for version in but}
         for number in sorted(wanted.keys() - holds.keys()):
-            line = refs.kept(number, wanted[number].created_at, branch)
-            await table.access.fork(line, At(table.line, number), handle)
+            ref = refs.kept(number, wanted[number].created_at, branch)
+            await table.access.fork(ref, At(table.ref, number), handle)
         for number in holds.keys() - wanted.keys():
             with suppress(NotFoundError):  # somebody else let go of it
                 await table.access.drop(holds[number])

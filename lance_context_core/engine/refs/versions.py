@@ -35,13 +35,13 @@ class AtTag:
 
     async def locate(self, name: str, handle: Any) -> At | None:
         """What the tag names of the table `name`; None if the table did not exist then."""
-        line = refs.tagged(self.tag)
-        at = (await refs.lines(handle, name)).get(line)
+        ref = refs.tagged(self.tag)
+        at = (await refs.listed(handle, name)).get(ref)
         if at is None:
             return None
-        version = await (await refs.opened(handle, name, line)).version()
-        # What is erased from under a tag is missing on its own line only.
-        return await _rooted(handle, name, at) if version == at.version else At(line, version)
+        version = await (await refs.opened(handle, name, ref)).version()
+        # What is erased from under a tag is missing on its own ref only.
+        return await _rooted(handle, name, at) if version == at.version else At(ref, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class AtHead:
 
     async def locate(self, name: str, handle: Any) -> At | None:
         """The newest version of the table `name` on the branch; None if it has none there."""
-        line = refs.head(self.branch)
-        if line is not None and line not in await refs.lines(handle, name):
+        ref = refs.head(self.branch)
+        if ref is not None and ref not in await refs.listed(handle, name):
             return None
-        return At(line, await (await refs.opened(handle, name, line)).version())
+        return At(ref, await (await refs.opened(handle, name, ref)).version())
 
 
 @dataclass(frozen=True, slots=True)
 class AtMoment:
-    """One line of the store as it was at a moment, or, for some tables, at a version."""
+    """One ref of the store as it was at a moment, or, for some tables, at a version."""
 
-    line: str | None
+    ref: str | None
     moment: datetime
     numbers: Mapping[str, int]
     """The version of the tables for which it is known exactly."""
@@ -70,15 +70,15 @@ class AtMoment:
     async def locate(self, name: str, handle: Any) -> At | None:
         """The newest version of the table `name` at that moment; None if it did not exist."""
         if name in self.numbers:
-            return await _rooted(handle, name, At(self.line, self.numbers[name]))
-        if self.line is not None and self.line not in await refs.lines(handle, name):
+            return await _rooted(handle, name, At(self.ref, self.numbers[name]))
+        if self.ref is not None and self.ref not in await refs.listed(handle, name):
             return None
-        number = await _last_before(handle, name, self.line, self.moment)
-        return None if number is None else await _rooted(handle, name, At(self.line, number))
+        number = await _last_before(handle, name, self.ref, self.moment)
+        return None if number is None else await _rooted(handle, name, At(self.ref, number))
 
 
 class AtNumber:
-    """One line of the store at a version of its records, whose moment is asked for when it counts.
+    """One ref of the store at a version of its records, whose moment is asked for when it counts.
 
     That of other tables: on an object store all versions are read for it.
     """
@@ -91,46 +91,46 @@ class AtNumber:
 
     async def locate(self, name: str, handle: Any) -> At | None:
         """The newest version of the table `name` at that moment; None if it did not exist."""
-        line = self._records.line
+        ref = self._records.ref
         if name == self._records.name:
-            return await _rooted(handle, name, At(line, self._number))
+            return await _rooted(handle, name, At(ref, self._number))
         if self._moment is None:
             known = await versions(self._records, limit=1, before=self._number + 1)
             if not known or known[-1].number != self._number:
                 raise NotFoundError(f"version {self._number} is not kept any more")
             self._moment = known[-1].created_at
-        return await AtMoment(line, self._moment, {}).locate(name, handle)
+        return await AtMoment(ref, self._moment, {}).locate(name, handle)
 
 
 async def pin(records: Table, ref: Ref) -> Pin:
     """The moment that `ref` names; `records` is the table that versions are counted by.
 
-    A number or a time is one of the line that `records` is on. Raises NotFoundError if there is no
-    such version, tag or branch, or if the line is younger than the moment.
+    A number or a time is one of the branch that `records` is on. Raises NotFoundError if there is no
+    such version, tag or branch, or if the branch is younger than the moment.
     """
     handle = await records.access.reader()
     if isinstance(ref, str):
         return await _named(records.name, handle, ref)
-    name, line = records.name, records.line
+    name, current = records.name, records.ref
     if isinstance(ref, datetime):
         if ref.utcoffset() is None:
             raise InvalidRequestError(f"{ref!r} has no time zone: pass an aware datetime")
-        number = None if handle is None else await _last_before(handle, name, line, ref)
+        number = None if handle is None else await _last_before(handle, name, current, ref)
         if number is not None:
-            return AtMoment(line, ref, {name: number})
-        known = [] if handle is None else await _versions(handle, name, line)
+            return AtMoment(current, ref, {name: number})
+        known = [] if handle is None else await _versions(handle, name, current)
         first = known[0].created_at.isoformat() if known else "never"
         raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
     if isinstance(ref, bool) or not isinstance(ref, int):
         raise InvalidRequestError(
             f"{ref!r} is no version: pass a number, a tag, a branch or a datetime"
         )
-    if handle is not None and await _is_there(handle, name, line, ref):
+    if handle is not None and await _is_there(handle, name, current, ref):
         return AtNumber(records, ref)
-    known = [] if handle is None else await _versions(handle, name, line)
+    known = [] if handle is None else await _versions(handle, name, current)
     for version in known:
         if version.number == ref:
-            return AtMoment(line, version.created_at, {name: ref})
+            return AtMoment(current, version.created_at, {name: ref})
     span = f"{known[0].number} to {known[-1].number}" if known else "none yet"
     raise NotFoundError(f"version {ref} does not exist: versions are {span}")
 
@@ -138,7 +138,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
 async def versions(
     table: Table, *, limit: int | None = None, before: int | None = None
 ) -> list[Version]:
-    """The versions of a table's line that are kept, oldest first, with their tags.
+    """The versions of a table's ref that are kept, oldest first, with their tags.
 
     With `limit` the newest ones, of those whose number is less than `before`.
     """
@@ -152,7 +152,7 @@ async def versions(
         return []
     names: dict[int, list[str]] = {}
     for tag, at in (await _tags(handle, table.name)).items():
-        if at.line == table.line:
+        if at.ref == table.ref:
             names.setdefault(at.version, []).append(tag)
     return [
         Version(
@@ -160,7 +160,7 @@ async def versions(
             created_at=version.created_at,
             tags=tuple(sorted(names.get(version.number, ()))),
         )
-        for version in await _versions(handle, table.name, table.line, limit=limit, before=before)
+        for version in await _versions(handle, table.name, table.ref, limit=limit, before=before)
     ]
 
 
@@ -172,13 +172,13 @@ async def tags(table: Table) -> dict[str, At]:
 
 async def move_tag(table: Table, tag: str, at: At) -> None:
     """Name a version, whatever the tag named before."""
-    handle, line = await table.access.writer(), refs.tagged(tag)
-    named = (await refs.lines(handle, table.name)).get(line)
+    handle, ref = await table.access.writer(), refs.tagged(tag)
+    named = (await refs.listed(handle, table.name)).get(ref)
     if named == at:
         return
     if named is not None:
-        await table.access.drop(line)
-    await table.access.fork(line, at)
+        await table.access.drop(ref)
+    await table.access.fork(ref, at)
 
 
 async def delete_tag(table: Table, tag: str) -> bool:
@@ -200,17 +200,17 @@ async def restore(table: Table, moment: Pin) -> None:
     with translated(f"restore {table.label}"):
         if at is None:
             await handle.delete("true")
-        elif at.line == table.line and at.version != await handle.version():
+        elif at.ref == table.ref and at.version != await handle.version():
             await handle.restore(at.version)
-    if at is not None and at.line != table.line:
+    if at is not None and at.ref != table.ref:
         await _imitate(table, handle, at)
     await table.access.complete(handle)
     await table.access.sync(handle)
 
 
 async def _imitate(table: Table, handle: Any, at: At) -> None:
-    """Make the table equal to what another line has, in content and in order, in one commit."""
-    source = await refs.opened(handle, table.name, at.line, at.version)
+    """Make the table equal to what another ref has, in content and in order, in one commit."""
+    source = await refs.opened(handle, table.name, at.ref, at.version)
     schema = await source.schema()
     if VECTOR in schema.names:
         field = schema.field(VECTOR)
@@ -256,13 +256,13 @@ async def _changes(handle: Any, source: Any) -> Changes:
 async def _named(name: str, handle: Any, ref: str) -> Pin:
     if ref == refs.MAIN and handle is not None:
         return AtHead(ref)
-    lines = {} if handle is None else await refs.lines(handle, name)
-    if refs.tagged(ref) in lines:
+    forks = {} if handle is None else await refs.listed(handle, name)
+    if refs.tagged(ref) in forks:
         return AtTag(ref)
-    if refs.head(ref) in lines:
+    if refs.head(ref) in forks:
         return AtHead(ref)
-    tags = sorted(tag for line in lines if (tag := refs.tag_of(line)))
-    branches = sorted(one for line in lines if (one := refs.branch_of(line)))
+    tags = sorted(tag for one in forks if (tag := refs.tag_of(one)))
+    branches = sorted(branch for one in forks if (branch := refs.branch_of(one)))
     raise NotFoundError(
         f"tag {ref!r} does not exist, nor a branch of that name: "
         f"there are the tags {tags} and the branches {[refs.MAIN, *branches]}"
@@ -270,8 +270,8 @@ async def _named(name: str, handle: Any, ref: str) -> Pin:
 
 
 async def _tags(handle: Any, name: str) -> dict[str, At]:
-    lines = await refs.lines(handle, name)
-    return {tag: at for line, at in lines.items() if (tag := refs.tag_of(line))}
+    forks = await refs.listed(handle, name)
+    return {tag: at for ref, at in forks.items() if (tag := refs.tag_of(ref))}
 
 
 async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
@@ -286,25 +286,25 @@ async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
 async def _versions(
     handle: Any,
     name: str,
-    line: str | None,
+    ref: str | None,
     *,
     limit: int | None = None,
     before: int | None = None,
 ) -> list[Version]:
-    """Versions of a line, ascending; the first is the one that the line was made from."""
-    lines = await refs.lines(handle, name)
-    at = None if line is None else lines[line]
-    kept = refs.kept_of(str(refs.branch_of(line)), lines)
+    """Versions of a ref, ascending; the first is the one that the ref was made from."""
+    forks = await refs.listed(handle, name)
+    at = None if ref is None else forks[ref]
+    kept = refs.kept_of(str(refs.branch_of(ref)), forks)
     made = {number: refs.moment_of(one) for number, one in kept.items()}
-    files = await moments.of_line(handle, line)
+    files = await moments.of_ref(handle, ref)
     if files is None:
-        made |= await _told(handle, name, line)
+        made |= await _told(handle, name, ref)
         numbers = {*made}
     else:
         numbers = {*made, *await files.numbers()}
     if at is not None and (not numbers or min(numbers) > at.version):
-        # What a line begins with is held on the line that it was made from, and there alone.
-        root = await _versions(handle, name, at.line, limit=1, before=at.version + 1)
+        # What a ref begins with is held on the ref that it was made from, and there alone.
+        root = await _versions(handle, name, at.ref, limit=1, before=at.version + 1)
         made |= {one.number: one.created_at for one in root if one.number == at.version}
         numbers |= made.keys()
     wanted = sorted(one for one in numbers if before is None or one < before)
@@ -312,13 +312,13 @@ async def _versions(
     if files is not None:
         made |= await files.of([one for one in wanted if one not in made])
         if wanted and not made.keys() & {*wanted}:
-            made |= await _told(handle, name, line)
+            made |= await _told(handle, name, ref)
     return [Version(number=one, created_at=made[one]) for one in wanted if one in made]
 
 
-async def _told(handle: Any, name: str, line: str | None) -> dict[int, datetime]:
-    """When the versions of a line were made, as far as their manifests are there, by the engine."""
-    opened = await refs.opened(handle, name, line)
+async def _told(handle: Any, name: str, ref: str | None) -> dict[int, datetime]:
+    """When the versions of a ref were made, as far as their manifests are there, by the engine."""
+    opened = await refs.opened(handle, name, ref)
     # The engine gives local time without its zone.
     return {
         about["version"]: about["timestamp"].astimezone(UTC)
@@ -326,45 +326,45 @@ async def _told(handle: Any, name: str, line: str | None) -> dict[int, datetime]
     }
 
 
-async def _last_before(handle: Any, name: str, line: str | None, moment: datetime) -> int | None:
-    """The newest version of a line that was made by then; None if there was none."""
-    if (files := await moments.of_line(handle, line)) is not None:
+async def _last_before(handle: Any, name: str, ref: str | None, moment: datetime) -> int | None:
+    """The newest version of a ref that was made by then; None if there was none."""
+    if (files := await moments.of_ref(handle, ref)) is not None:
         found = await files.last_before(moment, await files.numbers())
-        lines = await refs.lines(handle, name)
-        kept = refs.kept_of(str(refs.branch_of(line)), lines).items()
+        forks = await refs.listed(handle, name)
+        kept = refs.kept_of(str(refs.branch_of(ref)), forks).items()
         past = [number for number, one in kept if refs.moment_of(one) <= moment]
         # Before the first of its own a branch has that of its parent.
-        if found or (found == 0 and line is None):
+        if found or (found == 0 and ref is None):
             return max([*past, found]) or None
-    known = await _versions(handle, name, line)
+    known = await _versions(handle, name, ref)
     past = [one.number for one in known if one.created_at <= moment]
     return max(past) if past else None
 
 
-async def _is_there(handle: Any, name: str, line: str | None, number: int) -> bool:
+async def _is_there(handle: Any, name: str, ref: str | None, number: int) -> bool:
     """Whether a version can be opened, which no other one is read for."""
     if number < 1:
         return False
     try:
-        (await refs.opened(handle, name, line, number)).close()
+        (await refs.opened(handle, name, ref, number)).close()
     except (NotFoundError, StorageError, InternalError, InvalidRequestError):
         return False
     return True
 
 
 async def _rooted(handle: Any, name: str, at: At) -> At:
-    """Where to find what `at` names, which may not be left on its own line.
+    """Where to find what `at` names, which may not be left on its own ref.
 
-    The first version of a line may only be on its parent, and one without rows on the line that
+    The first version of a ref may only be on its parent, and one without rows on the ref that
     keeps it.
     """
-    lines = await refs.lines(handle, name)
-    kept = refs.kept_of(str(refs.branch_of(at.line)), lines).get(at.version)
-    root = None if at.line is None else lines[at.line]
+    forks = await refs.listed(handle, name)
+    kept = refs.kept_of(str(refs.branch_of(at.ref)), forks).get(at.version)
+    root = None if at.ref is None else forks[at.ref]
     is_first = root is not None and root.version >= at.version
     if not kept and not is_first:
         return at
-    opened = await refs.opened(handle, name, at.line)
+    opened = await refs.opened(handle, name, at.ref)
     if any(about["version"] == at.version for about in await _listed(opened, name)):
         return at
     return At(kept, at.version) if kept else await _rooted(handle, name, cast(At, root))

@@ -46,13 +46,13 @@ _running: set[asyncio.Task[Any]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A line of a table's versions beside the main one."""
+    """A ref of a table beside main."""
 
-    line: str
+    ref: str
     main: "Access"
-    """The table on its main line: with it a table begins on every other."""
+    """The table on main: with it a table begins on every other."""
     records: "Access"
-    """The records on their main line, which tell what branches there are."""
+    """The records on main, which tell what branches there are."""
 
 
 class Access:
@@ -67,12 +67,12 @@ class Access:
         beside: Beside | None = None,
         pin: Pin | None = None,
     ) -> None:
-        """Name the table and, unless it is the main one, the line of its versions that is meant.
+        """Name the table and, unless main is meant, the ref.
 
         With `pin` it is read as it was, and refuses writes.
         """
         self.name = name
-        self.line = beside.line if beside else None
+        self.ref = beside.ref if beside else None
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
@@ -158,7 +158,7 @@ class Access:
         self.require_writable()
         if self.handle is None:
             self.handle = await self._open() or await self._create()
-        elif self.line is not None and self.line not in await refs.lines(self.handle, self.name):
+        elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
             self.handle = await self._open() or await self._create()
         return self.handle
@@ -219,8 +219,8 @@ class Access:
         """
         await self.writer()
         handle = await self.connection.table(self.name)
-        if self.line is not None:
-            handle = await refs.opened(handle, self.name, self.line)
+        if self.ref is not None:
+            handle = await refs.opened(handle, self.name, self.ref)
         before = await handle.version()
         try:
             yield handle
@@ -254,29 +254,29 @@ class Access:
         if (syncer := self.connection.syncer) is not None:
             await syncer.sync_removals(self.name)
 
-    # Lines
+    # Refs
 
-    async def fork(self, line: str, at: At, handle: Any = None) -> Any:
-        """A handle of a new line that begins with what `at` shows; the line must not exist."""
+    async def fork(self, ref: str, at: At, handle: Any = None) -> Any:
+        """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
         handle = handle or await self.writer()
-        forked = await remains.fork(self.connection, handle, self.name, line, at)
+        forked = await remains.fork(self.connection, handle, self.name, ref, at)
         await self.sync(forked)
-        await self._sync_lines()
+        await self._sync_refs()
         return forked
 
-    async def drop(self, line: str) -> None:
-        """Remove a line that exists and from which no other was forked."""
-        await refs.drop(await self.reader(), self.name, line)
-        await self._sync_lines()
+    async def drop(self, ref: str) -> None:
+        """Remove a ref that exists and from which no other was forked."""
+        await refs.drop(await self.reader(), self.name, ref)
+        await self._sync_refs()
 
     async def clear(self, suspects: Iterable[str]) -> None:
-        """Remove the files of lines that are none: their process was killed as it made or dropped them.
+        """Remove the files of refs whose process was killed as it made or dropped them.
 
         Only `suspects` are looked for on an object store, whose directories the engine does not list.
         """
         handle = await self.reader()
         if handle is not None and await remains.clear(self.connection, handle, self.name, suspects):
-            await self._sync_lines()
+            await self._sync_refs()
 
     def close(self) -> None:
         """Let go of the engine's handle."""
@@ -306,7 +306,7 @@ class Access:
             attempt, on=(ConflictError, StorageError), attempts=_ATTEMPTS, between=catch_up
         )
 
-    async def _sync_lines(self) -> None:
+    async def _sync_refs(self) -> None:
         if (syncer := self.connection.syncer) is not None:
             await syncer.sync_refs(self.name)
 
@@ -332,24 +332,24 @@ class Access:
         check_format(await handle.schema(), self.name)
         if self._pin is not None:
             at = await self._pin.locate(self.name, handle)
-            return at and await refs.opened(handle, self.name, at.line, at.version)
-        if self.line is not None:
-            if self.line not in await refs.lines(handle, self.name):
+            return at and await refs.opened(handle, self.name, at.ref, at.version)
+        if self.ref is not None:
+            if self.ref not in await refs.listed(handle, self.name):
                 await self._require_branch()
                 return None
-            handle = await refs.opened(handle, self.name, self.line)
+            handle = await refs.opened(handle, self.name, self.ref)
         await self.complete(handle)
         return handle
 
     async def _require_branch(self) -> None:
-        """Raise NotFoundError if there is no branch of that line at all: the records have it."""
+        """Raise NotFoundError if there is no such branch at all: the records have it."""
         if self._beside is None:
             return
         records = self._beside.records
         handle = await records.reader()
-        if handle is None or self.line not in await refs.lines(handle, records.name):
+        if handle is None or self.ref not in await refs.listed(handle, records.name):
             raise NotFoundError(
-                f"branch {refs.branch_of(self.line)!r} does not exist: see branches(), or create it"
+                f"branch {refs.branch_of(self.ref)!r} does not exist: see branches(), or create it"
             )
 
     async def _create(self) -> Any:
@@ -386,11 +386,11 @@ class Access:
         return handle
 
     async def _forked_empty(self, beside: Beside) -> Any:
-        """Make a table that the main line may have, but had not when this branch was made."""
+        """Make a table that main may have, but had not when this branch was made."""
         root = await beside.main.writer()
-        branch = str(refs.branch_of(beside.line))
+        branch = str(refs.branch_of(beside.ref))
         base = refs.base(branch, 0)
-        if base in await refs.lines(root, self.name):
+        if base in await refs.listed(root, self.name):
             empty = await refs.opened(root, self.name, base)
         else:
             empty = await self.fork(base, At(None, await root.version()), root)
@@ -400,6 +400,6 @@ class Access:
             if VECTOR in (await empty.schema()).names:
                 # The branch may bring vectors of another length.
                 await empty.drop_columns([VECTOR])
-        # What was the main line's is gone before the branch has the table.
+        # What was main's is gone before the branch has the table.
         await self.sync(empty)
-        return await self.fork(beside.line, At(base, await empty.version()), root)
+        return await self.fork(beside.ref, At(base, await empty.version()), root)

@@ -51,13 +51,13 @@ class Table:
     """A table by name, which need not exist: it reads as empty, and the first write creates it."""
 
     def __init__(self, access: Access) -> None:
-        """The table, and the line of its versions, that `access` leads to."""
+        """The table, on the ref that `access` leads to."""
         access.committed = self._committed
         self.access = access
         """The engine's handles of it, and what is done to them as a whole."""
         self.vectors = Vectors(access)
         """Which vectors it takes."""
-        self.name, self.line = access.name, access.line
+        self.name, self.ref = access.name, access.ref
         self.label, self.spec = access.label, access.spec
         self._is_text_indexed = False
         self._nothings: dict[frozenset[str], pa.Table] = {}
@@ -68,9 +68,9 @@ class Table:
         self._inserts = Group(self._insert_all)
         self._keyed = Group(partial(keyed.write_all, self))
 
-    def on(self, line: str, *, records: "Table") -> "Table":
-        """This table, which is on the main line, on another; as `records` on the main one tell."""
-        beside = Beside(line, self.access, records.access)
+    def on(self, ref: str, *, records: "Table") -> "Table":
+        """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""
+        beside = Beside(ref, self.access, records.access)
         return Table(Access(self.access.connection, self.name, self.spec, beside=beside))
 
     # Reading

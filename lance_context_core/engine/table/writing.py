@@ -144,7 +144,7 @@ async def make_way(handle: Any, rows: Sequence[Row]) -> None:
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` of another line, or an earlier version, with the columns of `schema`, to be written."""
+    """`rows` of another ref, or an earlier version, with the columns of `schema`, to be written."""
     columns = []
     fields = []
     for field in written_as(schema):

@@ -111,7 +111,7 @@ def tokens(place):
 
 
 def everything(store):
-    """All that one line shows: records, sessions, documents."""
+    """All that one handle shows: records, sessions, documents."""
     documents = {
         name: [(one.id, one.text, one.metadata) for one in store.vectors(name).list()]
         for name in store.vectors().list_collections()
@@ -576,7 +576,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(inhabited, place):
     assert [getattr(planned, name) for name in fields] == [getattr(done, name) for name in fields]
 
 
-# Lines of versions
+# Branches and tags
 
 
 def test_a_tag_from_before_is_left_alone(store, place):
@@ -614,7 +614,7 @@ def test_cleaned_branches_can_be_read_written_compared_tagged_and_deleted(inhabi
 
 
 @pytest.mark.slow
-def test_a_second_erasure_finds_its_way_through_cleaned_lines(inhabited, place):
+def test_a_second_erasure_finds_its_way_through_cleaned_branches(inhabited, place):
     erase_person(inhabited)
     text = inhabited.context().get(id="other5")["text"].encode()
     assert holding(place, text)
@@ -832,12 +832,12 @@ def test_an_erasure_opens_each_version_once_and_looks_once_at_a_line_that_shows_
     opened, looked = [], []
     open_, present = steps.refs.opened, steps.present
 
-    async def opening(root, table, line, version=None):
-        opened.append((table, line, version))
-        return await open_(root, table, line, version)
+    async def opening(root, table, ref, version=None):
+        opened.append((table, ref, version))
+        return await open_(root, table, ref, version)
 
     async def looking(table, *rest):
-        looked.append((table.name, table.line))
+        looked.append((table.name, table.ref))
         return await present(table, *rest)
 
     monkeypatch.setattr(steps.refs, "opened", opening)

@@ -34,10 +34,10 @@ def anywhere(request, clock):
 
 
 async def everything(store):
-    """All that is written, with what holds it: tables, and their lines."""
+    """All that is written, with what holds it: tables, and their refs."""
     connection = await store._resources.database.connection.engine()
     names = sorted((await connection.list_tables()).tables)
-    return {name: await refs.lines(await connection.open_table(name), name) for name in names}
+    return {name: await refs.listed(await connection.open_table(name), name) for name in names}
 
 
 async def texts(store):
@@ -321,7 +321,7 @@ async def test_a_handle_of_a_deleted_branch_says_so(open_store):
             with pytest.raises(NotFoundError, match="'b'"):
                 await call()
     assert await store.branches() == []
-    assert all("heads/b" not in lines for lines in (await everything(store)).values())
+    assert all("heads/b" not in forks for forks in (await everything(store)).values())
 
 
 async def test_a_closed_store_closes_its_branches(open_store):
@@ -505,7 +505,7 @@ async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(sto
             await store.delete_branch("b")
     assert (await store.erase(ids=["secret"])).records == 1
     handle = await store._resources.records.access.reader()
-    assert await refs.lines(handle, "records", with_gone=True) == {}
+    assert await refs.listed(handle, "records", with_gone=True) == {}
 
 
 async def interrupted(*_):
@@ -522,9 +522,9 @@ async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(
     place = request.getfixturevalue(f"{backend}_backend")
     async with place.open() as store:
         await write(store, 0)
-        line = {"create_branch": "heads/b", "tag": "tags/b"}[make]
+        ref = {"create_branch": "heads/b", "tag": "tags/b"}[make]
         await getattr(store, make)("b")
-    unmake(place, line)
+    unmake(place, ref)
     async with place.open() as store:
         assert (await store.branches(), await store.tags()) == ([], {})
         if moves_on:
@@ -552,12 +552,12 @@ async def test_a_deletion_that_was_killed_before_it_showed_may_be_repeated_later
         assert await store.delete_branch("b")
         assert await store.branches() == []
         handle = await store._resources.records.access.reader()
-        assert await refs.lines(handle, "records", with_gone=True) == {}
+        assert await refs.listed(handle, "records", with_gone=True) == {}
 
 
-def unmake(place, line):
-    """Leave what is there before the engine notes, as the last thing, that there is such a line."""
-    name = f"{line.replace('/', '%2F')}.json"
+def unmake(place, ref):
+    """Leave what is there before the engine notes, as the last thing, that there is such a ref."""
+    name = f"{ref.replace('/', '%2F')}.json"
     if place.storage_options is None:
         references = list(Path(place.uri).glob(f"*/_refs/branches/{name}"))
         for reference in references:

@@ -142,8 +142,8 @@ async def test_a_second_merge_brings_what_is_new(store):
     assert report.conflicts == ()
     assert table(report) == TableMerge(added=1)
     assert await held(store) == {"a": "main again", "c": "2"}
-    lines = await refs.lines(await store._resources.records.access.writer(), "records")
-    assert len(refs.bases_of("b", lines)) == 1
+    forks = await refs.listed(await store._resources.records.access.writer(), "records")
+    assert len(refs.bases_of("b", forks)) == 1
     assert await store.delete_branch("b") is True
 
 

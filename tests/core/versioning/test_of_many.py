@@ -43,8 +43,8 @@ def reads(monkeypatch):
 async def told(store, table):
     """What the engine tells of all versions of a table: when each was made."""
     handle = await table.access.reader()
-    if table.line is not None:
-        handle = await refs.opened(handle, table.name, table.line)
+    if table.ref is not None:
+        handle = await refs.opened(handle, table.name, table.ref)
     return {
         one["version"]: one["timestamp"].astimezone(UTC) for one in await handle.list_versions()
     }

@@ -223,20 +223,20 @@ def timed(monkeypatch):
     def use(time_of):
         plain, times = versions._versions, {}
 
-        async def seen(handle, name, line, **page):
+        async def seen(handle, name, ref, **page):
             found = []
-            for version in await plain(handle, name, line, **page):
+            for version in await plain(handle, name, ref, **page):
                 key = (name, version.number)
                 if key not in times:
                     times[key] = time_of(version)
                 found.append(replace(version, created_at=times[key]))
             return found
 
-        async def no_files(handle, line):
+        async def no_files(handle, ref):
             """What the files say of the times is not what is to count."""
 
         monkeypatch.setattr(versions, "_versions", seen)
-        monkeypatch.setattr(versions.moments, "of_line", no_files)
+        monkeypatch.setattr(versions.moments, "of_ref", no_files)
 
     return use
 
@@ -347,10 +347,10 @@ async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, c
     stretched(days=10)
     await thin(store, kept=GRID)
     handle = await store._resources.records.access.writer()
-    before = [line for line in await refs.lines(handle, "records") if refs.is_kept(line)]
+    before = [ref for ref in await refs.listed(handle, "records") if refs.is_kept(ref)]
     clock.advance(days=60)
     await thin(store, kept=GRID)
-    after = [line for line in await refs.lines(handle, "records") if refs.is_kept(line)]
+    after = [ref for ref in await refs.listed(handle, "records") if refs.is_kept(ref)]
     assert len(before) > 2
     assert len(after) <= 1
 
@@ -470,7 +470,7 @@ async def test_no_file_is_left_that_no_version_refers_to(store, stretched, tmp_p
 
 
 def orphans(table):
-    """The files of data, deletions and indexes that no manifest of the table or its lines names."""
+    """The files of data, deletions and indexes that no manifest of the table or its refs names."""
     named, folders = set(), set()
     for manifest in table.rglob("*.manifest"):
         found = manifests.contents(manifest, manifest.parents[1])
@@ -545,11 +545,11 @@ async def test_a_branch_with_held_versions_can_be_deleted(store, stretched, cloc
     stretched(days=10)
     await thin(store, kept=GRID)
     table = branch._resources.records
-    held = refs.kept_of("b.1", await refs.lines(await table.access.reader(), "records"))
+    held = refs.kept_of("b.1", await refs.listed(await table.access.reader(), "records"))
     assert held
     assert await store.delete_branch("b.1") is True
-    lines = await refs.lines(await store._resources.records.access.reader(), "records")
-    assert not refs.kept_of("b.1", lines)
+    forks = await refs.listed(await store._resources.records.access.reader(), "records")
+    assert not refs.kept_of("b.1", forks)
     await thin(store, kept=GRID)
 
 

@@ -37,8 +37,8 @@ class Turn(NamedTuple):
     number: int
 
 
-Line = dict[str, Turn]
-"""The turns of one branch by id, in the order in which they were added."""
+Shown = dict[str, Turn]
+"""The turns of one branch or tag by id, in the order in which they were added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Step:
     """One thing that a worker does, decided before it is done."""
 
     verb: str
-    line: str = MAIN
+    branch: str = MAIN
     turns: Mapping[str, Turn] = field(default_factory=dict)
     """What is written, by id."""
     ids: tuple[str, ...] = ()
@@ -59,10 +59,10 @@ class Step:
 class Model:
     """Everything that the store shows."""
 
-    lines: dict[str, Line] = field(default_factory=lambda: {MAIN: {}})
+    branches: dict[str, Shown] = field(default_factory=lambda: {MAIN: {}})
     bases: dict[str, set[str]] = field(default_factory=dict)
     """The ids that a branch had in common with main when it was made or last merged."""
-    tags: dict[str, Line] = field(default_factory=dict)
+    tags: dict[str, Shown] = field(default_factory=dict)
     n_steps: int = 0
 
     def after(self, step: Step) -> "Model":
@@ -81,35 +81,35 @@ class Model:
                 return step
 
     def _possible(self, verb: str, random: Random) -> Step | None:
-        line = random.choice(list(self.lines))
-        known = list(self.lines[line])
-        branches = [name for name in self.lines if name != MAIN]
+        branch = random.choice(list(self.branches))
+        known = list(self.branches[branch])
+        others = [name for name in self.branches if name != MAIN]
         name = f"{verb}-{self.n_steps}"
         match verb:
             case "add":
-                return Step(verb=verb, line=line, turns=self._turns(random, []))
-            case "upsert" if known and line == MAIN:
+                return Step(verb=verb, branch=branch, turns=self._turns(random, []))
+            case "upsert" if known and branch == MAIN:
                 changed = random.sample(known, min(len(known), random.randint(1, 4)))
                 return Step(verb=verb, turns=self._turns(random, changed))
-            case "update" if known and line == MAIN:
+            case "update" if known and branch == MAIN:
                 one = random.choice(known)
-                turn = self.lines[line][one]._replace(number=self.n_steps)
+                turn = self.branches[branch][one]._replace(number=self.n_steps)
                 return Step(verb=verb, turns={one: turn})
-            case "delete" if known and line == MAIN:
+            case "delete" if known and branch == MAIN:
                 return Step(verb=verb, ids=(random.choice(known),))
-            case "erase" if known and line == MAIN:
+            case "erase" if known and branch == MAIN:
                 ids = random.sample(known, min(len(known), random.randint(1, 5)))
                 return Step(verb=verb, ids=tuple(ids))
-            case "tag" if len(self.tags) < _MAX_TAGS and self.lines[MAIN]:
+            case "tag" if len(self.tags) < _MAX_TAGS and self.branches[MAIN]:
                 return Step(verb=verb, name=name)
-            case "fork" if len(branches) < _MAX_BRANCHES and self.lines[MAIN]:
+            case "fork" if len(others) < _MAX_BRANCHES and self.branches[MAIN]:
                 return Step(verb=verb, name=name)
             case "untag" if self.tags:
                 return Step(verb=verb, name=random.choice(list(self.tags)))
-            case "merge" | "drop" if branches:
-                return Step(verb=verb, name=random.choice(branches))
+            case "merge" | "drop" if others:
+                return Step(verb=verb, name=random.choice(others))
             case "maintain" | "thin":
-                return Step(verb=verb, line=MAIN)
+                return Step(verb=verb, branch=MAIN)
         return None
 
     def _turns(self, random: Random, changed: list[str]) -> dict[str, Turn]:
@@ -117,47 +117,49 @@ class Model:
         session = random.choice(SESSIONS)
         new = [f"{self.n_steps}-{n}" for n in range(random.choice((1, 1, 2, 5, 20)))]
         turns = {one: Turn(session, f"turn {one}", self.n_steps) for one in new}
-        old = {one: self.lines[MAIN][one]._replace(text=f"again {self.n_steps}") for one in changed}
+        old = {
+            one: self.branches[MAIN][one]._replace(text=f"again {self.n_steps}") for one in changed
+        }
         return old | turns
 
     # What each verb does
 
     def _add(self, step: Step) -> None:
-        self.lines[step.line] |= step.turns
+        self.branches[step.branch] |= step.turns
 
     def _upsert(self, step: Step) -> None:
-        self.lines[step.line] |= step.turns
+        self.branches[step.branch] |= step.turns
 
     def _update(self, step: Step) -> None:
-        self.lines[step.line] |= step.turns
+        self.branches[step.branch] |= step.turns
 
     def _delete(self, step: Step) -> None:
         for one in step.ids:
-            del self.lines[step.line][one]
+            del self.branches[step.branch][one]
 
     def _erase(self, step: Step) -> None:
         for one in step.ids:
-            for line in (*self.lines.values(), *self.tags.values()):
-                line.pop(one, None)
+            for shown in (*self.branches.values(), *self.tags.values()):
+                shown.pop(one, None)
 
     def _tag(self, step: Step) -> None:
-        self.tags[step.name] = dict(self.lines[MAIN])
+        self.tags[step.name] = dict(self.branches[MAIN])
 
     def _untag(self, step: Step) -> None:
         del self.tags[step.name]
 
     def _fork(self, step: Step) -> None:
-        self.lines[step.name] = dict(self.lines[MAIN])
-        self.bases[step.name] = set(self.lines[MAIN])
+        self.branches[step.name] = dict(self.branches[MAIN])
+        self.bases[step.name] = set(self.branches[MAIN])
 
     def _merge(self, step: Step) -> None:
-        branch, base = self.lines[step.name], self.bases[step.name]
+        branch, base = self.branches[step.name], self.bases[step.name]
         # Branches only grow, so that what a merge brings is what the branch has gained.
-        self.lines[MAIN] |= {one: turn for one, turn in branch.items() if one not in base}
+        self.branches[MAIN] |= {one: turn for one, turn in branch.items() if one not in base}
         self.bases[step.name] = set(branch)
 
     def _drop(self, step: Step) -> None:
-        del self.lines[step.name], self.bases[step.name]
+        del self.branches[step.name], self.bases[step.name]
 
     def _maintain(self, step: Step) -> None:
         pass

@@ -35,8 +35,8 @@ def work(uri: str, seed: int, model: Model, often: Sequence[str], said: Connecti
 
 def do(store: ContextStore, step: Step) -> None:
     """Do one step; doing it again after a crash is what a user would do."""
-    line = store if step.line == MAIN else store.branch(step.line)
-    context = line.context()
+    branch = store if step.branch == MAIN else store.branch(step.branch)
+    context = branch.context()
     records = [
         {
             "id": one,
