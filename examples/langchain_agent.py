@@ -174,7 +174,7 @@ def later(store: ContextStore) -> None:
 
 
 def somebody_else(store: ContextStore) -> None:
-    """The same agent for another user: behind a wall."""
+    """The same agent for another user: in another scope."""
     _heading(f"4  Somebody else asks, in process {os.getpid()}")
     agent = _agent(store)
     _talk(agent, "What am I allergic to?", _config("wednesday", user_id="ben"))

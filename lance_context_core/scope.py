@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 SCOPE_PARTS = ("tenant", "user_id", "agent_id")
-"""The columns that walls are made of."""
+"""The columns that a scope may name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A wall: each part that is set is equal in every record that a handle reads, writes or deletes.
+    """What a handle sees: each part that is set is equal in all that it reads, writes or deletes.
 
     A part that is `None` does not restrict. Scopes only ever narrow: see `narrow`.
     """

@@ -70,7 +70,7 @@ class _Plan:
     name: str
     spec: TableSpec
     refs: list[TableRef]
-    walls: str
+    scope_condition: str
     """What lies outside stays, also of a record that once was inside."""
     matched: set[str]
     """The keys of what is meant."""
@@ -160,14 +160,14 @@ class _Plan:
     async def _shown(self, table: Table) -> list[int]:
         """The ids of the rows that one ref shows."""
         keys = pa.array(sorted(self.matched | self.derived), pa.string())
-        rows = await erasing.present(table, self.walls, [KEY])
+        rows = await erasing.present(table, self.scope_condition, [KEY])
         row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
         return row_ids
 
     async def _hide(self, table: Table) -> None:
         await erasing.delete(table, await self._shown(table))
         if self.mentions:
-            await traces.scrub(table, self.names, self.walls, sources=self.in_sources)
+            await traces.scrub(table, self.names, self.scope_condition, sources=self.in_sources)
 
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""
@@ -183,7 +183,7 @@ async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Tar
     wanted = dict(target.documents)
     if target.is_whole_scope:
         mine = [name for name in specs if _is_collection(name) or _is_items(name)]
-        wanted = dict.fromkeys(mine, target.walls)
+        wanted = dict.fromkeys(mine, target.scope_condition)
     plans = [
         await _plan(database, name, specs[name], where, target)
         for name, where in wanted.items()
@@ -194,9 +194,11 @@ async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Tar
     of_records = await _plan_records(database, target)
     if SESSIONS_TABLE in specs:
         if target.is_whole_scope:
-            plans.append(await _plan(database, SESSIONS_TABLE, SESSIONS, target.walls, target))
+            plans.append(
+                await _plan(database, SESSIONS_TABLE, SESSIONS, target.scope_condition, target)
+            )
         elif target.derived and (left := await _left_empty(of_records)):
-            where = sql.all_of([target.walls, sql.in_list("id", sorted(left))])
+            where = sql.all_of([target.scope_condition, sql.in_list("id", sorted(left))])
             plan = await _plan(database, SESSIONS_TABLE, SESSIONS, where, target, of=left)
             plans.extend([plan] if plan.matched else [])
     return [*plans, of_records]
@@ -217,7 +219,7 @@ async def _plan(
         plan.states = {
             state
             for state in plan.states
-            if any(traces.compatible(state.walls, one.walls) for one in of[state.id])
+            if any(traces.compatible(state.scope_values, one.scope_values) for one in of[state.id])
         }
         plan.matched = {state.key for state in plan.states}
     await plan.look()
@@ -227,10 +229,15 @@ async def _plan(
 async def _plan_records(database: Database, target: Target) -> _Plan:
     assert target.records is not None
     plan = await _matching(
-        database, RECORDS_TABLE, RECORDS, target.records, target, linked_within=target.walls
+        database,
+        RECORDS_TABLE,
+        RECORDS,
+        target.records,
+        target,
+        linked_within=target.scope_condition,
     )
     for state in plan.states:
-        plan.names.add(state.id, state.walls)
+        plan.names.add(state.id, state.scope_values)
     for id in target.ids:
         scope = target.scope
         plan.names.add(id, (None, scope.tenant, scope.user_id, scope.agent_id))
@@ -245,7 +252,7 @@ async def _plan_records(database: Database, target: Target) -> _Plan:
             named = link.mentions | link.sources if plan.in_sources else link.mentions
             if link.state.key in plan.matched | plan.derived or not link.is_present:
                 continue
-            if plan.names.mean(named, link.state.walls):
+            if plan.names.mean(named, link.state.scope_values):
                 plan.mentions.add(link.state.key)
                 plan.touched.add(name)
     await plan.look()
@@ -261,7 +268,7 @@ async def _matching(
     *,
     linked_within: str | None = None,
 ) -> _Plan:
-    """What matches in any version, and who within those walls names whom."""
+    """What matches in any version, and who within that scope names whom."""
     table_refs = await erasing.table_refs(database, name, spec)
     found = {ref.name: await traces.found(ref, where, linked_within) for ref in table_refs}
     states = {state for matching, _ in found.values() for state in matching}
@@ -270,7 +277,7 @@ async def _matching(
         name=name,
         spec=spec,
         refs=table_refs,
-        walls=target.walls,
+        scope_condition=target.scope_condition,
         matched={state.key for state in states},
         states=states,
         links={ref: links for ref, (_, links) in found.items()},
@@ -285,7 +292,7 @@ async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
             erased.setdefault(state.session_id, []).append(state)
     if not erased:
         return {}
-    where = sql.all_of([plan.walls, sql.in_list("session_id", sorted(erased))])
+    where = sql.all_of([plan.scope_condition, sql.in_list("session_id", sorted(erased))])
     gone = plan.matched | plan.derived
     for ref in plan.refs:
         for state in await traces.shown(ref, where):
@@ -293,7 +300,7 @@ async def _left_empty(plan: _Plan) -> dict[str, list[State]]:
                 erased[state.session_id] = [
                     one
                     for one in erased[state.session_id]
-                    if not traces.compatible(one.walls[1:], state.walls[1:])
+                    if not traces.compatible(one.scope_values[1:], state.scope_values[1:])
                 ]
     return {session: states for session, states in erased.items() if states}
 

@@ -18,8 +18,8 @@ from lance_context_core.rows import visibility
 from lance_context_core.rows.records import with_values
 from lance_context_core.scope import SCOPE_PARTS
 
-Walls = tuple[str | None, ...]
-"""The context, tenant, user and agent of a record; what is absent is open."""
+ScopeValues = tuple[str | None, ...]
+"""The context, tenant, user and agent of a record; what is absent does not restrict."""
 
 _STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id")
 _POINTERS = ("supersedes_id", "superseded_by_id")
@@ -42,7 +42,7 @@ class State(NamedTuple):
     session_id: str | None
 
     @property
-    def walls(self) -> Walls:
+    def scope_values(self) -> ScopeValues:
         """Within what the id counts."""
         return self.context, self.tenant, self.user_id, self.agent_id
 
@@ -59,36 +59,38 @@ class Link(NamedTuple):
 
 
 class Names:
-    """Ids, and within which walls they mean an erased record."""
+    """Ids, and within which scopes they mean an erased record."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._by_id: dict[str, set[Walls]] = defaultdict(set)
+        self._by_id: dict[str, set[ScopeValues]] = defaultdict(set)
 
-    def add(self, id: str, walls: Walls) -> None:
-        """Let `id` mean an erased record within `walls`."""
-        self._by_id[id].add(walls)
+    def add(self, id: str, scope: ScopeValues) -> None:
+        """Let `id` mean an erased record within `scope`."""
+        self._by_id[id].add(scope)
 
-    def mean(self, ids: Iterable[str], walls: Walls) -> bool:
-        """Whether one of `ids`, in a record within `walls`, means an erased one."""
-        return any(compatible(walls, one) for id in ids for one in self._by_id.get(id, ()))
+    def mean(self, ids: Iterable[str], scope: ScopeValues) -> bool:
+        """Whether one of `ids`, in a record within `scope`, means an erased one."""
+        return any(compatible(scope, one) for id in ids for one in self._by_id.get(id, ()))
 
 
 def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
-    """Whether no wall is between the two: of each part, they name the same, or one names none."""
+    """Whether both may be in one scope: of each part, they name the same, or one names none."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-async def found(ref: TableRef, where: str, walls: str | None) -> tuple[set[State], set[Link]]:
+async def found(
+    ref: TableRef, where: str, scope_condition: str | None
+) -> tuple[set[State], set[Link]]:
     """What matching records are known by in any version of the ref, and who names whom there.
 
-    That within the walls; nobody for None, as of tables whose rows name nobody.
+    That within the scope; nobody for None, as of tables whose rows name nobody.
     """
     states: set[State] = set()
     links: set[Link] = set()
     asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
-    if walls is not None:
-        asked.append((sql.all_of([walls, _LINKED]), [*_STATE, *_LINKS]))
+    if scope_condition is not None:
+        asked.append((sql.all_of([scope_condition, _LINKED]), [*_STATE, *_LINKS]))
     async for is_present, (matching, *linked) in erasing.past(ref, asked):
         states.update(_states(matching))
         for rows in linked:
@@ -110,40 +112,40 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
     """
     waiting = [link for link in links if link.sources and link.state.key not in erased]
     further: set[State] = set()
-    while new := [one for one in waiting if names.mean(one.sources, one.state.walls)]:
+    while new := [one for one in waiting if names.mean(one.sources, one.state.scope_values)]:
         keys = {link.state.key for link in new}
         for link in waiting:
             if link.state.key in keys:
-                names.add(link.state.id, link.state.walls)
+                names.add(link.state.id, link.state.scope_values)
                 further.add(link.state)
         waiting = [link for link in waiting if link.state.key not in keys]
     return further
 
 
-async def scrub(table: Table, names: Names, walls: str, *, sources: bool) -> None:
+async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bool) -> None:
     """Take what `names` means out of the records of one ref; out of their sources too, if asked."""
     columns = [*table.spec.schema.names, VECTOR]
     attempts = Attempts("the same records kept being changed by others")
     while True:
         attempts.begin()
-        linked = await erasing.present(table, sql.all_of([walls, _LINKED]), columns)
+        linked = await erasing.present(table, sql.all_of([scope_condition, _LINKED]), columns)
         rows = linked.to_pylist()
         changed = [
             scrubbed
             for state, row in zip(_states(linked), rows, strict=True)
-            if (scrubbed := _scrubbed(row, state.walls, names, sources=sources)) is not None
+            if (scrubbed := _scrubbed(row, state.scope_values, names, sources=sources)) is not None
         ]
         if not changed or await table.replace(changed) == len(changed):
             return
 
 
 def _scrubbed(
-    row: Mapping[str, Any], walls: Walls, names: Names, *, sources: bool
+    row: Mapping[str, Any], scope: ScopeValues, names: Names, *, sources: bool
 ) -> dict[str, Any] | None:
     """The row without the names; None if it has none of them."""
 
     def means(id: str | None) -> bool:
-        return id is not None and names.mean([id], walls)
+        return id is not None and names.mean([id], scope)
 
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
     if "superseded_by_id" in changes and row["lifecycle_status"] in visibility.VISIBLE_STATUSES:

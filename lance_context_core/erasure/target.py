@@ -27,9 +27,9 @@ class Target:
     derived: bool = True
 
     @property
-    def walls(self) -> str:
+    def scope_condition(self) -> str:
         """The condition of being in the scope."""
-        return _walls(self.scope)
+        return _in_scope(self.scope)
 
     @property
     def is_nothing(self) -> bool:
@@ -47,7 +47,7 @@ def records(
     if named := _named(ids, filter, RECORD_FIELDS):
         return Target(
             scope=scope,
-            records=named if named == NOTHING else sql.all_of([_walls(scope), named]),
+            records=named if named == NOTHING else sql.all_of([_in_scope(scope), named]),
             ids=tuple(ids) if ids is not None and filter is None else (),
             derived=derived,
         )
@@ -56,17 +56,17 @@ def records(
             "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
             "somebody has; if nothing shall stay, remove the store's directory"
         )
-    return Target(scope=scope, records=_walls(scope), is_whole_scope=True, derived=derived)
+    return Target(scope=scope, records=_in_scope(scope), is_whole_scope=True, derived=derived)
 
 
 def documents(
     scope: Scope, table: str, *, ids: Sequence[str] | None, filter: FilterLike | None
 ) -> Target:
     """Some documents of one collection; in a scope, if none are named, all that it has there."""
-    named, walls = _named(ids, filter, DOCUMENT_FIELDS), _walls(scope)
-    if not named and not walls:
+    named, in_scope = _named(ids, filter, DOCUMENT_FIELDS), _in_scope(scope)
+    if not named and not in_scope:
         raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
-    where = named if named == NOTHING else sql.all_of([walls, named])
+    where = named if named == NOTHING else sql.all_of([in_scope, named])
     return Target(scope=scope, documents={} if where == NOTHING else {table: where})
 
 
@@ -78,5 +78,5 @@ def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Column
     return NOTHING if NOTHING in named else sql.all_of(named)
 
 
-def _walls(scope: Scope) -> str:
+def _in_scope(scope: Scope) -> str:
     return sql.all_of([sql.equals(part, value) for part, value in scope.parts().items()])

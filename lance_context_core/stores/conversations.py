@@ -1,7 +1,7 @@
 """Which conversations there are: what descriptions of sessions and messages belong together.
 
 A session is that of a tenant and a user: two users who call theirs alike have two. The agents in it
-share it, save those that have described one of their own, behind a wall of their own.
+share it, save those that have described one of their own, in a scope of their own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ def _lend(
     described: dict[Place, dict[str | None, Row]],
     active: Mapping[Place, Sequence[Row]],
 ) -> None:
-    """Give descriptions made outside the walls of users to the one whose messages there are.
+    """Give descriptions made outside the scopes of users to the one whose messages there are.
 
     They know less than the messages do. Of several users', none is meant.
     """

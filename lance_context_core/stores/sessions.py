@@ -72,7 +72,7 @@ class AsyncSessions:
     async def get(self, session_id: str) -> Session | None:
         """A session that was created or has messages; else None.
 
-        Users who call theirs alike have one each, and so have agents behind walls of their own: a
+        Users who call theirs alike have one each, and so have agents with scopes of their own: a
         handle that sees several gets its own, if it has one. Else InvalidRequestError is raised, as
         in `update` and `delete`: ask through a `scope` of whom you mean.
         """
@@ -167,12 +167,12 @@ class AsyncSessions:
         """The conversations of the view, of some ids or of all."""
         named = [] if ids is None else [sql.in_list("id", ids)]
         table = self._records.resources.sessions
-        where = sql.all_of([*self._walls(), *named])
+        where = sql.all_of([*self._scope_clauses(), *named])
         rows = await table.select(where or None, columns=COLUMNS)
         activity = await self._activity(ids, include_hidden=include_hidden)
         return conversations(rows.to_pylist(), activity)
 
-    def _walls(self) -> builtins.list[str]:
+    def _scope_clauses(self) -> builtins.list[str]:
         return [sql.equals(part, value) for part, value in self._records.scope.parts().items()]
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
@@ -213,7 +213,7 @@ class AsyncSessions:
             self._records.where(*_IN_A_SESSION, *recent), columns=["session_id", "updated_at"]
         )
         described = await self._records.resources.sessions.select(
-            sql.all_of([*self._walls(), *recent]) or None, columns=["id", "updated_at"]
+            sql.all_of([*self._scope_clauses(), *recent]) or None, columns=["id", "updated_at"]
         )
         both = pa.table(
             {

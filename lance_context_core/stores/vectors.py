@@ -205,9 +205,9 @@ class AsyncVectors:
         return self._resources.database.table(table_of(self.collection), VECTORS)
 
     def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
-        walls = [sql.equals(part, value) for part, value in self._scope.parts().items()]
+        in_scope = [sql.equals(part, value) for part, value in self._scope.parts().items()]
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
-        return sql.all_of([*walls, *conditions, named])
+        return sql.all_of([*in_scope, *conditions, named])
 
     async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
         """The documents in plain types, and whether the ids of all were made here."""

@@ -484,12 +484,12 @@ async def test_a_call_that_makes_no_sense_is_refused_in_words(full, says):
 
 @pytest.mark.parametrize("value", ["x" * MEGABYTE, "'" * MEGABYTE])
 async def test_a_long_value_is_shown_by_its_ends(store, value):
-    walled = store.scope(tenant=value)
+    scoped = store.scope(tenant=value)
     for work in (
         store.context().add_many(
             [{"role": "user", "content": c, "external_id": value} for c in "ab"]
         ),
-        walled.context().add("user", "x", tenant="another"),
+        scoped.context().add("user", "x", tenant="another"),
         store.context().add("user", "x", relationships=[value]),
         store.context().add("user", "x", relationships=[{"target_id": "a", value: "b"}]),
         store.memory.add(["x"], user_id=f"{value}\0"),

@@ -43,7 +43,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     one commit as well. Of a channel's value only what the value before it has not is stored. The
     asynchronous methods await the store, and block no event loop.
 
-    A scope of a store is a wall for checkpoints too: a thread of the same id behind another one is
+    A scope of a store isolates checkpoints too: a thread of the same id in another one is
     another thread. A branch of the store goes on from the checkpoints of then, and an earlier
     version shows them.
     """

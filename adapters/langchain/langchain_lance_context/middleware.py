@@ -57,8 +57,8 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     store by their ids, so that a run which is resumed or retried remembers nothing twice. Tool calls,
     tool results and summaries are not remembered.
 
-    One agent serves many users: each run has a user, and the user is a wall, as a scope of the store
-    is. A run without one fails with InvalidRequestError before the model is called.
+    One agent serves many users: each run has a user, and sees that user's memories alone, as in a
+    scope of the store. A run without one fails with InvalidRequestError before the model is called.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
         - `user_id`: whose memories these are: a name, or a function of the run's `Runtime`. Absent
           means `config["configurable"]["user_id"]`, or the user of the scope that `store` is.
-        - `agent_id`, `tenant`: with the user the wall; absent means that of `store`.
+        - `agent_id`, `tenant`: with the user the scope; absent means that of `store`.
         - `k`: how many memories are recalled at most.
         - `filter`: which of them may be, in the store's filter language.
         - `mode`: `hybrid`, `vector` or `text`; absent means hybrid where the store can embed.
@@ -198,7 +198,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
 
 def _name(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None:
-    """Who it is in this run; a function that does not know must not open the wall."""
+    """Who it is in this run; a function that does not know must not widen the scope."""
     if not callable(whose):
         return whose
     name = whose(runtime)

@@ -57,7 +57,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
-    """With `tenant` and `user_id` the wall around what may be found."""
+    """With `tenant` and `user_id` the scope of what may be found."""
     session_id: str | None = None
     """The only session whose records may be found; absent means all."""
 

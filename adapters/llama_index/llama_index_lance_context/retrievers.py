@@ -90,7 +90,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         - `neighbours`: in [0, 1], the share of their scores that the turns before and after lend to
           a record.
         - `options`: how hits are fused and ranked.
-        - `tenant`, `user_id`, `agent_id`: the wall around what may be found.
+        - `tenant`, `user_id`, `agent_id`: the scope of what may be found.
         - `session_id`: the only session whose records may be found; absent means all.
         - `object_map`, `objects`: what index nodes stand for, as other retrievers take it.
 

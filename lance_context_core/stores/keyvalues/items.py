@@ -231,7 +231,7 @@ class AsyncKeyValues:
         """
         self._resources.writable()
         clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
-        return await self._table.delete(sql.all_of([*self._walls(), *clauses]) or "true")
+        return await self._table.delete(sql.all_of([*self._scope_clauses(), *clauses]) or "true")
 
     async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
         """Let items expire at another moment, or never; returns how many of them there were.
@@ -252,7 +252,7 @@ class AsyncKeyValues:
         """
         self._resources.writable()
         expired = f"expires_at <= {sql.timestamp(self._now())}"
-        return await self._table.delete(sql.all_of([*self._walls(), expired]))
+        return await self._table.delete(sql.all_of([*self._scope_clauses(), expired]))
 
     async def version(self) -> int:
         """The number of the items' version, of those of all scopes; 0 before the first write.
@@ -279,11 +279,11 @@ class AsyncKeyValues:
     def _now(self) -> datetime:
         return self._resources.clock.now()
 
-    def _walls(self) -> builtins.list[str]:
+    def _scope_clauses(self) -> builtins.list[str]:
         return [sql.equals(part, value) for part, value in self._scope.parts().items()]
 
     def _where(self, *clauses: str) -> str:
-        return sql.all_of([*self._walls(), *clauses, alive(self._now())])
+        return sql.all_of([*self._scope_clauses(), *clauses, alive(self._now())])
 
     async def _page(self, selection: Selection, more: Sequence[str] = ()) -> pa.Table:
         """The row ids of what is selected, what it is ordered by, and more columns; in order."""

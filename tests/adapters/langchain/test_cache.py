@@ -297,7 +297,7 @@ def test_clearing_forgets_all_of_this_cache(store, embedding):
     assert other.lookup("prompt", MODEL) is None
 
 
-def test_scopes_are_walls(store, embedding):
+def test_scopes_isolate(store, embedding):
     ada, ben = (LanceContextSemanticCache(store.scope(user_id=who), embedding) for who in "ab")
     ada.update("my secret prompt of today", MODEL, ANSWER)
     assert ben.lookup("my secret prompt of today", MODEL) is None

@@ -157,7 +157,7 @@ def test_a_store_that_was_handed_over_stays_open(store):
     assert store.history.count("", session_id="monday") == 2
 
 
-def test_a_scope_is_a_wall(store):
+def test_a_scope_isolates(store):
     ada = LanceContextChatMessageHistory(store.scope(user_id="ada"), "monday")
     ben = LanceContextChatMessageHistory(store.scope(user_id="ben"), "monday")
     ada.add_messages(SAID)

@@ -495,7 +495,7 @@ def test_a_run_without_a_user_says_how_to_name_one(embedding_store, user, is_asy
 
 @pytest.mark.parametrize("part", ["user_id", "agent_id", "tenant"])
 @pytest.mark.parametrize("name", [None, "", 7])
-def test_a_function_that_does_not_know_who_it_is_opens_no_wall(embedding_store, part, name):
+def test_a_function_that_does_not_know_who_it_is_widens_no_scope(embedding_store, part, name):
     agent = driven(embedding_store, **{part: lambda runtime: name})
     with pytest.raises(InvalidRequestError, match=f"^{part}="):
         agent.say("Hello")

@@ -363,10 +363,10 @@ def test_what_runs_made_goes_and_what_others_share_stays(saver):
     assert values(saver, at()) == {"a": "long" * 100 + "er", "b": 1}
 
 
-# Walls, versions, processes
+# Scopes, versions, processes
 
 
-def test_a_scope_is_a_wall(store):
+def test_a_scope_isolates(store):
     ada, ben = (LanceContextSaver(store.scope(tenant=name)) for name in ("ada", "ben"))
     put(ada, at(), {"a": "ada"})
     put(ben, at(), {"a": "ben"})

@@ -548,7 +548,7 @@ def test_names_keep_items_apart(context_store):
     assert other.list_namespaces() == []
 
 
-def test_scopes_are_walls(context_store):
+def test_scopes_isolate(context_store):
     ada, ben = (LanceContextStore(context_store.scope(user_id=who)) for who in ("ada", "ben"))
     ada.put(("notes",), "a", {"by": "ada"})
     ben.put(("notes",), "a", {"by": "ben"})

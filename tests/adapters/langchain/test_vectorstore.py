@@ -560,7 +560,7 @@ def test_what_fails_to_be_made_is_closed(tmp_path, embedding, monkeypatch):
     assert len(closed) == 1
 
 
-def test_a_scope_is_a_wall(store, embedding):
+def test_a_scope_isolates(store, embedding):
     ada = LanceContextVectorStore(store.scope(user_id="ada"), embedding)
     ben = LanceContextVectorStore(store.scope(user_id="ben"), embedding)
     ada.add_texts(["hers"], ids=["1"])

@@ -265,7 +265,7 @@ def test_the_agents_of_a_store_have_conversations_of_their_own(store):
     assert (one.get_keys(), other.get_keys()) == ([], ["k"])
 
 
-def test_a_scope_is_a_wall(store):
+def test_a_scope_isolates(store):
     for tenant in ("a", "b"):
         LanceContextChatStore(store.scope(tenant=tenant)).add_message("k", say(f"of {tenant}"))
     inside = LanceContextChatStore(store.scope(tenant="a"))

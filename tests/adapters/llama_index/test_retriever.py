@@ -51,7 +51,7 @@ def test_without_an_embedder_it_finds_by_words(store):
     assert texts(LanceContextRetriever(store), "allergic") == ["is allergic to nuts"]
 
 
-def test_scopes_sessions_and_filters_are_walls(embedding_store):
+def test_scopes_sessions_and_filters_isolate(embedding_store):
     memory = embedding_store.memory
     memory.add(["tea for ada"], user_id="ada", metadata={"kind": 1})
     memory.add(["tea for bob"], user_id="bob", metadata={"kind": 2})

@@ -159,8 +159,8 @@ def test_the_time_is_that_of_the_store():
 def test_a_handle_says_what_part_of_the_store_it_is():
     with ContextStore.open("memory://") as store:
         assert Handle(store).scope == Scope()
-        walled = store.scope(tenant="t").scope(user_id="ada")
-        assert Handle(walled).scope == Handle(walled.aio).scope == Scope(tenant="t", user_id="ada")
+        scoped = store.scope(tenant="t").scope(user_id="ada")
+        assert Handle(scoped).scope == Handle(scoped.aio).scope == Scope(tenant="t", user_id="ada")
 
 
 def test_a_reopened_handle_is_open_and_the_closed_one_stays_closed(tmp_path):

@@ -156,7 +156,7 @@ class StoredMemoryTests(MemoryServiceTests):
         assert await memory.add([], user_id="u") == []
         assert await back_door.n_commits("records") == 0
 
-    # Ids and walls
+    # Ids and scopes
 
     async def test_an_id_that_is_taken_is_named_and_other_metadata_are_no_other_memory(
         self, memory

@@ -78,19 +78,19 @@ async def test_the_store_tells_where_it_has_the_time_from(open_store):
     assert store.clock is store.scope(user_id="ada").clock is clock
 
 
-# Walls
+# Scopes
 
 
-async def test_a_key_names_one_item_on_each_side_of_a_wall(open_store):
+async def test_a_key_names_one_item_in_each_scope(open_store):
     store = open_store()
-    walls = [store, store.scope(tenant="a"), store.scope(tenant="b"), store.scope(user_id="a")]
-    walls.append(walls[1].scope(user_id="a"))
-    for n, wall in enumerate(walls):
-        assert await wall.kv().add([item("n/k", value={"n": n}, vectors=along(0))]) == [True]
-    for n, wall in enumerate(walls):
-        (found,) = await wall.kv().get([key("n/k")])
+    scopes = [store, store.scope(tenant="a"), store.scope(tenant="b"), store.scope(user_id="a")]
+    scopes.append(scopes[1].scope(user_id="a"))
+    for n, scope in enumerate(scopes):
+        assert await scope.kv().add([item("n/k", value={"n": n}, vectors=along(0))]) == [True]
+    for n, scope in enumerate(scopes):
+        (found,) = await scope.kv().get([key("n/k")])
         assert found.value == {"n": n}
-    inner, other = walls[1].kv(), walls[2].kv()
+    inner, other = scopes[1].kv(), scopes[2].kv()
     assert [one.value["n"] for one in await inner.list()] == [1, 4]
     assert [(one.tenant, one.user_id) for one in await inner.list()] == [("a", None), ("a", "a")]
     assert await other.count() == len(await other.search([1.0, 0, 0, 0])) == 1

@@ -91,7 +91,7 @@ async def test_users_whose_sessions_nobody_described_have_one_each(store):
     assert sorted((one.user_id, one.n_messages) for one in await store.sessions.list()) == [
         *(("ada", 15), ("bob", 15))
     ]
-    # One that is described outside their walls is nobody's, and does not stand for theirs.
+    # One that is described outside their scopes is nobody's, and does not stand for theirs.
     assert (await store.sessions.create("s", title="whose?")).n_messages == 0
     assert [one.title for one in await store.sessions.list()].count(None) == 2
     assert (await store.sessions.update("s", title="mine")).user_id is None

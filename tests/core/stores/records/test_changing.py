@@ -291,7 +291,7 @@ async def test_tags_that_came_from_the_metadata_follow_it_and_others_stay(ctx):
 
 
 @pytest.mark.parametrize("part", ["tenant", "user_id", "agent_id"])
-async def test_no_change_takes_a_record_through_a_wall(store, part):
+async def test_no_change_takes_a_record_into_another_scope(store, part):
     acme, globex = (store.scope(**{part: name}).context() for name in ("acme", "globex"))
     await globex.add("user", "theirs", external_id="x")
     id = (await acme.add("user", "ours", external_id="x", metadata={part: "acme"})).id

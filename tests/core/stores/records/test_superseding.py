@@ -278,7 +278,7 @@ async def test_a_branch_supersedes_for_itself_and_a_merge_brings_it(store, ctx):
     assert contents(await ctx.list()) == ["a new fact"]
 
 
-# Walls
+# Scopes
 
 
 async def test_one_tenant_supersedes_nothing_of_another_s(store):

@@ -1,4 +1,4 @@
-"""Scopes are walls: whatever a caller passes, one scope can neither see nor change another.
+"""Scopes isolate: whatever a caller passes, one scope can neither see nor change another.
 
 What a scope holds is kept beside the store in plain dicts, one set of them for each scope; an act in
 one scope changes its own dicts alone, and in the end every scope is compared with its own.
@@ -52,7 +52,7 @@ RUNS = ["r", "r'"]
 
 
 @st.composite
-def walls(draw):
+def scopes(draw):
     """Scopes of one shape that have nothing in common: each differs from each in some part."""
     one, two = draw(st.lists(names, min_size=2, max_size=2, unique=True))
     first, second = draw(st.permutations(SCOPE_PARTS))[:2]
@@ -243,14 +243,14 @@ act = st.tuples(
 
 @pytest.mark.filterwarnings("ignore::lance_context_core.errors.ElsewhereWarning")
 @settings(max_examples=20)
-@given(walls(), st.lists(act, min_size=4, max_size=12), st.integers(1, 10))
-def test_scopes_that_use_the_same_names_know_nothing_of_each_other(walls, acts, moment):
-    asyncio.run(live_side_by_side(walls, acts, moment))
+@given(scopes(), st.lists(act, min_size=4, max_size=12), st.integers(1, 10))
+def test_scopes_that_use_the_same_names_know_nothing_of_each_other(scopes, acts, moment):
+    asyncio.run(live_side_by_side(scopes, acts, moment))
 
 
-async def live_side_by_side(walls, acts, moment):
+async def live_side_by_side(scopes, acts, moment):
     async with memory().open(clock=ManualClock()) as store:
-        cells = [Cell(store, parts) for parts in walls]
+        cells = [Cell(store, parts) for parts in scopes]
         # All of them hold the same, under the same ids, before anything else happens.
         for cell in cells:
             for begin in (Cell.append, Cell.remember, Cell.put_document, Cell.put_note):
@@ -262,7 +262,7 @@ async def live_side_by_side(walls, acts, moment):
                 await store.maintain()
         for cell, before in zip(cells, then, strict=True):
             await cell.assert_sees(cell.held())
-            await assert_the_past_is_walled_too(cell, version, before)
+            await assert_the_past_is_isolated_too(cell, version, before)
         # A wider scope, which all of them lie in, sees the sum.
         all_notes = await store.context("the notes").list()
         assert Counter(one["content"] for one in all_notes) == sum(
@@ -270,7 +270,7 @@ async def live_side_by_side(walls, acts, moment):
         )
 
 
-async def assert_the_past_is_walled_too(cell, version, before):
+async def assert_the_past_is_isolated_too(cell, version, before):
     past = Cell(await cell.store.checkout(version), {})
     for session, rows in before["messages"].items():
         found = await past.history.get_messages("", session_id=session)
@@ -454,15 +454,15 @@ async def delete_through_a_filter(store, filter, tenant):
 
 
 @settings(max_examples=10)
-@given(walls())
-def test_nothing_of_another_scope_is_reached_by_its_name(walls):
-    asyncio.run(reach_over(walls))
+@given(scopes())
+def test_nothing_of_another_scope_is_reached_by_its_name(scopes):
+    asyncio.run(reach_over(scopes))
 
 
-async def reach_over(walls):
+async def reach_over(scopes):
     async with memory().open(clock=ManualClock()) as store:
-        mine, theirs = (store.scope(**parts) for parts in walls[:2])
-        their_parts = walls[1]
+        mine, theirs = (store.scope(**parts) for parts in scopes[:2])
+        their_parts = scopes[1]
         others = await theirs.context().add_many(
             [
                 {"role": "user", "content": "tea", "embedding": [1.0, 0.0], "tags": ["t"]},
@@ -477,12 +477,12 @@ async def reach_over(walls):
 
         ids = [*others.ids, memory_id, message_id, "x", "s"]
         await assert_nothing_is_reached(mine, ids)
-        outside = {part: value for part, value in their_parts.items() if walls[0][part] != value}
+        outside = {part: value for part, value in their_parts.items() if scopes[0][part] != value}
         claims = claims_of(outside)
         await assert_nothing_is_claimed(mine, outside, claims)
         assert await everything(store) == before
 
-        # A record of one's own cannot be moved over the wall either.
+        # A record of one's own cannot be moved into another scope either.
         context = mine.context()
         await context.add("user", "tea", external_id="mine")
         for claim in claims:
