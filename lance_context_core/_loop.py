@@ -37,7 +37,7 @@ class Bridge:
             work.close()
             raise BlockingCallError(
                 "a blocking call on the store's own event loop would wait for itself: "
-                "await the asynchronous twin there, as that of a store, store.aio"
+                "await the asynchronous object there, as that of a store, store.aio"
             )
         future = self.spawn(work)
         try:

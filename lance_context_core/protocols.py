@@ -1,7 +1,7 @@
 """What the store promises, and what its callers bring.
 
 The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`) are
-asynchronous; the synchronous twins have the same names and parameters. `lance_context_core.testing`
+asynchronous; the blocking counterparts have the same names and parameters. `lance_context_core.testing`
 has for each of them a class of tests that is written against the protocol alone.
 """
 

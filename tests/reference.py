@@ -27,7 +27,7 @@ SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 WIDTH = 88
 _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)
-_ELSEWHERE = re.compile(r"\s*See `(?P<twin>Async\w+\.\w+)`\.$")
+_ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
 _MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")
 _LINKED = re.compile(rf"(?P<code>`+)(?P<inside>[^`]+)(?P=code)|{_WORD}")
@@ -272,8 +272,8 @@ def described(one: Name) -> Iterator[str]:
     if made := constructor(thing):
         yield prose(docstring(made), at=one.module)
         yield linked(options(made), at=one.module)
-    if twin := blocking_twin(one):
-        yield from described_by_twin(one, twin)
+    if blocking := blocking_of(one):
+        yield from described_by_blocking(one, blocking)
         return
     yield from described_members(one, members(thing))
 
@@ -295,9 +295,9 @@ def described_member(one: Name, name: str, member: griffe.Object) -> Iterator[st
     yield linked(options(member), at=one.module)
 
 
-def described_by_twin(one: Name, twin: Name) -> Iterator[str]:
-    """The members of an asynchronous class, as far as those of its blocking twin do not say it."""
-    theirs, awaited, iterated, plain = members(twin.object), [], [], []
+def described_by_blocking(one: Name, blocking: Name) -> Iterator[str]:
+    """The members of an asynchronous class, as far as those of the blocking one do not say it."""
+    theirs, awaited, iterated, plain = members(blocking.object), [], [], []
     for name, member in members(one.object).items():
         if name not in theirs:
             continue
@@ -309,11 +309,11 @@ def described_by_twin(one: Name, twin: Name) -> Iterator[str]:
             (iterated if "Iterator" in str(member.returns) else plain).append(name)
 
     def listed(found: list[str]) -> str:
-        return linked(", ".join(f"`{twin.name}.{n}`" for n in found), at=TOP).replace(
-            f"`{twin.name}.", "`"
+        return linked(", ".join(f"`{blocking.name}.{n}`" for n in found), at=TOP).replace(
+            f"`{blocking.name}.", "`"
         )
 
-    says = [f"Like [{twin.name}](#{twin.name.lower()}), to be awaited: {listed(awaited)}."]
+    says = [f"Like [{blocking.name}](#{blocking.name.lower()}), to be awaited: {listed(awaited)}."]
     says += [f"Iterated with `async for`: {listed(iterated)}."] if iterated else []
     says += [f"Not awaited: {listed(plain)}."] if plain else []
     yield "\n".join(says)
@@ -321,22 +321,22 @@ def described_by_twin(one: Name, twin: Name) -> Iterator[str]:
     yield from described_members(one, alone)
 
 
-def blocking_twin(one: Name) -> Name | None:
+def blocking_of(one: Name) -> Name | None:
     """`History` for `AsyncHistory`; None for what is no store."""
-    twin = by_name().get(one.name.removeprefix("Async"))
-    return twin if one.module == TOP and twin and twin is not one else None
+    blocking = by_name().get(one.name.removeprefix("Async"))
+    return blocking if one.module == TOP and blocking and blocking is not one else None
 
 
 # What a page is made of
 
 
 def docstring(one: griffe.Object) -> str:
-    """The docstring; that of the asynchronous twin, where it says to see there."""
+    """The docstring; that of the asynchronous one, where it says to see there."""
     says = one.docstring.value if one.docstring else ""
     found = _ELSEWHERE.search(says)
     if not found:
         return says
-    owner, member = found["twin"].split(".")
+    owner, member = found["asynchronous"].split(".")
     there = members(by_name()[owner].object)[member].docstring
     return there.value if there else says[: found.start()]
 
@@ -493,8 +493,8 @@ def linked(text: str, *, at: str) -> str:
         one = by_name().get(name)
         if one is None or (member and member not in members(one.object)):
             return match[0]
-        twin = blocking_twin(one)
-        one = twin if member and twin and member in members(twin.object) else one
+        blocking = blocking_of(one)
+        one = blocking if member and blocking and member in members(blocking.object) else one
         if member and is_field(members(one.object)[member]):
             member = ""
         page = "" if one.module == at else page_of(one.module)

@@ -36,7 +36,7 @@ class Embedder(_Described, Protocol):
 
 @runtime_checkable
 class AsyncEmbedder(_Described, Protocol):
-    """The asynchronous twin of `Embedder`; of an object that is both, the coroutines are used.
+    """The asynchronous counterpart of `Embedder`; of an object that is both, the coroutines are used.
 
     One object is awaited on several event loops, at the same time and one after the other: a client
     that belongs to one loop must not be kept.

@@ -1,1 +1,1 @@
-"""The stores: short files of verbs over the engine's tables; their synchronous twins are in `sync`."""
+"""The stores: short files of verbs over the engine's tables; their blocking counterparts are in `sync`."""

@@ -1,4 +1,4 @@
-"""The synchronous face: each class waits for its asynchronous twin, on a loop of the store's own.
+"""The blocking API: each object waits for the asynchronous one behind it, on a loop of the store's own.
 
 It may be called from any thread, also from one that runs an event loop, such as a notebook's.
 """

@@ -30,12 +30,12 @@ C = TypeVar("C", bound="Context")
 class Context:
     """The records of a store under one name, as the record API gives them.
 
-    The twin of `AsyncContext`, which says what holds for all of its methods.
+    `AsyncContext` is the asynchronous one, which says what holds for all of its methods.
     """
 
     def __init__(self, uri: str | Path, **options: Unpack[ContextOptions]) -> None:
         """The same as `create`."""
-        self._twin = block_on(AsyncContext.create(uri, **options))
+        self._aio = block_on(AsyncContext.create(uri, **options))
 
     @classmethod
     def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
@@ -49,7 +49,7 @@ class Context:
 
     def close(self) -> None:
         """End the store that `create` or `open` opened. See `AsyncContext.close`."""
-        block_on(self._twin.close())
+        block_on(self._aio.close())
 
     def __enter__(self) -> Self:
         return self
@@ -58,20 +58,20 @@ class Context:
         self.close()
 
     def __repr__(self) -> str:
-        return repr(self._twin).removeprefix("Async")
+        return repr(self._aio).removeprefix("Async")
 
     @property
     def name(self) -> str:
         """The name of the context."""
-        return self._twin.name
+        return self._aio.name
 
     def uri(self) -> str:
         """Where the store is."""
-        return self._twin.uri()
+        return self._aio.uri()
 
     def branch(self) -> str:
         """The branch of the store that is read and written. See `AsyncContext.branch`."""
-        return self._twin.branch()
+        return self._aio.branch()
 
     # Writing
 
@@ -85,12 +85,12 @@ class Context:
         **fields: Unpack[RecordFields],
     ) -> WriteResult:
         """Add one record; returns its id and version. See `AsyncContext.add`."""
-        return block_on(self._twin.add(role, content, content_type, data_type, embedding, **fields))
+        return block_on(self._aio.add(role, content, content_type, data_type, embedding, **fields))
 
     def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
         """Add records in one commit, all or none. See `AsyncContext.add_many`."""
         # Taken out here: an iterable that itself asks the store could not do so on its loop.
-        return block_on(self._twin.add_many([*records]))
+        return block_on(self._aio.add_many([*records]))
 
     def upsert(
         self,
@@ -105,7 +105,7 @@ class Context:
     ) -> dict[str, Any]:
         """Add a record, or replace the one with its `external_id`. See `AsyncContext.upsert`."""
         return block_on(
-            self._twin.upsert(role, content, content_type, data_type, embedding, key=key, **fields)
+            self._aio.upsert(role, content, content_type, data_type, embedding, key=key, **fields)
         )
 
     def upsert_many(
@@ -115,7 +115,7 @@ class Context:
         key: Literal["external_id", "id"] = "external_id",
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
-        return block_on(self._twin.upsert_many([*records], key=key))
+        return block_on(self._aio.upsert_many([*records], key=key))
 
     def update(
         self,
@@ -130,7 +130,7 @@ class Context:
     ) -> dict[str, Any]:
         """Change fields of one record; what is not named stays. See `AsyncContext.update`."""
         return block_on(
-            self._twin.update(
+            self._aio.update(
                 id=id,
                 external_id=external_id,
                 embedding=embedding,
@@ -143,25 +143,25 @@ class Context:
 
     def delete(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """Forget a record; returns False if it is absent already. See `AsyncContext.delete`."""
-        return block_on(self._twin.delete(id=id, external_id=external_id))
+        return block_on(self._aio.delete(id=id, external_id=external_id))
 
     def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """The same as `delete`. See `AsyncContext.forget`."""
-        return block_on(self._twin.forget(id=id, external_id=external_id))
+        return block_on(self._aio.forget(id=id, external_id=external_id))
 
     def embed_pending(self, *, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContext.embed_pending`."""
-        return block_on(self._twin.embed_pending(limit=limit))
+        return block_on(self._aio.embed_pending(limit=limit))
 
     # Reading
 
     def get(self, *, id: str | None = None, external_id: str | None = None) -> RecordDict | None:
         """The visible record with that id; None if there is none. See `AsyncContext.get`."""
-        return block_on(self._twin.get(id=id, external_id=external_id))
+        return block_on(self._aio.get(id=id, external_id=external_id))
 
     def get_blob(self, id: str) -> bytes | None:
         """The bytes of the visible record with that id, or None. See `AsyncContext.get_blob`."""
-        return block_on(self._twin.get_blob(id))
+        return block_on(self._aio.get_blob(id))
 
     def list(
         self,
@@ -177,7 +177,7 @@ class Context:
     ) -> builtins.list[RecordDict]:
         """Records that match `filters`, in the order of writing. See `AsyncContext.list`."""
         return block_on(
-            self._twin.list(
+            self._aio.list(
                 limit,
                 offset,
                 filters,
@@ -198,7 +198,7 @@ class Context:
         include_retired: bool = False,
     ) -> Iterator[RecordDict]:
         """The records that `list` would return, one by one. See `AsyncContext.scan`."""
-        records = self._twin.scan(
+        records = self._aio.scan(
             filters=filters,
             batch_size=batch_size,
             include_expired=include_expired,
@@ -208,7 +208,7 @@ class Context:
 
     def entries(self) -> int:
         """How many records `list` would return. See `AsyncContext.entries`."""
-        return block_on(self._twin.entries())
+        return block_on(self._aio.entries())
 
     @takes(HitArguments, DEFAULTS)
     def search(
@@ -221,7 +221,7 @@ class Context:
         **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
         """The records nearest to `query`, best first. See `AsyncContext.search`."""
-        return block_on(self._twin.search(query, limit, filters, mode=mode, **arguments))
+        return block_on(self._aio.search(query, limit, filters, mode=mode, **arguments))
 
     @takes(HitArguments, DEFAULTS)
     def retrieve(
@@ -236,7 +236,7 @@ class Context:
     ) -> builtins.list[RecordDict]:
         """The records that answer best by words and meaning. See `AsyncContext.retrieve`."""
         return block_on(
-            self._twin.retrieve(
+            self._aio.retrieve(
                 text=text, vector=vector, limit=limit, filters=filters, fusion=fusion, **arguments
             )
         )
@@ -252,7 +252,7 @@ class Context:
     ) -> builtins.list[RecordDict]:
         """The records with a relationship to `target_id`. See `AsyncContext.related`."""
         return block_on(
-            self._twin.related(
+            self._aio.related(
                 target_id,
                 relation,
                 limit,
@@ -265,43 +265,43 @@ class Context:
 
     def version(self) -> int:
         """The number of the version that is read. See `AsyncContext.version`."""
-        return block_on(self._twin.version())
+        return block_on(self._aio.version())
 
     def versions(
         self, *, limit: int | None = None, before: int | None = None
     ) -> builtins.list[Version]:
         """The versions that are kept, oldest first. See `AsyncContext.versions`."""
-        return block_on(self._twin.versions(limit=limit, before=before))
+        return block_on(self._aio.versions(limit=limit, before=before))
 
     def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
-        block_on(self._twin.checkout(version))
+        block_on(self._aio.checkout(version))
         return self
 
     def checkout_latest(self) -> Self:
         """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
-        block_on(self._twin.checkout_latest())
+        block_on(self._aio.checkout_latest())
         return self
 
     def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name a version of the store; returns its number. See `AsyncContext.tag`."""
-        return block_on(self._twin.tag(name, version=version))
+        return block_on(self._aio.tag(name, version=version))
 
     def tags(self) -> dict[str, int]:
         """The version that each tag of the store names. See `AsyncContext.tags`."""
-        return block_on(self._twin.tags())
+        return block_on(self._aio.tags())
 
     def delete_tag(self, name: str) -> bool:
         """Forget a tag; returns whether it existed. See `AsyncContext.delete_tag`."""
-        return block_on(self._twin.delete_tag(name))
+        return block_on(self._aio.delete_tag(name))
 
     def restore(self, version: Ref) -> int:
         """Make the whole store what it was, as a new version. See `AsyncContext.restore`."""
-        return block_on(self._twin.restore(version))
+        return block_on(self._aio.restore(version))
 
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in this context between two versions. See `AsyncContext.diff`."""
-        return block_on(self._twin.diff(before, after))
+        return block_on(self._aio.diff(before, after))
 
     # Compaction
 
@@ -310,7 +310,7 @@ class Context:
     ) -> CompactionMetrics:
         """Merge small fragments into large ones, now. See `AsyncContext.compact`."""
         return block_on(
-            self._twin.compact(
+            self._aio.compact(
                 target_rows_per_fragment=target_rows_per_fragment,
                 materialize_deletions=materialize_deletions,
             )
@@ -318,13 +318,13 @@ class Context:
 
     def compaction_stats(self) -> CompactionStats:
         """How fragmented the records are. See `AsyncContext.compaction_stats`."""
-        return block_on(self._twin.compaction_stats())
+        return block_on(self._aio.compaction_stats())
 
 
-def face_of(twin: AsyncContext, cls: type[C]) -> C:
+def face_of(aio: AsyncContext, cls: type[C]) -> C:
     """The synchronous face of a context that is open already."""
     context = cls.__new__(cls)
-    context._twin = twin  # noqa: SLF001 - the class is this module's own
+    context._aio = aio  # noqa: SLF001 - the class is this module's own
     return context
 
 

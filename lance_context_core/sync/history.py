@@ -16,9 +16,9 @@ from lance_context_core.stores.history import AsyncHistory
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The history of conversations; the twin of `AsyncHistory`."""
+    """The history of conversations; `AsyncHistory` is the asynchronous one."""
 
-    _twin: AsyncHistory
+    _aio: AsyncHistory
 
     def append(
         self,
@@ -31,7 +31,7 @@ class History:
     ) -> str:
         """Add one message at the end of a session; returns its id. See `AsyncHistory.append`."""
         return block_on(
-            self._twin.append(
+            self._aio.append(
                 agent_id,
                 message,
                 session_id=session_id,
@@ -51,7 +51,7 @@ class History:
     ) -> list[str]:
         """Add messages in one commit; returns their ids. See `AsyncHistory.append_many`."""
         return block_on(
-            self._twin.append_many(
+            self._aio.append_many(
                 agent_id,
                 messages,
                 session_id=session_id,
@@ -72,7 +72,7 @@ class History:
     ) -> list[str]:
         """Put messages in the place of a session's, or of some. See `AsyncHistory.replace`."""
         return block_on(
-            self._twin.replace(
+            self._aio.replace(
                 agent_id,
                 messages,
                 session_id=session_id,
@@ -92,7 +92,7 @@ class History:
     ) -> list[str]:
         """Add to the metadata of messages; returns their ids. See `AsyncHistory.annotate`."""
         return block_on(
-            self._twin.annotate(agent_id, metadata, session_id=session_id, filter=filter)
+            self._aio.annotate(agent_id, metadata, session_id=session_id, filter=filter)
         )
 
     def get_messages(
@@ -107,7 +107,7 @@ class History:
     ) -> list[Message]:
         """Messages in order: the first ones, or the `last`. See `AsyncHistory.get_messages`."""
         return block_on(
-            self._twin.get_messages(
+            self._aio.get_messages(
                 agent_id,
                 session_id=session_id,
                 limit=limit,
@@ -119,19 +119,19 @@ class History:
 
     def count(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
         """How many messages a session has; 0 if it is unknown. See `AsyncHistory.count`."""
-        return block_on(self._twin.count(agent_id, session_id=session_id, filter=filter))
+        return block_on(self._aio.count(agent_id, session_id=session_id, filter=filter))
 
     def session_ids(self, agent_id: str) -> list[str]:
         """The sessions in which an agent has messages. See `AsyncHistory.session_ids`."""
-        return block_on(self._twin.session_ids(agent_id))
+        return block_on(self._aio.session_ids(agent_id))
 
     def clear(self, agent_id: str, *, session_id: str, filter: FilterLike | None = None) -> int:
         """Forget a session's messages, or some; returns how many. See `AsyncHistory.clear`."""
-        return block_on(self._twin.clear(agent_id, session_id=session_id, filter=filter))
+        return block_on(self._aio.clear(agent_id, session_id=session_id, filter=filter))
 
     def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run; returns how many. See `AsyncHistory.clear_run`."""
-        return block_on(self._twin.clear_run(agent_id, session_id=session_id, run_id=run_id))
+        return block_on(self._aio.clear_run(agent_id, session_id=session_id, run_id=run_id))
 
     @takes(SearchArguments, searching.DEFAULTS)
     def search(
@@ -144,5 +144,5 @@ class History:
     ) -> list[SearchHit[ContextRecord]]:
         """The messages that answer `query` best, best first. See `AsyncHistory.search`."""
         return block_on(
-            self._twin.search(query, agent_id=agent_id, session_id=session_id, **arguments)
+            self._aio.search(query, agent_id=agent_id, session_id=session_id, **arguments)
         )

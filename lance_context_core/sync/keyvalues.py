@@ -15,21 +15,21 @@ from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """The items of one name; the twin of `AsyncKeyValues`."""
+    """The items of one name; `AsyncKeyValues` is the asynchronous one."""
 
-    _twin: AsyncKeyValues
+    _aio: AsyncKeyValues
 
     @property
     def name(self) -> str:
         """The name under which the items are kept."""
-        return self._twin.name
+        return self._aio.name
 
     def get(
         self, keys: Sequence[ItemKey], *, include_data: bool = True, include_vectors: bool = False
     ) -> builtins.list[Item | None]:
         """The items of these keys; None where there is none. See `AsyncKeyValues.get`."""
         return block_on(
-            self._twin.get(keys, include_data=include_data, include_vectors=include_vectors)
+            self._aio.get(keys, include_data=include_data, include_vectors=include_vectors)
         )
 
     @takes(ItemListing, LISTING)
@@ -42,18 +42,18 @@ class KeyValues:
     ) -> builtins.list[Item]:
         """The items that meet all conditions, in order. See `AsyncKeyValues.list`."""
         return block_on(
-            self._twin.list(include_data=include_data, include_vectors=include_vectors, **which)
+            self._aio.list(include_data=include_data, include_vectors=include_vectors, **which)
         )
 
     @takes(ItemListing, LISTING)
     def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
         """The namespaces and keys of what `list` would return. See `AsyncKeyValues.keys`."""
-        return block_on(self._twin.keys(**which))
+        return block_on(self._aio.keys(**which))
 
     @takes(ItemConditions, CONDITIONS)
     def count(self, **which: Unpack[ItemConditions]) -> int:
         """How many items meet the conditions. See `AsyncKeyValues.count`."""
-        return block_on(self._twin.count(**which))
+        return block_on(self._aio.count(**which))
 
     def namespaces(
         self,
@@ -66,7 +66,7 @@ class KeyValues:
     ) -> builtins.list[tuple[str, ...]]:
         """The namespaces that have items, each once, in order. See `AsyncKeyValues.namespaces`."""
         return block_on(
-            self._twin.namespaces(
+            self._aio.namespaces(
                 prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset
             )
         )
@@ -83,24 +83,24 @@ class KeyValues:
     ) -> builtins.list[SearchHit[Item]]:
         """The items nearest to a text or vector, best first. See `AsyncKeyValues.search`."""
         return block_on(
-            self._twin.search(query, limit=limit, offset=offset, include_data=include_data, **which)
+            self._aio.search(query, limit=limit, offset=offset, include_data=include_data, **which)
         )
 
     def put(self, items: Sequence[Item]) -> None:
         """Write items, replacing whatever their keys hold. See `AsyncKeyValues.put`."""
-        return block_on(self._twin.put(items))
+        return block_on(self._aio.put(items))
 
     def add(self, items: Sequence[Item]) -> builtins.list[bool]:
         """Write the items whose keys hold nothing. See `AsyncKeyValues.add`."""
-        return block_on(self._twin.add(items))
+        return block_on(self._aio.add(items))
 
     def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new. See `AsyncKeyValues.append`."""
-        return block_on(self._twin.append(items))
+        return block_on(self._aio.append(items))
 
     def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit. See `AsyncKeyValues.delete`."""
-        return block_on(self._twin.delete(keys))
+        return block_on(self._aio.delete(keys))
 
     def write(
         self,
@@ -110,24 +110,24 @@ class KeyValues:
         deletes: Sequence[ItemKey] = (),
     ) -> ItemsWritten:
         """`put`, `add` and `delete` in one commit. See `AsyncKeyValues.write`."""
-        return block_on(self._twin.write(puts=puts, adds=adds, deletes=deletes))
+        return block_on(self._aio.write(puts=puts, adds=adds, deletes=deletes))
 
     def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items under a namespace. See `AsyncKeyValues.delete_under`."""
-        return block_on(self._twin.delete_under(prefix))
+        return block_on(self._aio.delete_under(prefix))
 
     def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
         """Let items expire at another moment, or never. See `AsyncKeyValues.touch`."""
-        return block_on(self._twin.touch(keys, expires_at=expires_at))
+        return block_on(self._aio.touch(keys, expires_at=expires_at))
 
     def sweep(self) -> int:
         """Remove what has expired. See `AsyncKeyValues.sweep`."""
-        return block_on(self._twin.sweep())
+        return block_on(self._aio.sweep())
 
     def version(self) -> int:
         """The number of the items' version. See `AsyncKeyValues.version`."""
-        return block_on(self._twin.version())
+        return block_on(self._aio.version())
 
     def names(self) -> builtins.list[str]:
         """The names of all such tables of the store. See `AsyncKeyValues.names`."""
-        return block_on(self._twin.names())
+        return block_on(self._aio.names())

@@ -18,9 +18,9 @@ from lance_context_core.stores.memory import AsyncMemory
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memories of users; the twin of `AsyncMemory`."""
+    """The memories of users; `AsyncMemory` is the asynchronous one."""
 
-    _twin: AsyncMemory
+    _aio: AsyncMemory
 
     def add(
         self,
@@ -34,7 +34,7 @@ class Memory:
     ) -> builtins.list[str]:
         """Remember texts or messages in one commit; returns their ids. See `AsyncMemory.add`."""
         return block_on(
-            self._twin.add(
+            self._aio.add(
                 memories,
                 user_id=user_id,
                 session_id=session_id,
@@ -55,7 +55,7 @@ class Memory:
     ) -> builtins.list[SearchHit[ContextRecord]]:
         """A user's memories that answer `query` best, best first. See `AsyncMemory.search`."""
         return block_on(
-            self._twin.search(query, user_id=user_id, session_id=session_id, **arguments)
+            self._aio.search(query, user_id=user_id, session_id=session_id, **arguments)
         )
 
     def list(
@@ -68,7 +68,7 @@ class Memory:
     ) -> Page[ContextRecord]:
         """A page of a user's memories, by session, oldest first. See `AsyncMemory.list`."""
         return block_on(
-            self._twin.list(user_id=user_id, session_id=session_id, page=page, page_size=page_size)
+            self._aio.list(user_id=user_id, session_id=session_id, page=page, page_size=page_size)
         )
 
     def latest(
@@ -83,7 +83,7 @@ class Memory:
     ) -> builtins.list[ContextRecord]:
         """A user's memories, the newest first. See `AsyncMemory.latest`."""
         return block_on(
-            self._twin.latest(
+            self._aio.latest(
                 user_id=user_id,
                 session_id=session_id,
                 filter=filter,
@@ -101,8 +101,8 @@ class Memory:
         ids: Sequence[str] | None = None,
     ) -> int:
         """Forget a user's memories, or some of them; returns how many. See `AsyncMemory.delete`."""
-        return block_on(self._twin.delete(user_id=user_id, session_id=session_id, ids=ids))
+        return block_on(self._aio.delete(user_id=user_id, session_id=session_id, ids=ids))
 
     def clear(self) -> int:
         """Forget the memories of all users in the scope. See `AsyncMemory.clear`."""
-        return block_on(self._twin.clear())
+        return block_on(self._aio.clear())

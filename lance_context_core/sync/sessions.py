@@ -13,9 +13,9 @@ from lance_context_core.stores.sessions import AsyncSessions
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of the store; the twin of `AsyncSessions`."""
+    """The sessions of the store; `AsyncSessions` is the asynchronous one."""
 
-    _twin: AsyncSessions
+    _aio: AsyncSessions
 
     def create(
         self,
@@ -25,11 +25,11 @@ class Sessions:
         metadata: Mapping[str, Any] | None = None,
     ) -> Session:
         """Describe a session; one that exists is returned as it is. See `AsyncSessions.create`."""
-        return block_on(self._twin.create(session_id, title=title, metadata=metadata))
+        return block_on(self._aio.create(session_id, title=title, metadata=metadata))
 
     def get(self, session_id: str) -> Session | None:
         """A session that was created or has messages; else None. See `AsyncSessions.get`."""
-        return block_on(self._twin.get(session_id))
+        return block_on(self._aio.get(session_id))
 
     def update(
         self,
@@ -42,15 +42,15 @@ class Sessions:
     ) -> Session:
         """Change what is given, keep the rest. See `AsyncSessions.update`."""
         return block_on(
-            self._twin.update(
+            self._aio.update(
                 session_id, title=title, status=status, metadata=metadata, ended_at=ended_at
             )
         )
 
     def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first. See `AsyncSessions.list`."""
-        return block_on(self._twin.list(limit=limit, offset=offset))
+        return block_on(self._aio.list(limit=limit, offset=offset))
 
     def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether any. See `AsyncSessions.delete`."""
-        return block_on(self._twin.delete(session_id))
+        return block_on(self._aio.delete(session_id))

@@ -41,13 +41,14 @@ from lance_context_core.versioning.thin import Thinned
 class ContextStore:
     """An agent's memory in one directory, or under one URI of an object store.
 
-    The twin of `AsyncContextStore`. Safe to share between threads; in a coroutine use `aio`, since
-    every call here blocks. Opening does nothing yet: the directory is made when it is first needed.
+    `AsyncContextStore` is the asynchronous one. Safe to share between threads; in a coroutine use
+    `aio`, since every call here blocks. Opening does nothing yet: the directory is made when it is
+    first needed.
     """
 
-    def __init__(self, twin: AsyncContextStore) -> None:
+    def __init__(self, aio: AsyncContextStore) -> None:
         """Use `open`."""
-        self._twin = twin
+        self._aio = aio
 
     @classmethod
     @takes(OpenOptions, DEFAULTS)
@@ -57,47 +58,47 @@ class ContextStore:
 
     @property
     def aio(self) -> AsyncContextStore:
-        """The asynchronous twin: the same store, for coroutines; closing either closes both."""
-        return self._twin
+        """The same store, asynchronous, for coroutines; closing either closes both."""
+        return self._aio
 
     @property
     def uri(self) -> str:
         """Where the store is; a local directory as an absolute path."""
-        return self._twin.uri
+        return self._aio.uri
 
     @property
     def clock(self) -> Clock:
         """Where the store has the time from."""
-        return self._twin.clock
+        return self._aio.clock
 
     # The stores
 
     @property
     def history(self) -> History:
         """Conversations, by agent and session."""
-        return History(self._twin.history)
+        return History(self._aio.history)
 
     @property
     def memory(self) -> Memory:
         """Long-term memories, by user and session."""
-        return Memory(self._twin.memory)
+        return Memory(self._aio.memory)
 
     @property
     def sessions(self) -> Sessions:
         """What is known about conversations, beside their messages."""
-        return Sessions(self._twin.sessions)
+        return Sessions(self._aio.sessions)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
-        return Vectors(self._twin.vectors(collection, embedder=embedder))
+        return Vectors(self._aio.vectors(collection, embedder=embedder))
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
-        return face_of(self._twin.context(name), Context)
+        return face_of(self._aio.context(name), Context)
 
     def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
         """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
-        return KeyValues(self._twin.kv(name, embedder=embedder))
+        return KeyValues(self._aio.kv(name, embedder=embedder))
 
     def scope(
         self,
@@ -109,7 +110,7 @@ class ContextStore:
     ) -> Self:
         """A handle that sees and writes only one part of it. See `AsyncContextStore.scope`."""
         return type(self)(
-            self._twin.scope(tenant=tenant, user_id=user_id, agent_id=agent_id, bot_id=bot_id)
+            self._aio.scope(tenant=tenant, user_id=user_id, agent_id=agent_id, bot_id=bot_id)
         )
 
     # Erasure
@@ -125,7 +126,7 @@ class ContextStore:
     ) -> Erasure:
         """Remove records from every file of the store. See `AsyncContextStore.erase`."""
         return block_on(
-            self._twin.erase(
+            self._aio.erase(
                 ids=ids,
                 filter=filter,
                 derived=derived,
@@ -138,59 +139,59 @@ class ContextStore:
 
     def version(self) -> int:
         """The number of the store's version. See `AsyncContextStore.version`."""
-        return block_on(self._twin.version())
+        return block_on(self._aio.version())
 
     def versions(self, *, limit: int | None = None, before: int | None = None) -> list[Version]:
         """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
-        return block_on(self._twin.versions(limit=limit, before=before))
+        return block_on(self._aio.versions(limit=limit, before=before))
 
     def checkout(self, ref: Ref) -> Self:
         """The store as it was, for reading only. See `AsyncContextStore.checkout`."""
-        return type(self)(block_on(self._twin.checkout(ref)))
+        return type(self)(block_on(self._aio.checkout(ref)))
 
     def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version. See `AsyncContextStore.restore`."""
-        return block_on(self._twin.restore(ref))
+        return block_on(self._aio.restore(ref))
 
     def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed between two versions, or since one. See `AsyncContextStore.diff`."""
-        return block_on(self._twin.diff(before, after))
+        return block_on(self._aio.diff(before, after))
 
     def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name a version; returns its number. See `AsyncContextStore.tag`."""
-        return block_on(self._twin.tag(name, version=version))
+        return block_on(self._aio.tag(name, version=version))
 
     def tags(self) -> dict[str, int]:
         """The version that each tag names. See `AsyncContextStore.tags`."""
-        return block_on(self._twin.tags())
+        return block_on(self._aio.tags())
 
     def delete_tag(self, name: str) -> bool:
         """Forget a tag; returns whether it existed. See `AsyncContextStore.delete_tag`."""
-        return block_on(self._twin.delete_tag(name))
+        return block_on(self._aio.delete_tag(name))
 
     # Branches
 
     def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
         """Make a branch of the whole store; returns it. See `AsyncContextStore.create_branch`."""
-        return type(self)(block_on(self._twin.create_branch(name, at=at)))
+        return type(self)(block_on(self._aio.create_branch(name, at=at)))
 
     def branch(self, name: str) -> Self:
         """The store on a branch, to read and write. See `AsyncContextStore.branch`."""
-        return type(self)(block_on(self._twin.branch(name)))
+        return type(self)(block_on(self._aio.branch(name)))
 
     def branches(self) -> list[Branch]:
         """All branches but `main`, by name. See `AsyncContextStore.branches`."""
-        return block_on(self._twin.branches())
+        return block_on(self._aio.branches())
 
     def delete_branch(self, name: str) -> bool:
         """Remove a branch; returns whether it existed. See `AsyncContextStore.delete_branch`."""
-        return block_on(self._twin.delete_branch(name))
+        return block_on(self._aio.delete_branch(name))
 
     def merge(
         self, source: str, *, policy: MergePolicy = "newest", dry_run: bool = False
     ) -> MergeReport:
         """Bring into this branch what another changed. See `AsyncContextStore.merge`."""
-        return block_on(self._twin.merge(source, policy=policy, dry_run=dry_run))
+        return block_on(self._aio.merge(source, policy=policy, dry_run=dry_run))
 
     # Search
 
@@ -199,15 +200,15 @@ class ContextStore:
         self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
     ) -> list[SearchHit[ContextRecord]]:
         """What answers `query` best among all records. See `AsyncContextStore.search`."""
-        return block_on(self._twin.search(query, **arguments))
+        return block_on(self._aio.search(query, **arguments))
 
     def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""
-        return block_on(self._twin.embed_pending(filter=filter, limit=limit))
+        return block_on(self._aio.embed_pending(filter=filter, limit=limit))
 
     def change_model(self) -> None:
         """Take the vectors of another model away. See `AsyncContextStore.change_model`."""
-        block_on(self._twin.change_model())
+        block_on(self._aio.change_model())
 
     # Upkeep
 
@@ -215,19 +216,19 @@ class ContextStore:
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
         """Merge fragments, and build indexes that pay. See `AsyncContextStore.maintain`."""
-        return block_on(self._twin.maintain(policy=policy, only_due=only_due))
+        return block_on(self._aio.maintain(policy=policy, only_due=only_due))
 
     def stats(self) -> StoreStats:
         """What the tables consist of, and what is due. See `AsyncContextStore.stats`."""
-        return block_on(self._twin.stats())
+        return block_on(self._aio.stats())
 
     def thin(self, *, retention: VersionRetention | None = None, dry_run: bool = False) -> Thinned:
         """Remove the versions that need not be kept. See `AsyncContextStore.thin`."""
-        return block_on(self._twin.thin(retention=retention, dry_run=dry_run))
+        return block_on(self._aio.thin(retention=retention, dry_run=dry_run))
 
     def close(self) -> None:
         """End background work and let go of the connection. See `AsyncContextStore.close`."""
-        block_on(self._twin.close())
+        block_on(self._aio.close())
 
     def __enter__(self) -> Self:
         return self
@@ -236,4 +237,4 @@ class ContextStore:
         self.close()
 
     def __repr__(self) -> str:
-        return repr(self._twin).removeprefix("Async")
+        return repr(self._aio).removeprefix("Async")

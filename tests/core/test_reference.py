@@ -50,15 +50,15 @@ def test_every_field_of_a_value_is_in_its_list_or_in_that_of_what_it_is_of(value
 
 
 TOP = reference.module(reference.TOP).exports
-TWINS = [name for name in TOP if f"Async{name}" in TOP]
+BLOCKING = [name for name in TOP if f"Async{name}" in TOP]
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_blocking_method_is_described_in_the_words_of_its_twin(name):
+@pytest.mark.parametrize("name", BLOCKING)
+def test_a_blocking_method_is_described_in_the_words_of_the_asynchronous_one(name):
     text = (reference.PAGES / "lance_context_core.md").read_text(encoding="utf-8")
     described = text.split(f"\n### {name}\n")[1].split("\n### ")[0]
-    twin = reference.by_name()[f"Async{name}"]
-    for method, one in reference.members(twin.object).items():
+    asynchronous = reference.by_name()[f"Async{name}"]
+    for method, one in reference.members(asynchronous.object).items():
         if one.is_function and f"#### {name}.{method}\n" in described:
             below = described.split(f"#### {name}.{method}\n")[1].split("\n#### ")[0]
             assert reference.prose(one.docstring.value, at=reference.TOP) in below

@@ -35,8 +35,8 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         """
         self._handle = Handle(store)
         self._namespace = tuple(namespace)
-        self._twin = self._handle.aio.kv(name)
-        self._kv = KeyValues(self._twin)
+        self._aio = self._handle.aio.kv(name)
+        self._kv = KeyValues(self._aio)
 
     def mget(self, keys: Iterable[str]) -> list[bytes | None]:
         """The values in the order of `keys`; None for a key that is not there."""
@@ -44,7 +44,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
 
     async def amget(self, keys: Iterable[str]) -> list[bytes | None]:
         """As `mget`."""
-        return [_data(one) for one in await self._twin.get(self._keys(keys))]
+        return [_data(one) for one in await self._aio.get(self._keys(keys))]
 
     def mset(self, key_value_pairs: Iterable[tuple[str, bytes]]) -> None:
         """Write values, replacing what is there; of two with one key the last counts."""
@@ -52,7 +52,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
 
     async def amset(self, key_value_pairs: Iterable[tuple[str, bytes]]) -> None:
         """As `mset`."""
-        await self._twin.put(self._items(key_value_pairs))
+        await self._aio.put(self._items(key_value_pairs))
 
     def mdelete(self, keys: Iterable[str]) -> None:
         """Remove values; unknown keys are no error."""
@@ -60,7 +60,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
 
     async def amdelete(self, keys: Iterable[str]) -> None:
         """As `mdelete`."""
-        await self._twin.delete(self._keys(keys))
+        await self._aio.delete(self._keys(keys))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """The keys that begin so, or all, in order; read as they are asked for."""
@@ -78,7 +78,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         """As `yield_keys`."""
         after = None
         while True:
-            page = await self._twin.keys(
+            page = await self._aio.keys(
                 namespace=self._namespace, key_prefix=prefix or "", after=after, limit=_PAGE
             )
             for _, key in page:

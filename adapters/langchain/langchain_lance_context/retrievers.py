@@ -75,8 +75,8 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         if self.collection is None:
             self._search, self._asearch = ContextStore(scoped).search, scoped.search
         else:
-            twin = scoped.vectors(self.collection, embedder=self.embedding)
-            self._search, self._asearch = Vectors(twin).search, twin.search
+            aio = scoped.vectors(self.collection, embedder=self.embedding)
+            self._search, self._asearch = Vectors(aio).search, aio.search
 
     def _get_relevant_documents(
         self,

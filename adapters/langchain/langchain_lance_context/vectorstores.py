@@ -53,8 +53,8 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         self._handle = Handle(store)
         self._embedding = embedding
         self._mode = mode
-        self._twin = self._handle.aio.vectors(collection, embedder=embedding)
-        self._vectors = Vectors(self._twin)
+        self._aio = self._handle.aio.vectors(collection, embedder=embedding)
+        self._vectors = Vectors(self._aio)
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -129,7 +129,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """As `add_texts`."""
-        return await self._twin.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
+        return await self._aio.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """As `add_texts`; the keyword `ids` takes precedence over the ids of the documents."""
@@ -137,7 +137,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """As `add_documents`."""
-        return await self._twin.upsert(from_documents(documents, **kwargs))
+        return await self._aio.upsert(from_documents(documents, **kwargs))
 
     def delete(
         self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
@@ -153,7 +153,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> bool:
         """As `delete`."""
-        await self._twin.delete(**_what_to_delete(ids, filter, **kwargs))
+        await self._aio.delete(**_what_to_delete(ids, filter, **kwargs))
         return True
 
     # Reading
@@ -164,7 +164,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """As `get_by_ids`."""
-        return [to_document(one) for one in await self._twin.get(ids)]
+        return [to_document(one) for one in await self._aio.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """The `k` documents that answer `query` best, best first."""
@@ -184,7 +184,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score`."""
-        return to_scored(await self._twin.search(**self._question(query, k, **kwargs)))
+        return to_scored(await self._aio.search(**self._question(query, k, **kwargs)))
 
     def similarity_search_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
@@ -196,7 +196,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
         """As `similarity_search_by_vector`."""
-        return _without_scores(to_scored(await self._twin.search(**_near(embedding, k, **kwargs))))
+        return _without_scores(to_scored(await self._aio.search(**_near(embedding, k, **kwargs))))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any

@@ -135,7 +135,7 @@ def _contains_all(place: Field, filter: MetadataFilter) -> Filter:
 def _has(place: Field, value: Any) -> Filter:
     """That a list has `value`, or that a text contains the text `value`."""
     if not isinstance(value, str):
-        return place.contains_any(twins(value))
+        return place.contains_any(equals_of(value))
     return _any([place.contains(one) for one in _equals(value)])
 
 
@@ -153,13 +153,13 @@ def _empty(place: Field, filter: MetadataFilter) -> Filter:
     return Or((Absent(place), Membership(place, ("", []))))
 
 
-def twins(value: Any) -> tuple[Any, ...]:
+def equals_of(value: Any) -> tuple[Any, ...]:
     """All that equals `value` in Python: 1 and True are the same there, and are not in JSON."""
     return (value, bool(value)) if isinstance(value, int | float) and value in (0, 1) else (value,)
 
 
 def _equals(value: Any) -> tuple[Any, ...]:
-    return (value, *_readings(value)) if isinstance(value, str) else twins(value)
+    return (value, *_readings(value)) if isinstance(value, str) else equals_of(value)
 
 
 def _readings(text: str) -> tuple[Any, ...]:

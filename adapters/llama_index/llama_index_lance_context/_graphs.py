@@ -11,7 +11,7 @@ from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledN
 
 from lance_context_core import Document, Field, Filter, InvalidRequestError
 from lance_context_core.filters import And
-from llama_index_lance_context._filters import twins
+from llama_index_lance_context._filters import equals_of
 from llama_index_lance_context._values import decode_object, encode, encode_object
 
 _GRAPH = "graph"
@@ -40,7 +40,7 @@ def with_properties(properties: Mapping[str, Any]) -> Filter:
         tuple(
             property_place(key).eq(None)
             if value is None
-            else property_place(key).is_in(twins(_operand(value, f"property {key!r:.80}")))
+            else property_place(key).is_in(equals_of(_operand(value, f"property {key!r:.80}")))
             for key, value in properties.items()
         )
     )

@@ -37,8 +37,8 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         self._store = store
         self._name = name
         self._handle = Handle(store)
-        self._twin = self._handle.aio.kv(name)
-        self._kv = KeyValues(self._twin)
+        self._aio = self._handle.aio.kv(name)
+        self._kv = KeyValues(self._aio)
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """Write a value, replacing what is there."""
@@ -72,7 +72,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         """As `put_all`."""
         del batch_size
         # Thousands of values are written down in a thread, beside the event loop.
-        await self._twin.put(await asyncio.to_thread(_items, kv_pairs, collection))
+        await self._aio.put(await asyncio.to_thread(_items, kv_pairs, collection))
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """The value under a key; None if there is none."""
@@ -80,7 +80,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """As `get`."""
-        return _value(*await self._twin.get(_keys(key, collection)))
+        return _value(*await self._aio.get(_keys(key, collection)))
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """The values of a collection by key, as the keys were first written; those of one call by key."""
@@ -88,7 +88,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
 
     async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """As `get_all`."""
-        found = await self._twin.list(namespace=(collection,), order="created")
+        found = await self._aio.list(namespace=(collection,), order="created")
         return await asyncio.to_thread(_values, found)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
@@ -98,7 +98,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
 
     async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         """As `delete`."""
-        (existed,) = await self._twin.delete(_keys(key, collection))
+        (existed,) = await self._aio.delete(_keys(key, collection))
         return existed
 
     def __reduce__(self) -> tuple[Any, ...]:

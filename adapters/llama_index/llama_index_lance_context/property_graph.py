@@ -36,7 +36,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     of its ends, so that no triplet ever lacks one. `properties` must all be there, with these
     values. Where ids, names or labels are asked for, an empty list finds nothing.
 
-    Each asynchronous method does what its twin does, and blocks no event loop. There are no
+    Each asynchronous method does what the blocking one does, and blocks no event loop. There are no
     structured queries: Cypher raises NotImplementedError.
     """
 

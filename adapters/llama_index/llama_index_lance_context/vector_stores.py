@@ -165,7 +165,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """As `delete`."""
         del delete_kwargs
-        await self._twin.delete(filter=_made_from(ref_doc_id))
+        await self._aio.delete(filter=_made_from(ref_doc_id))
 
     def delete_nodes(
         self,
@@ -188,7 +188,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> None:
         """As `delete_nodes`."""
         del delete_kwargs
-        await self._twin.delete(**_what_to_delete(node_ids, filters))
+        await self._aio.delete(**_what_to_delete(node_ids, filters))
 
     def clear(self) -> None:
         """Delete all nodes; what the store keeps elsewhere stays."""
@@ -196,7 +196,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     async def aclear(self) -> None:
         """As `clear`."""
-        await self._twin.delete(filter=EVERYTHING)
+        await self._aio.delete(filter=EVERYTHING)
 
     # Reading
 
@@ -215,9 +215,9 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         """As `get_nodes`."""
         node_ids = None if node_ids is None else _ids(node_ids)
         if node_ids is None or filters is not None:
-            found = await self._twin.list(filter=_restricted(node_ids, filters))
+            found = await self._aio.list(filter=_restricted(node_ids, filters))
             node_ids = _in_order(found, node_ids)
-        return await in_steps(to_node, await self._twin.get(node_ids, include_embedding=True))
+        return await in_steps(to_node, await self._aio.get(node_ids, include_embedding=True))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """What answers the query best, best first: nodes without embeddings, similarities, ids."""
@@ -229,7 +229,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         return answer(found, await in_steps(to_node, [document for document, _ in found]))
 
     @property
-    def _twin(self) -> AsyncVectors:
+    def _aio(self) -> AsyncVectors:
         return self._handle.aio.vectors(self.collection)
 
     @property
@@ -239,10 +239,10 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     async def _found(self, query: VectorStoreQuery, **kwargs: Any) -> list[tuple[Document, float]]:
         """What answers the query."""
         is_compared = query.query_embedding is not None or query.query_str is not None
-        if is_compared and query.node_ids and await are_noted(self._twin, _ids(query.node_ids)):
+        if is_compared and query.node_ids and await are_noted(self._aio, _ids(query.node_ids)):
             found = await self._ranked(replace(query, node_ids=None), **kwargs)
             is_mixed = any(not is_noted(document) for document, _ in found)
-            if is_mixed or await self._twin.list(filter=ARE_OTHERS, limit=1):
+            if is_mixed or await self._aio.list(filter=ARE_OTHERS, limit=1):
                 return found
         return await self._ranked(query, **kwargs)
 
@@ -255,7 +255,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> list[tuple[Document, float]]:
         narrowed = restriction(query, where)
         asked = ask(query, restriction=narrowed, reranker=self.reranker, **kwargs)
-        return ranked(asked, await find(self._twin, asked))
+        return ranked(asked, await find(self._aio, asked))
 
     @field_serializer("store")
     def _store_by_its_uri(self, store: StoreLike) -> str:

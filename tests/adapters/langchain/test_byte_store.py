@@ -63,11 +63,11 @@ def test_the_last_of_two_with_one_key_counts(kv):
 
 def test_a_call_is_one_commit(kv, store):
     kv.mset([("first", b"")])
-    before = asyncio.run(kv._twin._table.version())
+    before = asyncio.run(kv._aio._table.version())
     kv.mset([(f"{n}", b"x") for n in range(50)])
-    assert asyncio.run(kv._twin._table.version()) == before + 1
+    assert asyncio.run(kv._aio._table.version()) == before + 1
     kv.mdelete(f"{n}" for n in range(50))
-    assert asyncio.run(kv._twin._table.version()) == before + 2
+    assert asyncio.run(kv._aio._table.version()) == before + 2
 
 
 def test_nothing_is_a_call_of_its_own(kv):

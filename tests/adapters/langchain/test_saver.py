@@ -455,7 +455,7 @@ def test_two_stores_on_one_directory_see_each_others_checkpoints(tmp_path):
 def test_many_threads_of_a_process_write_at_once(store):
     saver = LanceContextSaver(store)
     put(saver, at("warm"), {"a": 0})
-    n_before = store.kv("checkpoints")._twin._table.access.handle
+    n_before = store.kv("checkpoints")._aio._table.access.handle
 
     async def turn(name):
         config = at(name)

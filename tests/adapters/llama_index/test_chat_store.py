@@ -232,10 +232,10 @@ def test_each_reads_what_the_other_wrote(chats, store):
     assert plain.get_keys() == run(chats.get_keys()) == ["k"]
 
 
-def test_the_blocking_methods_and_their_twins_do_the_same(store):
+def test_the_blocking_and_the_asynchronous_methods_do_the_same(store):
     plain = LanceContextChatStore(store)
 
-    async def twins():
+    async def asynchronously():
         await plain.aset_messages("k", spoken(3))
         await plain.async_add_message("k", say("m3"))
         assert texts(await plain.aget_messages("k")) == ["m0", "m1", "m2", "m3"]
@@ -245,7 +245,7 @@ def test_the_blocking_methods_and_their_twins_do_the_same(store):
         assert texts(await plain.adelete_messages("k")) == ["m0", "m2"]
         return await plain.adelete_messages("k")
 
-    assert run(twins()) is None
+    assert run(asynchronously()) is None
     plain.set_messages("k", spoken(3))
     plain.add_message("k", say("m3"))
     assert texts(plain.get_messages("k")) == ["m0", "m1", "m2", "m3"]

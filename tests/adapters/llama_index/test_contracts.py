@@ -11,4 +11,4 @@ class TestItems(KeyValueStoreTests):
 
     @pytest.fixture
     def kv(self, store):
-        return LanceContextKVStore(store)._twin
+        return LanceContextKVStore(store)._aio

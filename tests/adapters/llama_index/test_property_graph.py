@@ -441,7 +441,7 @@ async def test_the_asynchronous_methods_do_not_block_the_event_loop(graph, monke
     assert blocked == []
 
 
-def test_all_that_blocks_has_a_twin_that_does_not():
+def test_all_that_blocks_has_a_counterpart_that_does_not():
     for name, _ in inspect.getmembers(PropertyGraphStore, inspect.iscoroutinefunction):
         inherits = name in {"aget_llama_nodes", "aget_schema", "aget_schema_str"}
         assert inherits or name in vars(LanceContextPropertyGraphStore), name

@@ -489,7 +489,7 @@ def test_the_client_is_the_collection(filled):
 # Event loops
 
 
-async def test_the_asynchronous_methods_do_what_their_twins_do(empty):
+async def test_the_asynchronous_methods_do_what_the_blocking_ones_do(empty):
     nodes = [node(f"word{i}", id=str(i), source="d") for i in range(3)]
     assert await empty.async_add(nodes) == ["0", "1", "2"]
     assert await empty.aget_nodes(["2", "0"]) == empty.get_nodes(["2", "0"])

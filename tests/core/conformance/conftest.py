@@ -38,10 +38,10 @@ def back_door(store):
 
 @pytest.fixture
 def faced(place):
-    """An asynchronous object, or its blocking twin in asynchronous words."""
+    """An asynchronous object, or the blocking one over it in asynchronous words."""
 
-    def faced(twin, blocking):
-        return twin if place[1] == "async" else Threaded(blocking(twin))
+    def faced(aio, blocking):
+        return aio if place[1] == "async" else Threaded(blocking(aio))
 
     return faced
 

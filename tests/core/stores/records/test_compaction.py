@@ -121,7 +121,7 @@ def test_fragments_are_merged_in_the_background(tmp_path):
         until(lambda: ctx.compaction_stats()["total_compactions"] > 0)
         until(lambda: ctx.compaction_stats()["total_fragments"] < 5)
         assert contents(ctx.list()) == [str(n) for n in range(12)]
-        compactor = ctx._twin._live.resources.compaction
+        compactor = ctx._aio._live.resources.compaction
         background = compactor._background
     assert background.cancelled()
     assert compactor._background is None

@@ -160,7 +160,7 @@ def test_compaction_merges_the_fragments_of_many_small_writes(seen):
 @pytest.mark.parametrize(("uri", "options"), CLOUDS.items())
 def test_opening_an_object_store_keeps_its_options_and_connects_to_nothing(uri, options):
     with Context.create(uri, storage_options=options) as ctx:
-        connection = ctx._twin._live.resources.database.connection
+        connection = ctx._aio._live.resources.database.connection
         assert (ctx.uri(), connection._storage_options) == (uri, options)
         assert connection._engine is None
 
