@@ -44,7 +44,7 @@ def pytest_configure(config):
         "one_release: about our own code; run with the framework's newest release alone",
         "s3: what an object store can break; run there, too",
         "anywhere: the place is of no account; run in two of them",
-        "local: run on a directory alone, through one face",
+        "local: run on a directory alone, through one API",
     ):
         config.addinivalue_line("markers", marker)
     effort = config.getoption("--effort")

@@ -1,4 +1,4 @@
-"""The store of this project, through its asynchronous face."""
+"""The store of this project, through its asynchronous API."""
 
 from datetime import datetime
 from typing import Any

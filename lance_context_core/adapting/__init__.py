@@ -1,7 +1,7 @@
 """What an adapter is made of: for whoever gives a framework this store in the framework's own words.
 
 `Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
-synchronous face without a second implementation, and `begin` does not wait; `beside_the_loop`,
+blocking methods without a second implementation, and `begin` does not wait; `beside_the_loop`,
 `in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
 of values that JSON cannot hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with. `content_of` and `facts_of` say what a record is, and
@@ -13,9 +13,9 @@ done. Nothing here knows a framework.
 from lance_context_core._loop import begin, block_on
 from lance_context_core._retrying import Attempts, retried
 from lance_context_core._steps import each as in_steps
+from lance_context_core.adapting.blocking import beside_the_loop, in_thread
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
-from lance_context_core.adapting.faces import beside_the_loop, in_thread
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.parts import arguments_of, arguments_text
 from lance_context_core.adapting.records import content_of, facts_of
@@ -29,7 +29,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "HandleOwner",
     "Scope",
     "uri_of",
-    # Two faces, one body
+    # Blocking and asynchronous, one body
     "block_on",
     "begin",
     "beside_the_loop",

@@ -32,7 +32,7 @@ def uri_of(store: StoreLike) -> str:
 
 
 class Handle:
-    """Both faces of one store, which `close` closes if it was opened here.
+    """One store, asynchronous and blocking, which `close` closes if it was opened here.
 
     Making one does nothing to the store, so that it may stand in a constructor. It can be pickled
     where it was given a URI, and its embedder can be: see `uri_of`.
@@ -40,7 +40,7 @@ class Handle:
 
     aio: AsyncContextStore
     sync: ContextStore
-    """Over `aio`: what one face writes, the other reads."""
+    """Over `aio`: what the one writes, the other reads."""
 
     def __init__(self, store: StoreLike, *, embedder: Any = None) -> None:
         """Over an open `store`, or the one at a URI.

@@ -45,7 +45,7 @@ class Context:
     @classmethod
     def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
-        return face_of(block_on(AsyncContext.open(uri, **options)), cls)
+        return blocking_over(block_on(AsyncContext.open(uri, **options)), cls)
 
     def close(self) -> None:
         """End the store that `create` or `open` opened. See `AsyncContext.close`."""
@@ -321,8 +321,8 @@ class Context:
         return block_on(self._aio.compaction_stats())
 
 
-def face_of(aio: AsyncContext, cls: type[C]) -> C:
-    """The synchronous face of a context that is open already."""
+def blocking_over(aio: AsyncContext, cls: type[C]) -> C:
+    """The blocking context over one that is open already."""
     context = cls.__new__(cls)
     context._aio = aio  # noqa: SLF001 - the class is this module's own
     return context

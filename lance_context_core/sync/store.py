@@ -24,7 +24,7 @@ from lance_context_core.records import (
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
-from lance_context_core.sync.context import Context, face_of
+from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
@@ -94,7 +94,7 @@ class ContextStore:
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
-        return face_of(self._aio.context(name), Context)
+        return blocking_over(self._aio.context(name), Context)
 
     def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
         """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""

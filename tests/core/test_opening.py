@@ -18,7 +18,7 @@ from lance_context_core import (
 from lance_context_core.settings import OpenOptions
 
 OPTIONS = get_type_hints(OpenOptions)
-each_face = pytest.mark.parametrize("face", [AsyncContextStore, ContextStore])
+each_kind = pytest.mark.parametrize("cls", [AsyncContextStore, ContextStore])
 
 
 # A plain call
@@ -43,9 +43,9 @@ async def test_to_await_it_gives_the_same_store_as_often_as_one_likes(tmp_path):
     await store.close()
 
 
-@each_face
-def test_opening_makes_nothing(tmp_path, face):
-    face.open(tmp_path / "store")
+@each_kind
+def test_opening_makes_nothing(tmp_path, cls):
+    cls.open(tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -66,23 +66,23 @@ BAD = {
 }
 
 
-@each_face
+@each_kind
 @pytest.mark.parametrize("option", OPTIONS)
-def test_a_value_that_an_option_cannot_have_is_refused_at_the_call(tmp_path, face, option):
+def test_a_value_that_an_option_cannot_have_is_refused_at_the_call(tmp_path, cls, option):
     with pytest.raises(InvalidRequestError, match=option) as caught:
-        face.open(tmp_path / "store", **{option: BAD[option]})
+        cls.open(tmp_path / "store", **{option: BAD[option]})
     assert len(str(caught.value)) < 300
     assert not (tmp_path / "store").exists()
 
 
-@each_face
+@each_kind
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("embeder", "embedder"), ("text_indexes", "text_index"), ("durable", "durability")],
 )
-def test_an_unknown_option_is_refused_with_the_nearest_that_there_is(tmp_path, face, given, meant):
+def test_an_unknown_option_is_refused_with_the_nearest_that_there_is(tmp_path, cls, given, meant):
     with pytest.raises(InvalidRequestError, match=f"'{given}'.* did you mean '{meant}'"):
-        face.open(tmp_path, **{given: None})
+        cls.open(tmp_path, **{given: None})
 
 
 def test_an_option_that_is_like_none_is_refused_with_all_that_there_are(tmp_path):
@@ -107,9 +107,9 @@ async def test_a_context_is_opened_with_the_options_of_a_store_and_refuses_other
 # What is shown
 
 
-@each_face
-def test_the_signature_shows_each_option_with_its_type_and_default(face):
-    parameters = inspect.signature(face.open).parameters
+@each_kind
+def test_the_signature_shows_each_option_with_its_type_and_default(cls):
+    parameters = inspect.signature(cls.open).parameters
     assert [*parameters] == ["uri", *OPTIONS]
     assert {name: parameters[name].annotation for name in OPTIONS} == OPTIONS
     assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "uri")
@@ -117,7 +117,7 @@ def test_the_signature_shows_each_option_with_its_type_and_default(face):
     assert parameters["read_consistency"].default == timedelta(0)
 
 
-@each_face
+@each_kind
 @pytest.mark.parametrize("option", OPTIONS)
-def test_help_says_of_each_option_what_it_decides(face, option):
-    assert f"\n- `{option}`: " in inspect.getdoc(face.open)
+def test_help_says_of_each_option_what_it_decides(cls, option):
+    assert f"\n- `{option}`: " in inspect.getdoc(cls.open)

@@ -83,7 +83,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
 
 
 class _Answers:
-    """The cached answers, with what embeds for one face; without that, the store embeds."""
+    """The cached answers, with what embeds, blocking or not; without that, the store embeds."""
 
     def __init__(
         self,

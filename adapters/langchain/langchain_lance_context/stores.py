@@ -226,7 +226,7 @@ class _Embed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What a batch does, with what embeds for one face."""
+    """What a batch does, with what embeds, blocking or not."""
 
     kv: AsyncKeyValues
     now: Callable[[], datetime]

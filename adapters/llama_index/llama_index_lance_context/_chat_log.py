@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ChatLog:
-    """The sessions of one agent, over one face of the store; of the blocking one, nothing waits."""
+    """The sessions of one agent, over a store, blocking or asynchronous; of the blocking one, nothing waits."""
 
     _history: AsyncHistory
     _agent_id: str

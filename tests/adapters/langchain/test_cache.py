@@ -54,15 +54,15 @@ def cache(store, embedding):
 
 
 @pytest.fixture(params=["sync", "async"])
-def face(request, cache):
-    """Calls a method of the one face or of the other."""
+def call(request, cache):
+    """Calls a method, or awaits the asynchronous one."""
 
-    def call(method, *args):
+    def called(method, *args):
         if request.param == "sync":
             return getattr(cache, method)(*args)
         return asyncio.run(getattr(cache, f"a{method}")(*args))
 
-    return call
+    return called
 
 
 def asked(*messages):
@@ -70,36 +70,36 @@ def asked(*messages):
     return dumps(list(messages))
 
 
-def test_a_prompt_that_means_the_same_is_answered(face):
-    face("update", "what is the capital city of France", MODEL, ANSWER)
-    assert face("lookup", "what is the capital city of France please", MODEL) == ANSWER
-    assert face("lookup", "how warm is it in Oslo today", MODEL) is None
+def test_a_prompt_that_means_the_same_is_answered(call):
+    call("update", "what is the capital city of France", MODEL, ANSWER)
+    assert call("lookup", "what is the capital city of France please", MODEL) == ANSWER
+    assert call("lookup", "how warm is it in Oslo today", MODEL) is None
 
 
-def test_the_nearest_prompt_answers(face):
-    face("update", "one two three four five six", MODEL, [Generation(text="six")])
-    face("update", "one two three four five", MODEL, [Generation(text="five")])
-    assert face("lookup", "five four three two one", MODEL)[0].text == "five"
+def test_the_nearest_prompt_answers(call):
+    call("update", "one two three four five six", MODEL, [Generation(text="six")])
+    call("update", "one two three four five", MODEL, [Generation(text="five")])
+    assert call("lookup", "five four three two one", MODEL)[0].text == "five"
 
 
-def test_a_model_is_another_by_a_letter(face):
-    face("update", "the same prompt", MODEL, ANSWER)
-    assert face("lookup", "the same prompt", f"{MODEL} ") is None
-    assert face("lookup", "the same prompt", MODEL.upper()) is None
+def test_a_model_is_another_by_a_letter(call):
+    call("update", "the same prompt", MODEL, ANSWER)
+    assert call("lookup", "the same prompt", f"{MODEL} ") is None
+    assert call("lookup", "the same prompt", MODEL.upper()) is None
 
 
-def test_other_models_do_not_take_the_place_of_ones_own(face):
+def test_other_models_do_not_take_the_place_of_ones_own(call):
     """Of a search for the nearest, all hits may be answers of others."""
-    face("update", "one two three four five", MODEL, ANSWER)
+    call("update", "one two three four five", MODEL, ANSWER)
     for n in range(30):
-        face("update", "one two three four five six", f"model={n}", [Generation(text="other")])
-    assert face("lookup", "one two three four five six", MODEL) == ANSWER
+        call("update", "one two three four five six", f"model={n}", [Generation(text="other")])
+    assert call("lookup", "one two three four five six", MODEL) == ANSWER
 
 
-def test_an_update_replaces_the_answer(face):
-    face("update", "prompt", MODEL, ANSWER)
-    face("update", "prompt", MODEL, [Generation(text="better")])
-    assert face("lookup", "prompt", MODEL) == [Generation(text="better")]
+def test_an_update_replaces_the_answer(call):
+    call("update", "prompt", MODEL, ANSWER)
+    call("update", "prompt", MODEL, [Generation(text="better")])
+    assert call("lookup", "prompt", MODEL) == [Generation(text="better")]
 
 
 def test_the_threshold_is_a_score_of_the_store(store, embedding):
@@ -131,10 +131,10 @@ def test_without_an_embedder_it_says_so(store):
         LanceContextSemanticCache(store).update("prompt", MODEL, ANSWER)
 
 
-def test_blank_prompts_are_found_to_the_letter(face):
-    face("update", "", MODEL, ANSWER)
-    assert face("lookup", "", MODEL) == ANSWER
-    assert face("lookup", " ", MODEL) is None
+def test_blank_prompts_are_found_to_the_letter(call):
+    call("update", "", MODEL, ANSWER)
+    assert call("lookup", "", MODEL) == ANSWER
+    assert call("lookup", " ", MODEL) is None
 
 
 # Conversations
@@ -144,16 +144,16 @@ QUESTION = HumanMessage("how long do I boil the green tea eggs")
 SIMILAR = HumanMessage("how long do I boil the green tea eggs then")
 
 
-def test_of_a_conversation_the_last_question_is_compared_by_meaning(face):
-    face("update", asked(SYSTEM, QUESTION), MODEL, ANSWER)
-    assert face("lookup", asked(SYSTEM, SIMILAR), MODEL) == ANSWER
-    assert face("lookup", asked(SYSTEM, HumanMessage("who are you")), MODEL) is None
+def test_of_a_conversation_the_last_question_is_compared_by_meaning(call):
+    call("update", asked(SYSTEM, QUESTION), MODEL, ANSWER)
+    assert call("lookup", asked(SYSTEM, SIMILAR), MODEL) == ANSWER
+    assert call("lookup", asked(SYSTEM, HumanMessage("who are you")), MODEL) is None
 
 
-def test_the_words_that_all_messages_have_say_nothing(face):
+def test_the_words_that_all_messages_have_say_nothing(call):
     """Serialised messages look much alike, whatever they say."""
-    face("update", asked(HumanMessage("yes")), MODEL, ANSWER)
-    assert face("lookup", asked(HumanMessage("no")), MODEL) is None
+    call("update", asked(HumanMessage("yes")), MODEL, ANSWER)
+    assert call("lookup", asked(HumanMessage("no")), MODEL) is None
 
 
 @pytest.mark.parametrize(
@@ -165,37 +165,37 @@ def test_the_words_that_all_messages_have_say_nothing(face):
         [SYSTEM, AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])],
     ],
 )
-def test_what_stands_before_it_must_be_the_same(face, before):
-    face("update", asked(SYSTEM, QUESTION), MODEL, ANSWER)
-    assert face("lookup", asked(*before, SIMILAR), MODEL) is None
+def test_what_stands_before_it_must_be_the_same(call, before):
+    call("update", asked(SYSTEM, QUESTION), MODEL, ANSWER)
+    assert call("lookup", asked(*before, SIMILAR), MODEL) is None
 
 
-def test_what_a_tool_said_must_be_the_same(face):
+def test_what_a_tool_said_must_be_the_same(call):
     def conversation(said):
         return asked(QUESTION, ToolMessage(said, tool_call_id="1"))
 
-    face("update", conversation("the balance of the account is 900"), MODEL, ANSWER)
-    assert face("lookup", conversation("the balance of the account is 900"), MODEL) == ANSWER
-    assert face("lookup", conversation("the balance of the account is 100"), MODEL) is None
+    call("update", conversation("the balance of the account is 900"), MODEL, ANSWER)
+    assert call("lookup", conversation("the balance of the account is 900"), MODEL) == ANSWER
+    assert call("lookup", conversation("the balance of the account is 100"), MODEL) is None
 
 
-def test_images_beside_a_text_must_be_the_same(face):
+def test_images_beside_a_text_must_be_the_same(call):
     def question(url):
         text = {"type": "text", "text": QUESTION.content}
         return asked(HumanMessage([text, {"type": "image_url", "image_url": {"url": url}}]))
 
-    face("update", question("http://a"), MODEL, ANSWER)
-    assert face("lookup", question("http://a"), MODEL) == ANSWER
-    assert face("lookup", question("http://b"), MODEL) is None
-    assert face("lookup", asked(QUESTION), MODEL) is None
+    call("update", question("http://a"), MODEL, ANSWER)
+    assert call("lookup", question("http://a"), MODEL) == ANSWER
+    assert call("lookup", question("http://b"), MODEL) is None
+    assert call("lookup", asked(QUESTION), MODEL) is None
 
 
 @pytest.mark.parametrize(
     "prompt", ["[", "[]", "[1]", '[{"lc": 1}]', "[not json]", '[{"lc": 1, "kwargs": 1}]']
 )
-def test_a_prompt_that_only_looks_like_messages_is_a_prompt(face, prompt):
-    face("update", prompt, MODEL, ANSWER)
-    assert face("lookup", prompt, MODEL) == ANSWER
+def test_a_prompt_that_only_looks_like_messages_is_a_prompt(call, prompt):
+    call("update", prompt, MODEL, ANSWER)
+    assert call("lookup", prompt, MODEL) == ANSWER
 
 
 def test_a_chat_model_answers_from_it(cache):
@@ -235,29 +235,29 @@ def test_a_completion_model_answers_from_it(cache):
         ],
     ],
 )
-def test_answers_come_back_equal(face, answer):
-    face("update", "prompt", MODEL, answer)
-    found = face("lookup", "prompt", MODEL)
+def test_answers_come_back_equal(call, answer):
+    call("update", "prompt", MODEL, answer)
+    found = call("lookup", "prompt", MODEL)
     assert found == answer
     assert [type(one) for one in found] == [type(one) for one in answer]
 
 
-def test_chunks_are_kept_as_what_they_amount_to(face):
+def test_chunks_are_kept_as_what_they_amount_to(call):
     chunks = [
         GenerationChunk(text="a"),
         ChatGenerationChunk(message=AIMessageChunk("b", id="x")),
     ]
-    face("update", "prompt", MODEL, chunks)
-    assert face("lookup", "prompt", MODEL) == [
+    call("update", "prompt", MODEL, chunks)
+    assert call("lookup", "prompt", MODEL) == [
         Generation(text="a"),
         ChatGeneration(message=AIMessage("b", id="x")),
     ]
 
 
-def test_an_answer_is_not_shared_with_who_changes_it(face):
-    face("update", "prompt", MODEL, ANSWER)
-    face("lookup", "prompt", MODEL)[0].text = "changed"
-    assert face("lookup", "prompt", MODEL) == ANSWER
+def test_an_answer_is_not_shared_with_who_changes_it(call):
+    call("update", "prompt", MODEL, ANSWER)
+    call("lookup", "prompt", MODEL)[0].text = "changed"
+    assert call("lookup", "prompt", MODEL) == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_an_answer_is_not_shared_with_who_changes_it(face):
         ("prompt", MODEL, [Generation(text="a", generation_info={"file": object()})]),
     ],
 )
-def test_what_cannot_be_kept_is_refused(face, store, prompt, model, answer):
+def test_what_cannot_be_kept_is_refused(call, store, prompt, model, answer):
     with pytest.raises(InvalidRequestError):
-        face("update", prompt, model, answer)
+        call("update", prompt, model, answer)
     assert store.kv("langchain_cache").count() == 0
 
 

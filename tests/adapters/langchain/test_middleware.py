@@ -97,7 +97,7 @@ def said(store, *, user="ada", thread="t"):
     return [(one.role, one.text) for one in kept]
 
 
-both_faces = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+sync_and_async = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
 # Recall
@@ -146,7 +146,7 @@ def test_an_agent_answers_from_an_earlier_thread_after_a_restart(tmp_path):
     assert answers("In which town do I live?") == ["You live in Oslo"]
 
 
-@both_faces
+@sync_and_async
 def test_what_is_recalled_stands_in_the_system_message_of_the_call_alone(embedding_store, is_async):
     embedding_store.memory.add(["Is allergic to nuts"], user_id="ada")
     agent = driven(embedding_store, is_async=is_async, agent={"system_prompt": "Be brief."})
@@ -273,7 +273,7 @@ def test_the_prompt_may_be_a_text_or_a_function(embedding_store):
 # Remembering
 
 
-@both_faces
+@sync_and_async
 def test_a_turn_is_remembered_once_without_what_tools_said(embedding_store, is_async):
     def weigh(what: str) -> str:
         """Weigh something."""
@@ -305,7 +305,7 @@ def test_what_is_remembered_reads_back_equal(embedding_store):
     assert LanceContextChatMessageHistory(ada, "t").messages == state["messages"]
 
 
-@both_faces
+@sync_and_async
 def test_the_end_of_a_run_that_is_replayed_remembers_nothing_twice(embedding_store, is_async):
     """As when a process was killed after the turn was remembered, and before that was noted."""
     agent = driven(embedding_store, is_async=is_async)
@@ -373,7 +373,7 @@ def test_an_agent_may_recall_only(embedding_store):
     assert said(embedding_store) == []
 
 
-@both_faces
+@sync_and_async
 def test_a_run_without_a_thread_is_a_conversation_of_its_own(embedding_store, is_async):
     agent = driven(embedding_store, checkpointer=None, is_async=is_async)
     config = {"configurable": {"user_id": "ada"}}
@@ -432,7 +432,7 @@ class Caller:
     tenant: str = "acme"
 
 
-@both_faces
+@sync_and_async
 def test_the_user_may_come_from_the_context_of_the_run(embedding_store, is_async):
     agent = driven(
         embedding_store,
@@ -483,7 +483,7 @@ def test_an_agent_id_is_a_wall_too(embedding_store):
 # Bad input
 
 
-@both_faces
+@sync_and_async
 @pytest.mark.parametrize("user", [None, "", 7])
 def test_a_run_without_a_user_says_how_to_name_one(embedding_store, user, is_async):
     agent = driven(embedding_store, is_async=is_async)
@@ -502,7 +502,7 @@ def test_a_function_that_does_not_know_who_it_is_widens_no_scope(embedding_store
     assert agent.model.heard == []
 
 
-@both_faces
+@sync_and_async
 def test_a_closed_store_says_so_before_the_model_is_called(tmp_path, is_async):
     store = ContextStore.open(tmp_path / "closed")
     agent = driven(store, is_async=is_async)

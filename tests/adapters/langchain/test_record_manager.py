@@ -33,45 +33,45 @@ def records(context_store):
 
 
 @pytest.fixture(params=["sync", "async"])
-def face(request, records):
-    """Calls a method of the one face or of the other."""
+def call(request, records):
+    """Calls a method, or awaits the asynchronous one."""
 
-    def call(method, *args, **kwargs):
+    def called(method, *args, **kwargs):
         if request.param == "sync":
             return getattr(records, method)(*args, **kwargs)
         return asyncio.run(getattr(records, f"a{method}")(*args, **kwargs))
 
-    return call
+    return called
 
 
 # The clock
 
 
-def test_the_time_is_that_of_the_store(face):
-    assert face("create_schema") is None
-    assert face("get_time") == pytest.approx(START.timestamp(), abs=1e-3)
+def test_the_time_is_that_of_the_store(call):
+    assert call("create_schema") is None
+    assert call("get_time") == pytest.approx(START.timestamp(), abs=1e-3)
 
 
-def test_no_two_times_are_the_same_while_the_clock_stands(face):
-    times = [face("get_time") for _ in range(5)]
+def test_no_two_times_are_the_same_while_the_clock_stands(call):
+    times = [call("get_time") for _ in range(5)]
     assert times == sorted(set(times))
 
 
-def test_the_time_goes_on_while_the_clock_is_set_back(face, clock):
-    before = face("get_time")
+def test_the_time_goes_on_while_the_clock_is_set_back(call, clock):
+    before = call("get_time")
     clock.advance(days=-1)
-    assert face("get_time") > before
-    face("update", ["a"])
-    assert face("list_keys", after=before) == ["a"]
+    assert call("get_time") > before
+    call("update", ["a"])
+    assert call("list_keys", after=before) == ["a"]
 
 
-def test_what_is_updated_after_a_time_is_not_before_it(face):
-    face("update", ["early"])
-    now = face("get_time")
-    face("update", ["late"], time_at_least=now)
-    assert face("list_keys", before=now) == ["early"]
-    assert face("list_keys", after=now) == ["late"]
-    assert face("list_keys", before=face("get_time")) == ["early", "late"]
+def test_what_is_updated_after_a_time_is_not_before_it(call):
+    call("update", ["early"])
+    now = call("get_time")
+    call("update", ["late"], time_at_least=now)
+    assert call("list_keys", before=now) == ["early"]
+    assert call("list_keys", after=now) == ["late"]
+    assert call("list_keys", before=call("get_time")) == ["early", "late"]
 
 
 def test_many_threads_get_different_times(records):
@@ -128,53 +128,53 @@ with LanceContextRecordManager("docs", sys.argv[1]) as records:
 # The records
 
 
-def test_what_was_updated_exists(face):
-    assert face("exists", ["a", "b"]) == [False, False]
-    face("update", ["a"])
-    assert face("exists", ["b", "a", "a"]) == [False, True, True]
-    face("delete_keys", ["a", "nothing"])
-    assert face("exists", ["a"]) == [False]
+def test_what_was_updated_exists(call):
+    assert call("exists", ["a", "b"]) == [False, False]
+    call("update", ["a"])
+    assert call("exists", ["b", "a", "a"]) == [False, True, True]
+    call("delete_keys", ["a", "nothing"])
+    assert call("exists", ["a"]) == [False]
 
 
-def test_keys_are_listed_by_group_and_by_time(face, clock):
-    face("update", ["a", "b"], group_ids=["x", "y"])
+def test_keys_are_listed_by_group_and_by_time(call, clock):
+    call("update", ["a", "b"], group_ids=["x", "y"])
     clock.advance(seconds=10)
-    face("update", ["c", "d"], group_ids=["x", None])
+    call("update", ["c", "d"], group_ids=["x", None])
     middle = (START + timedelta(seconds=5)).timestamp()
-    assert face("list_keys") == ["a", "b", "c", "d"]
-    assert face("list_keys", group_ids=["x"]) == ["a", "c"]
-    assert face("list_keys", group_ids=["x", "y"]) == ["a", "b", "c"]
-    assert face("list_keys", group_ids=["z"]) == []
-    assert face("list_keys", before=middle) == ["a", "b"]
-    assert face("list_keys", after=middle) == ["c", "d"]
-    assert face("list_keys", after=middle, before=middle) == []
-    assert face("list_keys", group_ids=["x"], before=middle) == ["a"]
-    assert face("list_keys", limit=3) == ["a", "b", "c"]
-    assert face("list_keys", limit=0) == []
+    assert call("list_keys") == ["a", "b", "c", "d"]
+    assert call("list_keys", group_ids=["x"]) == ["a", "c"]
+    assert call("list_keys", group_ids=["x", "y"]) == ["a", "b", "c"]
+    assert call("list_keys", group_ids=["z"]) == []
+    assert call("list_keys", before=middle) == ["a", "b"]
+    assert call("list_keys", after=middle) == ["c", "d"]
+    assert call("list_keys", after=middle, before=middle) == []
+    assert call("list_keys", group_ids=["x"], before=middle) == ["a"]
+    assert call("list_keys", limit=3) == ["a", "b", "c"]
+    assert call("list_keys", limit=0) == []
 
 
-def test_an_update_moves_the_time_and_the_group(face, clock):
-    face("update", ["a"], group_ids=["x"])
+def test_an_update_moves_the_time_and_the_group(call, clock):
+    call("update", ["a"], group_ids=["x"])
     clock.advance(seconds=10)
-    face("update", ["a"], group_ids=["y"])
-    assert face("list_keys", group_ids=["x"]) == []
-    assert face("list_keys", before=START.timestamp() + 5) == []
-    assert face("list_keys", group_ids=["y"]) == ["a"]
+    call("update", ["a"], group_ids=["y"])
+    assert call("list_keys", group_ids=["x"]) == []
+    assert call("list_keys", before=START.timestamp() + 5) == []
+    assert call("list_keys", group_ids=["y"]) == ["a"]
 
 
-def test_bounds_are_excluded_and_exact(face, context_store):
-    face("update", ["a"])
+def test_bounds_are_excluded_and_exact(call, context_store):
+    call("update", ["a"])
     [item] = context_store.kv("langchain_records").list(namespace=("docs", "records"))
     moment = item.value["updated_at"]
-    assert face("list_keys", before=moment) == []
-    assert face("list_keys", after=moment) == []
-    assert face("list_keys", before=moment + 1e-6) == ["a"]
-    assert face("list_keys", after=moment - 1e-6) == ["a"]
+    assert call("list_keys", before=moment) == []
+    assert call("list_keys", after=moment) == []
+    assert call("list_keys", before=moment + 1e-6) == ["a"]
+    assert call("list_keys", after=moment - 1e-6) == ["a"]
 
 
-def test_of_no_groups_no_key_is_one(face):
-    face("update", ["a"], group_ids=["x"])
-    assert face("list_keys", group_ids=[]) == []
+def test_of_no_groups_no_key_is_one(call):
+    call("update", ["a"], group_ids=["x"])
+    assert call("list_keys", group_ids=[]) == []
 
 
 def test_an_update_is_one_commit(records, context_store):
@@ -185,15 +185,15 @@ def test_an_update_is_one_commit(records, context_store):
     assert asyncio.run(table.version()) == before + 1
 
 
-def test_nothing_is_a_call_of_its_own(face, context_store):
-    face("update", [])
-    face("delete_keys", [])
-    assert face("exists", []) == []
-    assert face("list_keys") == []
+def test_nothing_is_a_call_of_its_own(call, context_store):
+    call("update", [])
+    call("delete_keys", [])
+    assert call("exists", []) == []
+    assert call("list_keys") == []
     assert context_store.kv("langchain_records").count() == 0
 
 
-def test_bad_input_is_refused_before_anything_is_written(face, context_store):
+def test_bad_input_is_refused_before_anything_is_written(call, context_store):
     for args, kwargs in (
         (["ab"], {}),
         ([None], {}),
@@ -205,19 +205,19 @@ def test_bad_input_is_refused_before_anything_is_written(face, context_store):
         ([["a"]], {"time_at_least": START.timestamp() + 60}),
     ):
         with pytest.raises(InvalidRequestError):
-            face("update", *args, **kwargs)
+            call("update", *args, **kwargs)
     for method in ("exists", "delete_keys"):
         with pytest.raises(InvalidRequestError):
-            face(method, "ab")
+            call(method, "ab")
     with pytest.raises(InvalidRequestError):
-        face("list_keys", limit=-1)
+        call("list_keys", limit=-1)
     assert context_store.kv("langchain_records").count() == 0
 
 
-def test_generators_are_read_once(face):
-    face("update", (key for key in "ab"), group_ids=(group for group in "xy"))
-    assert face("list_keys", group_ids=(one for one in "y")) == ["b"]
-    assert face("exists", (key for key in "abc")) == [True, True, False]
+def test_generators_are_read_once(call):
+    call("update", (key for key in "ab"), group_ids=(group for group in "xy"))
+    assert call("list_keys", group_ids=(one for one in "y")) == ["b"]
+    assert call("exists", (key for key in "abc")) == [True, True, False]
 
 
 def test_namespaces_and_scopes_keep_records_apart(context_store):
@@ -270,9 +270,9 @@ def texts(store):
 
 
 @pytest.mark.parametrize("cleanup", LEFT)
-@pytest.mark.parametrize(("batch_size", "face_"), [(1, "async"), (100, "sync")])
+@pytest.mark.parametrize(("batch_size", "kind"), [(1, "async"), (100, "sync")])
 def test_what_was_indexed_is_there_once(
-    context_store, records, embedding, cleanup, batch_size, face_
+    context_store, records, embedding, cleanup, batch_size, kind
 ):
     """The clock of the machine stands still all the while."""
     vectorstore = LanceContextVectorStore(context_store, embedding)
@@ -285,7 +285,7 @@ def test_what_was_indexed_is_there_once(
             "key_encoder": "sha256",
             **more,
         }
-        if face_ == "sync":
+        if kind == "sync":
             return index(documents(pairs), records, vectorstore, **how)
         return asyncio.run(aindex(documents(pairs), records, vectorstore, **how))
 

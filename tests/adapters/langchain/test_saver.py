@@ -1,4 +1,4 @@
-"""LanceContextSaver: LangGraph's own suite for both faces, and what it leaves out."""
+"""LanceContextSaver: LangGraph's own suite, blocking and asynchronous, and what it leaves out."""
 
 import asyncio
 import inspect
@@ -77,18 +77,18 @@ def saver(store):
 
 
 @pytest.mark.parametrize(
-    ("face", "home"),
+    ("kind", "home"),
     [(lambda saver: saver, "directory"), (Blocking, "memory")],
     ids=["async", "sync"],
 )
-def test_langgraph_finds_every_capability_and_each_passes(face, home, tmp_path):
+def test_langgraph_finds_every_capability_and_each_passes(kind, home, tmp_path):
     names = iter(range(100))
 
-    @checkpointer_test(name=f"{face} {home}")
+    @checkpointer_test(name=f"{kind} {home}")
     async def made():
         uri = "memory://" if home == "memory" else tmp_path / str(next(names))
         async with LanceContextSaver(uri) as saver:
-            yield face(saver)
+            yield kind(saver)
 
     results = asyncio.run(validate(made)).results
     assert {name: one.failures for name, one in results.items() if one.failures} == {}
@@ -97,7 +97,7 @@ def test_langgraph_finds_every_capability_and_each_passes(face, home, tmp_path):
     assert set(EXPECTED) <= {one.value for one in Capability}
 
 
-def test_the_two_faces_have_the_same_signatures():
+def test_the_blocking_and_the_asynchronous_methods_have_the_same_signatures():
     for name in ("get_tuple", "list", "put", "put_writes", "delete_thread", "delete_for_runs",
                  "copy_thread", "prune", "get_delta_channel_history"):  # fmt: skip
         one, other = (getattr(LanceContextSaver, prefix + name) for prefix in ("", "a"))

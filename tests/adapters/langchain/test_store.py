@@ -46,19 +46,19 @@ def memory(context_store):
 
 
 @pytest.fixture(params=["sync", "async"])
-def face(request, memory):
+def call(request, memory):
     return calling(memory, request.param)
 
 
-def calling(memory, face):
-    """Calls a method of the one face or of the other."""
+def calling(memory, kind):
+    """Calls a method, or awaits the asynchronous one."""
 
-    def call(method, *args, **kwargs):
-        if face == "sync":
+    def called(method, *args, **kwargs):
+        if kind == "sync":
             return getattr(memory, method)(*args, **kwargs)
         return asyncio.run(getattr(memory, f"a{method}")(*args, **kwargs))
 
-    return call
+    return called
 
 
 @pytest.fixture(scope="module")
@@ -79,70 +79,70 @@ def values(found):
 # Reading and writing
 
 
-def test_what_was_put_is_read(face):
+def test_what_was_put_is_read(call):
     value = {"name": "Ada", "likes": ["tea", {"kind": "green"}], "n": 1.5, "no": None, "yes": True}
-    face("put", USERS, "profile", value)
-    found = face("get", USERS, "profile")
+    call("put", USERS, "profile", value)
+    found = call("get", USERS, "profile")
     assert (found.namespace, found.key, found.value) == (USERS, "profile", value)
     assert isinstance(found.namespace, tuple)
-    assert face("get", USERS, "nothing") is None
+    assert call("get", USERS, "nothing") is None
 
 
-def test_what_was_deleted_is_gone(face):
-    face("put", USERS, "a", {"n": 1})
-    face("delete", USERS, "a")
-    face("delete", USERS, "a")
-    face("delete", ("nobody",), "a")
-    assert face("get", USERS, "a") is None
-    assert face("search", USERS) == []
+def test_what_was_deleted_is_gone(call):
+    call("put", USERS, "a", {"n": 1})
+    call("delete", USERS, "a")
+    call("delete", USERS, "a")
+    call("delete", ("nobody",), "a")
+    assert call("get", USERS, "a") is None
+    assert call("search", USERS) == []
 
 
-def test_times_are_in_utc_and_aware(face):
-    face("put", USERS, "a", {})
-    found = face("get", USERS, "a")
+def test_times_are_in_utc_and_aware(call):
+    call("put", USERS, "a", {})
+    found = call("get", USERS, "a")
     assert (found.created_at, found.updated_at) == (START, START)
     assert found.created_at.utcoffset() == timedelta(0)
 
 
-def test_overwriting_keeps_created_at_and_moves_updated_at(face, clock):
-    face("put", USERS, "a", {"n": 1})
+def test_overwriting_keeps_created_at_and_moves_updated_at(call, clock):
+    call("put", USERS, "a", {"n": 1})
     later = clock.advance(minutes=5)
-    face("put", USERS, "a", {"n": 2})
-    found = face("get", USERS, "a")
+    call("put", USERS, "a", {"n": 2})
+    found = call("get", USERS, "a")
     assert (found.value, found.created_at, found.updated_at) == ({"n": 2}, START, later)
 
 
-def test_overwriting_keeps_nothing_of_the_old_value(face):
-    face("put", USERS, "a", {"old": 1, "both": 1})
-    face("put", USERS, "a", {"both": 2})
-    assert face("get", USERS, "a").value == {"both": 2}
+def test_overwriting_keeps_nothing_of_the_old_value(call):
+    call("put", USERS, "a", {"old": 1, "both": 1})
+    call("put", USERS, "a", {"both": 2})
+    assert call("get", USERS, "a").value == {"both": 2}
 
 
-def test_reading_a_namespace_does_not_make_it(face):
-    assert face("get", ("ghost",), "a") is None
-    assert face("search", ("ghost",)) == []
-    assert face("list_namespaces") == []
+def test_reading_a_namespace_does_not_make_it(call):
+    assert call("get", ("ghost",), "a") is None
+    assert call("search", ("ghost",)) == []
+    assert call("list_namespaces") == []
 
 
-def test_a_namespace_ends_with_its_last_item(face):
-    face("put", USERS, "a", {})
-    face("delete", USERS, "a")
-    assert face("list_namespaces") == []
+def test_a_namespace_ends_with_its_last_item(call):
+    call("put", USERS, "a", {})
+    call("delete", USERS, "a")
+    assert call("list_namespaces") == []
 
 
-def test_a_value_is_not_shared_with_who_put_it(face):
+def test_a_value_is_not_shared_with_who_put_it(call):
     value = {"likes": ["tea"]}
-    face("put", USERS, "a", value)
+    call("put", USERS, "a", value)
     value["likes"].append("coffee")
-    assert face("get", USERS, "a").value == {"likes": ["tea"]}
+    assert call("get", USERS, "a").value == {"likes": ["tea"]}
 
 
-def test_a_value_is_not_shared_between_readers(face):
-    face("put", USERS, "a", {"likes": ["tea"]})
-    one, other = face("batch", [GetOp(USERS, "a"), GetOp(USERS, "a")])
+def test_a_value_is_not_shared_between_readers(call):
+    call("put", USERS, "a", {"likes": ["tea"]})
+    one, other = call("batch", [GetOp(USERS, "a"), GetOp(USERS, "a")])
     one.value["likes"].append("coffee")
     assert other.value == {"likes": ["tea"]}
-    assert face("get", USERS, "a").value == {"likes": ["tea"]}
+    assert call("get", USERS, "a").value == {"likes": ["tea"]}
 
 
 def test_a_value_is_read_when_the_call_is_made(context_store):
@@ -160,9 +160,9 @@ def test_a_value_is_read_when_the_call_is_made(context_store):
 # Batches
 
 
-def test_results_are_in_the_order_of_the_operations(face):
-    face("put", USERS, "a", {"n": 1})
-    results = face(
+def test_results_are_in_the_order_of_the_operations(call):
+    call("put", USERS, "a", {"n": 1})
+    results = call(
         "batch",
         [
             ListNamespacesOp(),
@@ -179,10 +179,10 @@ def test_results_are_in_the_order_of_the_operations(face):
     assert results[4] is None
 
 
-def test_reads_see_what_was_there_before_the_batch(face):
-    face("put", USERS, "a", {"n": 1})
+def test_reads_see_what_was_there_before_the_batch(call):
+    call("put", USERS, "a", {"n": 1})
     changed = [PutOp(USERS, "a", {"n": 2}), PutOp(USERS, "b", {"n": 3})]
-    *_, read, found, named = face(
+    *_, read, found, named = call(
         "batch", [*changed, GetOp(USERS, "a"), SearchOp(()), ListNamespacesOp()]
     )
     assert read.value == {"n": 1}
@@ -190,11 +190,11 @@ def test_reads_see_what_was_there_before_the_batch(face):
     assert named == [USERS]
 
 
-def test_the_last_put_of_a_key_counts(face):
-    face("batch", [PutOp(USERS, "a", {"n": 1}), PutOp(USERS, "a", None), PutOp(USERS, "b", None)])
-    assert face("get", USERS, "a") is None
-    face("batch", [PutOp(USERS, "a", None), PutOp(USERS, "a", {"n": 2}), PutOp(USERS, "b", {})])
-    assert face("get", USERS, "a").value == {"n": 2}
+def test_the_last_put_of_a_key_counts(call):
+    call("batch", [PutOp(USERS, "a", {"n": 1}), PutOp(USERS, "a", None), PutOp(USERS, "b", None)])
+    assert call("get", USERS, "a") is None
+    call("batch", [PutOp(USERS, "a", None), PutOp(USERS, "a", {"n": 2}), PutOp(USERS, "b", {})])
+    assert call("get", USERS, "a").value == {"n": 2}
 
 
 def test_a_batch_is_one_commit(memory, context_store):
@@ -216,12 +216,12 @@ def test_a_batch_without_puts_writes_nothing(memory, context_store):
     assert asyncio.run(table.version()) == before
 
 
-def test_operations_may_come_from_a_generator_and_may_be_none(face):
-    assert face("batch", []) == []
-    assert face("batch", (op for op in [PutOp(USERS, "a", {}), GetOp(USERS, "a")])) == [None, None]
+def test_operations_may_come_from_a_generator_and_may_be_none(call):
+    assert call("batch", []) == []
+    assert call("batch", (op for op in [PutOp(USERS, "a", {}), GetOp(USERS, "a")])) == [None, None]
 
 
-def test_nothing_of_a_batch_is_written_if_one_operation_is_refused(face):
+def test_nothing_of_a_batch_is_written_if_one_operation_is_refused(call):
     for refused in (
         PutOp(("a.b",), "k", {}),
         PutOp(USERS, "k", {"at": object()}),
@@ -232,8 +232,8 @@ def test_nothing_of_a_batch_is_written_if_one_operation_is_refused(face):
         None,
     ):
         with pytest.raises(ValueError):
-            face("batch", [PutOp(USERS, "a", {}), refused])
-    assert face("list_namespaces") == []
+            call("batch", [PutOp(USERS, "a", {}), refused])
+    assert call("list_namespaces") == []
 
 
 def test_hundreds_of_writers_at_once(memory):
@@ -251,10 +251,10 @@ def test_hundreds_of_writers_at_once(memory):
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def filled(request, read_only):
-    face = calling(LanceContextStore(read_only, name=f"filled {request.param}"), request.param)
+    call = calling(LanceContextStore(read_only, name=f"filled {request.param}"), request.param)
     for key, value in VALUES.items():
-        face("put", ("docs",), key, value)
-    return face
+        call("put", ("docs",), key, value)
+    return call
 
 
 VALUES = {
@@ -324,47 +324,47 @@ def test_a_filter_finds(filled, filter, expected):
         "n = 1",
     ],
 )
-def test_a_filter_that_is_not_understood_is_a_value_error_even_where_nothing_is(face, filter):
+def test_a_filter_that_is_not_understood_is_a_value_error_even_where_nothing_is(call, filter):
     with pytest.raises(ValueError):
-        face("search", ("nowhere",), filter=filter)
+        call("search", ("nowhere",), filter=filter)
 
 
-def test_what_was_written_last_comes_first(face, clock):
+def test_what_was_written_last_comes_first(call, clock):
     for key in ("a", "b", "c"):
-        face("put", USERS, key, {})
+        call("put", USERS, key, {})
         clock.advance(seconds=1)
-    face("put", USERS, "a", {"again": True})
-    assert keys(face("search", USERS)) == ["a", "c", "b"]
+    call("put", USERS, "a", {"again": True})
+    assert keys(call("search", USERS)) == ["a", "c", "b"]
 
 
-def test_pages_are_parts_of_one_list(face):
-    face("batch", [PutOp(("n",), f"{n:02}", {}) for n in range(25)])
-    whole = keys(face("search", ("n",), limit=100))
+def test_pages_are_parts_of_one_list(call):
+    call("batch", [PutOp(("n",), f"{n:02}", {}) for n in range(25)])
+    whole = keys(call("search", ("n",), limit=100))
     assert len(set(whole)) == 25
-    pages = [keys(face("search", ("n",), limit=10, offset=offset)) for offset in (0, 10, 20, 30)]
+    pages = [keys(call("search", ("n",), limit=10, offset=offset)) for offset in (0, 10, 20, 30)]
     assert pages == [whole[:10], whole[10:20], whole[20:], []]
-    assert len(face("search", ("n",))) == 10
-    assert face("search", ("n",), limit=0) == []
+    assert len(call("search", ("n",))) == 10
+    assert call("search", ("n",), limit=0) == []
 
 
-def test_a_prefix_is_matched_segment_by_segment(face):
+def test_a_prefix_is_matched_segment_by_segment(call):
     for namespace in (("user", "1"), ("user", "10"), ("user", "1", "notes"), ("users", "1")):
-        face("put", namespace, "k", {})
-    assert {one.namespace for one in face("search", ("user", "1"))} == {
+        call("put", namespace, "k", {})
+    assert {one.namespace for one in call("search", ("user", "1"))} == {
         ("user", "1"),
         ("user", "1", "notes"),
     }
-    assert len(face("search", ())) == 4
+    assert len(call("search", ())) == 4
 
 
-def test_odd_labels_and_keys_are_themselves(face):
+def test_odd_labels_and_keys_are_themselves(call):
     odd = ["%", "_", "it's", "*", 'a"b', "a/b", "ü\n", "\\", "[x]", "DROP TABLE x;--"]
     for label in odd:
-        face("put", ("odd", label), label, {label: label})
+        call("put", ("odd", label), label, {label: label})
     for label in odd:
-        assert face("get", ("odd", label), label).value == {label: label}
-        assert keys(face("search", ("odd", label))) == [label]
-        assert keys(face("search", ("odd",), filter={label: label})) == [label]
+        assert call("get", ("odd", label), label).value == {label: label}
+        assert keys(call("search", ("odd", label))) == [label]
+        assert keys(call("search", ("odd",), filter={label: label})) == [label]
 
 
 # Namespaces
@@ -372,10 +372,10 @@ def test_odd_labels_and_keys_are_themselves(face):
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def named(request, read_only):
-    face = calling(LanceContextStore(read_only, name=f"named {request.param}"), request.param)
+    call = calling(LanceContextStore(read_only, name=f"named {request.param}"), request.param)
     for namespace in NAMESPACES:
-        face("put", namespace, "k", {})
-    return face
+        call("put", namespace, "k", {})
+    return call
 
 
 NAMESPACES = [
@@ -433,10 +433,10 @@ def test_conditions_of_one_kind_all_hold(named):
 @pytest.mark.parametrize(
     "namespace", [(), ("",), ("a", ""), ("a.b",), (1,), (None,), ("a\0b",), ("langgraph", "x"), "a"]
 )
-def test_a_namespace_that_is_none_is_refused(face, namespace):
+def test_a_namespace_that_is_none_is_refused(call, namespace):
     with pytest.raises(InvalidNamespaceError):
-        face("put", namespace, "k", {})
-    assert face("search", ()) == []
+        call("put", namespace, "k", {})
+    assert call("search", ()) == []
 
 
 @pytest.mark.parametrize(
@@ -449,39 +449,39 @@ def test_a_namespace_that_is_none_is_refused(face, namespace):
         ListNamespacesOp((MatchCondition("prefix", ("a.b",)),)),
     ],
 )
-def test_operations_that_skip_the_methods_are_checked_too(face, op):
+def test_operations_that_skip_the_methods_are_checked_too(call, op):
     with pytest.raises(InvalidNamespaceError):
-        face("batch", [op])
+        call("batch", [op])
 
 
 @pytest.mark.parametrize(
     "value",
     [{"x": object()}, {"x": [print]}, {"x": Fraction(1, 2)}, {1: 2}, {"x": "\ud800"}, [1], "x"],
 )
-def test_a_value_that_cannot_be_kept_is_refused(face, value):
+def test_a_value_that_cannot_be_kept_is_refused(call, value):
     with pytest.raises(InvalidRequestError):
-        face("put", USERS, "a", value)
-    assert face("search", ()) == []
+        call("put", USERS, "a", value)
+    assert call("search", ()) == []
 
 
 @pytest.mark.parametrize(
     "value",
     [START, START.date(), Decimal("1.50"), UUID(int=1), b"\0", (1, "a"), {1, 2}, 2**70, math.inf],
 )
-def test_a_value_comes_back_equal_and_of_its_type(face, value):
-    face("put", USERS, "a", {"x": value, "in": [{"y": value}]})
-    read = face("get", USERS, "a").value
+def test_a_value_comes_back_equal_and_of_its_type(call, value):
+    call("put", USERS, "a", {"x": value, "in": [{"y": value}]})
+    read = call("get", USERS, "a").value
     assert read == {"x": value, "in": [{"y": value}]}
     assert type(read["x"]) is type(read["in"][0]["y"]) is type(value)
 
 
-def test_items_are_found_by_times_and_numbers_as_python_compares_them(face):
+def test_items_are_found_by_times_and_numbers_as_python_compares_them(call):
     values = [START, START + timedelta(days=1), Decimal("1.5"), 2, math.inf, math.nan, "2"]
     for number, value in enumerate(values):
-        face("put", USERS, str(number), {"x": value})
+        call("put", USERS, str(number), {"x": value})
 
     def keys(condition):
-        return sorted(one.key for one in face("search", USERS, filter={"x": condition}))
+        return sorted(one.key for one in call("search", USERS, filter={"x": condition}))
 
     assert keys(START) == ["0"]
     assert keys({"$gt": START}) == ["1"]
@@ -493,24 +493,24 @@ def test_items_are_found_by_times_and_numbers_as_python_compares_them(face):
     assert keys({"$ne": math.nan}) == [*"0123456"]
 
 
-def test_a_value_that_holds_itself_is_refused(face):
+def test_a_value_that_holds_itself_is_refused(call):
     value = {}
     value["itself"] = value
     with pytest.raises(InvalidRequestError):
-        face("put", USERS, "a", value)
+        call("put", USERS, "a", value)
 
 
 @pytest.mark.parametrize("how", [{"limit": -1}, {"offset": -1}, {"limit": 1.5}, {"limit": None}])
-def test_a_page_that_is_none_is_refused(face, how):
+def test_a_page_that_is_none_is_refused(call, how):
     with pytest.raises(InvalidRequestError):
-        face("search", (), **how)
+        call("search", (), **how)
     with pytest.raises(InvalidRequestError):
-        face("list_namespaces", **how)
+        call("list_namespaces", **how)
 
 
-def test_a_depth_that_is_none_is_refused(face):
+def test_a_depth_that_is_none_is_refused(call):
     with pytest.raises(InvalidRequestError):
-        face("list_namespaces", max_depth=0)
+        call("list_namespaces", max_depth=0)
 
 
 # The store around it

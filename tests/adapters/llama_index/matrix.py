@@ -1,4 +1,4 @@
-"""Prints what the vector store does with every filter, in every mode and through both faces.
+"""Prints what the vector store does with every filter, in every mode and with both kinds of methods.
 
     PYTHONPATH=tests python -m adapters.llama_index.matrix > docs/llama_index_matrix.md
 
@@ -20,7 +20,7 @@ MODES = ("default", "text_search", "sparse", "hybrid", "semantic_hybrid", "mmr")
 UNSUPPORTED = ("svm", "linear_regression", "logistic_regression")
 GET_NODES = "get_nodes"
 WAYS = (*MODES, GET_NODES)
-FACES = ("sync", "async")
+KINDS = ("sync", "async")
 
 _INTRODUCTION = """\
 What [`LanceContextVectorStore`](llama_index.md) does with each of these filters in each mode, through `query` and `aquery`, and in `get_nodes`
@@ -49,14 +49,14 @@ def asked(filters, mode="default", *, limit=100, vector=None):
     )
 
 
-def found(store, filters, way, face, *, vector=None):
+def found(store, filters, way, kind, *, vector=None):
     """The ids that are found, in their order."""
     if way == GET_NODES:
-        get = store.get_nodes if face == "sync" else store.aget_nodes
+        get = store.get_nodes if kind == "sync" else store.aget_nodes
         answer = get(filters=filters)
-        return [one.node_id for one in (answer if face == "sync" else asyncio.run(answer))]
+        return [one.node_id for one in (answer if kind == "sync" else asyncio.run(answer))]
     query = asked(filters, way, vector=vector)
-    return (store.query(query) if face == "sync" else asyncio.run(store.aquery(query))).ids
+    return (store.query(query) if kind == "sync" else asyncio.run(store.aquery(query))).ids
 
 
 def wanted(filters):
@@ -64,10 +64,10 @@ def wanted(filters):
     return [one.node_id for one in NODES if matches(filters, visible(one))]
 
 
-def outcome(store, filters, way, face):
+def outcome(store, filters, way, kind):
     """`ok` where exactly what matches is found; else what is wrong."""
     try:
-        ids = found(store, filters, way, face)
+        ids = found(store, filters, way, kind)
     except Exception as error:  # noqa: BLE001 - told, in the table
         return f"{type(error).__name__}: {error}"
     return "ok" if sorted(ids) == sorted(wanted(filters)) else f"finds {' '.join(ids) or 'none'}"
@@ -81,27 +81,27 @@ class Outcomes:
         self.of = cache(self._of)
 
     def _of(self, case):
-        """By mode, or `get_nodes`, and face."""
+        """By mode, or `get_nodes`, and kind."""
         return {
-            (way, face): outcome(self.store, CASES[case], way, face)
+            (way, kind): outcome(self.store, CASES[case], way, kind)
             for way in WAYS
-            for face in FACES
+            for kind in KINDS
         }
 
     def refusal(self, case):
         """What it says to an operand that the operator cannot take: the same in every way."""
-        (said,) = {outcome(self.store, REFUSED[case], way, face) for way in WAYS for face in FACES}
+        (said,) = {outcome(self.store, REFUSED[case], way, kind) for way in WAYS for kind in KINDS}
         return said
 
     def unsupported(self, mode):
         """What it says to a mode that it does not have."""
-        (said,) = {outcome(self.store, every(leaf("n", ">", 0)), mode, face) for face in FACES}
+        (said,) = {outcome(self.store, every(leaf("n", ">", 0)), mode, kind) for kind in KINDS}
         return said
 
 
 def page(outcomes):
     """The page of the documentation."""
-    n_cells = len(CASES) * len(WAYS) * len(FACES)
+    n_cells = len(CASES) * len(WAYS) * len(KINDS)
     n_ok = sum(list(outcomes.of(case).values()).count("ok") for case in CASES)
     cases = [
         [_code(case), " ".join(wanted(filters)) or "none", *outcomes.of(case).values()]
@@ -113,7 +113,7 @@ def page(outcomes):
         "```bash\nPYTHONPATH=tests python -m adapters.llama_index.matrix\n```",
         "## What matches",
         "`semantic_hybrid` was given a reranker. `get_nodes` stands for filters without a query.",
-        _table(["filter", "finds", *(f"{way}, {face}" for way in WAYS for face in FACES)], cases),
+        _table(["filter", "finds", *(f"{way}, {kind}" for way in WAYS for kind in KINDS)], cases),
         "## What is refused",
         "An operand that an operator cannot take, the same in every mode, by the blocking and the asynchronous methods:",
         _table(

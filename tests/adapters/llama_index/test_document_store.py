@@ -208,7 +208,7 @@ def test_without_the_text_what_is_known_of_a_node_stays(docs):
     assert docs.document_exists("a") is True
 
 
-# Faces, namespaces, processes
+# Kinds of methods, namespaces, processes
 
 
 def test_the_asynchronous_methods_do_the_same(docs):

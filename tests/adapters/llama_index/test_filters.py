@@ -1,4 +1,4 @@
-"""Metadata filters, in every mode and through both faces, against plain Python."""
+"""Metadata filters, in every mode and with both kinds of methods, against plain Python."""
 
 import math
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from adapters.llama_index.doubles import Backwards
 from adapters.llama_index.filter_cases import CASES, REFUSED, every, leaf, none, some
 from adapters.llama_index.filter_oracle import matches, visible
 from adapters.llama_index.matrix import (
-    FACES,
+    KINDS,
     MODES,
     WAYS,
     Outcomes,
@@ -100,10 +100,10 @@ def outcomes(ten):
 @pytest.mark.defect(15, 16)
 @pytest.mark.parametrize("case", CASES)
 def test_a_filter_finds_what_plain_python_finds_in_every_mode(outcomes, case):
-    assert outcomes.of(case) == {(way, face): "ok" for way in WAYS for face in FACES}
+    assert outcomes.of(case) == {(way, kind): "ok" for way in WAYS for kind in KINDS}
 
 
-def test_the_two_faces_give_the_same_nodes_in_the_same_order(ten):
+def test_the_blocking_and_the_asynchronous_methods_give_the_same_nodes_in_the_same_order(ten):
     for case in ("no filters", "and of or", "'fruit' != 'apple'"):
         for way in WAYS:
             assert found(ten, CASES[case], way, "sync") == found(ten, CASES[case], way, "async")
@@ -142,8 +142,8 @@ def test_drawn_filters_find_what_plain_python_finds_among_drawn_nodes(
     for one in filters:
         expected = {each.node_id for each in nodes if matches(one, visible(each))}
         for way in data.draw(st.lists(st.sampled_from(WAYS), min_size=3, max_size=3)):
-            face = data.draw(st.sampled_from(FACES))
-            assert set(found(drawn_store, one, way, face, vector=[1.0, 0.2])) == expected, way
+            kind = data.draw(st.sampled_from(KINDS))
+            assert set(found(drawn_store, one, way, kind, vector=[1.0, 0.2])) == expected, way
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +162,9 @@ def test_as_many_are_found_as_match_however_near_the_others_are(ten, mode):
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_operand_that_an_operator_cannot_take_is_refused(ten, case):
     for way in WAYS:
-        for face in FACES:
+        for kind in KINDS:
             with pytest.raises(FilterError):
-                found(ten, REFUSED[case], way, face)
+                found(ten, REFUSED[case], way, kind)
 
 
 def test_the_refusal_names_the_operator_the_key_and_the_operand(ten):

@@ -36,7 +36,7 @@ def index_of(some, vector_store):
 
 
 def found(retriever, text="tea"):
-    """What both faces find, which is the same."""
+    """What both methods find, which is the same."""
     ids = [one.node.node_id for one in retriever.retrieve(text)]
     assert [one.node.node_id for one in asyncio.run(retriever.aretrieve(text))] == ids
     return set(ids)

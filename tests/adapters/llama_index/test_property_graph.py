@@ -289,13 +289,13 @@ def test_deleting_without_saying_what_is_refused(filled):
         filled.delete()
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_chunks_are_deleted_with_what_was_extracted_from_them(graph, face):
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_chunks_are_deleted_with_what_was_extracted_from_them(graph, kind):
     made = TextNode(id_="t", text="Ada likes tea")
     graph.upsert_llama_nodes([made])
     graph.upsert_nodes([EntityNode(name="Ada", properties={"triplet_source_id": "t"}), TEA])
     graph.upsert_relations([LIKES])
-    if face == "sync":
+    if kind == "sync":
         assert graph.get_llama_nodes(["t"]) == [made]
         graph.delete_llama_nodes(node_ids=["t"])
         graph.delete_llama_nodes(ref_doc_ids=["gone"])

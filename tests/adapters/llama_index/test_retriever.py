@@ -16,7 +16,7 @@ from lance_context_core.settings import SearchOptions
 
 
 def texts(retriever, query):
-    """What both faces find."""
+    """What both methods find."""
     found = retriever.retrieve(query)
     again = asyncio.run(retriever.aretrieve(query))
     assert [(one.node.dict(), one.score) for one in again] == [

@@ -317,10 +317,10 @@ def test_odd_ids_are_ids(empty, id):
 
 
 @pytest.mark.defect(10)
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_nodes_are_deleted_by_id_by_filter_or_by_both(filled, face):
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_nodes_are_deleted_by_id_by_filter_or_by_both(filled, kind):
     def delete(*arguments, **keywords):
-        if face == "sync":
+        if kind == "sync":
             filled.delete_nodes(*arguments, **keywords)
         else:
             asyncio.run(filled.adelete_nodes(*arguments, **keywords))

@@ -36,7 +36,7 @@ def asked(mode="default", *, k=100, **fields):
 
 
 def found(store, *arguments, query_kwargs=None, **fields):
-    """Ids and similarities, which both faces must find."""
+    """Ids and similarities, which both methods must find."""
     query = asked(*arguments, **fields)
     result = store.query(query, **(query_kwargs or {}))
     assert asyncio.run(store.aquery(query, **(query_kwargs or {}))) == result

@@ -52,7 +52,7 @@ def is_open(store):
     return isinstance(store, ContextStore | AsyncContextStore)
 
 
-def test_both_faces_are_one_store(given):
+def test_the_blocking_and_the_asynchronous_are_one_store(given):
     handle = Handle(given)
     say(handle.sync)
     (message,) = asyncio.run(handle.aio.history.get_messages("a", session_id="1"))
@@ -96,15 +96,15 @@ def test_the_end_closes_what_was_opened_here_and_nothing_else(given, how):
             said(owner.sync)
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-def test_whoever_has_a_store_can_have_it_looked_after(given, face):
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_whoever_has_a_store_can_have_it_looked_after(given, kind):
     owner = Owner(given)
     for n in range(3):
         say(owner.sync, f"{n}")
 
     def maintain(**options):
         done = (
-            owner.maintain(**options) if face == "sync" else asyncio.run(owner.amaintain(**options))
+            owner.maintain(**options) if kind == "sync" else asyncio.run(owner.amaintain(**options))
         )
         return {one.table: one for one in done}["records"]
 

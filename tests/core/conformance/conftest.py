@@ -1,11 +1,11 @@
-"""Each conformance test, in each place and through each face."""
+"""Each conformance test, in each place and through each API."""
 
 import asyncio
 
 import pytest
 from core.conformance.back_door import BackDoor
-from core.conformance.faces import Threaded
 from core.conformance.places import places_of
+from core.conformance.threaded import Threaded
 
 from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vectors
 
@@ -18,9 +18,9 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def place(request):
-    """The backend, and the name of the face that is tested."""
-    kind, face = request.param
-    return request.getfixturevalue(f"{kind}_backend"), face
+    """The backend, and the name of the API that is tested."""
+    kind, api = request.param
+    return request.getfixturevalue(f"{kind}_backend"), api
 
 
 @pytest.fixture
@@ -37,34 +37,34 @@ def back_door(store):
 
 
 @pytest.fixture
-def faced(place):
+def offered(place):
     """An asynchronous object, or the blocking one over it in asynchronous words."""
 
-    def faced(aio, blocking):
+    def offered(aio, blocking):
         return aio if place[1] == "async" else Threaded(blocking(aio))
 
-    return faced
+    return offered
 
 
 @pytest.fixture
-def history(store, faced):
-    return faced(store.history, History)
+def history(store, offered):
+    return offered(store.history, History)
 
 
 @pytest.fixture
-def sessions(store, faced):
-    return faced(store.sessions, Sessions)
+def sessions(store, offered):
+    return offered(store.sessions, Sessions)
 
 
 @pytest.fixture
-def memory(store, faced):
-    return faced(store.memory, Memory)
+def memory(store, offered):
+    return offered(store.memory, Memory)
 
 
 @pytest.fixture
-def collection(store, faced):
+def collection(store, offered):
     """Vector stores by name."""
-    return lambda name: faced(store.vectors(name), Vectors)
+    return lambda name: offered(store.vectors(name), Vectors)
 
 
 @pytest.fixture
@@ -73,5 +73,5 @@ def vectors(collection):
 
 
 @pytest.fixture
-def kv(store, faced):
-    return faced(store.kv(), KeyValues)
+def kv(store, offered):
+    return offered(store.kv(), KeyValues)

@@ -1,6 +1,6 @@
-"""Where each conformance test is run: in which place, through which face.
+"""Where each conformance test is run: in which place, through which API.
 
-A directory, through both faces, and the memory of the process see everything that is about our own code:
+A directory, through both APIs, and the memory of the process see everything that is about our own code:
 conditions, orders, refusals, round trips. What those two have no part in is run on S3 as well, where a case
 takes seconds. It is what an object store can break:
 
@@ -45,7 +45,7 @@ SHIPPED_ON_S3 = {
 
 
 def places_of(test):
-    """In which places, and through which faces, a test is run."""
+    """In which places, and through which APIs, a test is run."""
     marks = (name for name in FEWER_PLACES if test.get_closest_marker(name))
     places = FEWER_PLACES.get(next(marks, ""), PLACES)
     return [*places, S3] if test.originalname in SHIPPED_ON_S3 else places

@@ -125,7 +125,7 @@ async def test_a_cancelled_caller_takes_nothing_from_the_others(store):
     assert len(there) == len(set(there))
 
 
-def test_threads_loops_and_both_faces_share_commits_and_outlive_each_other(tmp_path):
+def test_threads_loops_and_both_apis_share_commits_and_outlive_each_other(tmp_path):
     with ContextStore.open(tmp_path / "store") as store:
         store.history.append("a", Message.user("the table is there"), session_id="first")
         before = store.version()

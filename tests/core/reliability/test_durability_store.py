@@ -179,7 +179,7 @@ async def test_a_sync_that_fails_reaches_all_callers_and_ends_the_writing(place,
     assert texts[-1] == "again"
 
 
-def test_both_faces_promise_it(place, witness):
+def test_both_apis_promise_it(place, witness):
     with ContextStore.open(place, durability="fsync") as store, witness.expects_all_synced():
         store.history.append("a", Message.user("tea"), session_id="s")
     assert witness.n_syncs

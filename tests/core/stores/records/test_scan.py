@@ -122,7 +122,7 @@ async def test_no_more_than_a_batch_is_read_ahead(store, monkeypatch):
     assert taken == [10] * 10
 
 
-def test_the_blocking_face_scans_the_same_and_may_write_meanwhile(tmp_path):
+def test_the_blocking_context_scans_the_same_and_may_write_meanwhile(tmp_path):
     with ContextStore.open(tmp_path / "store") as store:
         context = store.context()
         context.add_many(numbered(range(7)))

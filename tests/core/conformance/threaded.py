@@ -1,4 +1,4 @@
-"""The synchronous face in asynchronous words, so that one suite tests both."""
+"""The blocking API in asynchronous words, so that one suite tests both."""
 
 import asyncio
 from typing import Any

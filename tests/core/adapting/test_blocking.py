@@ -1,4 +1,4 @@
-"""One body, two faces: a coroutine that is awaited, or that a call blocks on."""
+"""One body, two methods: a coroutine that is awaited, or that a call blocks on."""
 
 import asyncio
 import contextvars
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-import lance_context_core.adapting.faces as page
+import lance_context_core.adapting.blocking as page
 from lance_context_core import ContextStore, InvalidRequestError, Message
 from lance_context_core.adapting import begin, beside_the_loop, block_on, in_thread
 from lance_context_core.errors import BlockingCallError
@@ -16,7 +16,7 @@ SMALL, LARGE = 64 * 1024, 64 * 1024 + 1
 
 
 class Notes:
-    """What somebody writes who has a framework with both faces."""
+    """What somebody writes who has a framework with blocking and asynchronous methods."""
 
     def __init__(self, history):
         self._history = history
@@ -41,7 +41,7 @@ async def here():
     return where()
 
 
-def test_one_object_serves_both_faces(store):
+def test_one_object_is_awaited_and_blocked_on(store):
     notes = Notes(store.aio.history)
     assert block_on(notes.add("a", "b")) == ["a", "b"]
     assert asyncio.run(notes.add("c")) == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""The synchronous face: the same words as its twin, from threads and notebooks."""
+"""The blocking API: the same words as the asynchronous one, from threads and notebooks."""
 
 import asyncio
 import inspect
@@ -38,9 +38,9 @@ from lance_context_core.sync import (
     Sessions,
     Vectors,
 )
-from lance_context_core.sync.context import face_of
+from lance_context_core.sync.context import blocking_over
 
-TWINS = {
+BLOCKING = {
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncHistory: History,
@@ -56,7 +56,8 @@ NOT_AWAITED = {
 }
 
 each_pair = pytest.mark.parametrize(
-    ("twin", "face"), [pytest.param(*pair, id=pair[1].__name__) for pair in TWINS.items()]
+    ("asynchronous", "blocking"),
+    [pytest.param(*pair, id=pair[1].__name__) for pair in BLOCKING.items()],
 )
 
 
@@ -82,66 +83,68 @@ def shape(function):
     result = signature.return_annotation
     if get_origin(result) is AsyncIterator:
         return parameters, Iterator[get_args(result)]
-    return parameters, TWINS.get(result, result)
+    return parameters, BLOCKING.get(result, result)
 
 
 def every_method():
     return [
-        pytest.param(twin, face, name, id=f"{face.__name__}.{name}")
-        for twin, face in TWINS.items()
-        for name in sorted(methods(face))
+        pytest.param(asynchronous, blocking, name, id=f"{blocking.__name__}.{name}")
+        for asynchronous, blocking in BLOCKING.items()
+        for name in sorted(methods(blocking))
     ]
 
 
-# The two faces have one shape
+# Both have one shape
 
 
 @each_pair
-def test_both_faces_have_the_same_public_names(twin, face):
-    assert public(twin) == public(face) - ONLY_SYNC.get(face, set())
+def test_both_have_the_same_public_names(asynchronous, blocking):
+    assert public(asynchronous) == public(blocking) - ONLY_SYNC.get(blocking, set())
 
 
-@pytest.mark.parametrize(("twin", "face", "name"), every_method())
-def test_a_method_has_the_same_signature_on_both_faces(twin, face, name):
-    assert shape(methods(face)[name]) == shape(methods(twin)[name])
+@pytest.mark.parametrize(("asynchronous", "blocking", "name"), every_method())
+def test_a_method_has_the_same_signature_in_both(asynchronous, blocking, name):
+    assert shape(methods(blocking)[name]) == shape(methods(asynchronous)[name])
 
 
 @each_pair
-def test_a_property_has_the_same_type_on_both_faces(twin, face):
-    shared = properties(twin).keys() & properties(face).keys()
-    assert {name: shape(properties(face)[name].fget)[1] for name in shared} == {
-        name: shape(properties(twin)[name].fget)[1] for name in shared
+def test_a_property_has_the_same_type_in_both(asynchronous, blocking):
+    shared = properties(asynchronous).keys() & properties(blocking).keys()
+    assert {name: shape(properties(blocking)[name].fget)[1] for name in shared} == {
+        name: shape(properties(asynchronous)[name].fget)[1] for name in shared
     }
 
 
 @pytest.mark.parametrize("name", ["enter", "exit"])
-@pytest.mark.parametrize("twin", [AsyncContext, AsyncContextStore])
-def test_a_with_block_takes_the_same_on_both_faces(twin, name):
-    asynchronous, synchronous = getattr(twin, f"__a{name}__"), getattr(TWINS[twin], f"__{name}__")
-    assert shape(asynchronous) == shape(synchronous)
+@pytest.mark.parametrize("asynchronous", [AsyncContext, AsyncContextStore])
+def test_a_with_block_takes_the_same_in_both(asynchronous, name):
+    blocking = BLOCKING[asynchronous]
+    assert shape(getattr(asynchronous, f"__a{name}__")) == shape(getattr(blocking, f"__{name}__"))
 
 
 @each_pair
-def test_only_the_asynchronous_face_is_awaited(twin, face):
-    awaited = {name for name, one in methods(twin).items() if inspect.iscoroutinefunction(one)}
-    assert awaited == methods(twin).keys() - NOT_AWAITED.get(twin, set())
-    assert not any(inspect.iscoroutinefunction(one) for one in methods(face).values())
+def test_only_the_asynchronous_one_is_awaited(asynchronous, blocking):
+    awaited = {
+        name for name, one in methods(asynchronous).items() if inspect.iscoroutinefunction(one)
+    }
+    assert awaited == methods(asynchronous).keys() - NOT_AWAITED.get(asynchronous, set())
+    assert not any(inspect.iscoroutinefunction(one) for one in methods(blocking).values())
 
 
 @each_pair
-def test_every_public_method_says_what_it_does(twin, face):
-    for cls in (twin, face):
+def test_every_public_method_says_what_it_does(asynchronous, blocking):
+    for cls in (asynchronous, blocking):
         undocumented = {name for name, one in methods(cls).items() if not one.__doc__}
         undocumented |= {name for name, one in properties(cls).items() if not one.__doc__}
         assert undocumented == set()
 
 
 @each_pair
-def test_a_blocking_method_refers_to_its_twin_in_one_line(twin, face):
-    for name, method in methods(face).items():
-        if inspect.iscoroutinefunction(methods(twin)[name]):
-            said, twin_named = method.__doc__.split(" See ")
-            assert twin_named == f"`{twin.__name__}.{name}`."
+def test_a_blocking_method_refers_to_the_asynchronous_one_in_one_line(asynchronous, blocking):
+    for name, method in methods(blocking).items():
+        if inspect.iscoroutinefunction(methods(asynchronous)[name]):
+            said, see = method.__doc__.split(" See ")
+            assert see == f"`{asynchronous.__name__}.{name}`."
             assert said.endswith(".")
             assert "\n" not in said
 
@@ -150,7 +153,7 @@ def test_a_blocking_method_refers_to_its_twin_in_one_line(twin, face):
 
 
 class Echo:
-    """Stands for an asynchronous twin, or its class, and remembers what it was asked."""
+    """Stands for an asynchronous object, or its class, and remembers what it was asked."""
 
     def __init__(self, cls):
         self.cls = cls
@@ -172,13 +175,15 @@ class Echo:
         return call
 
 
-@pytest.mark.parametrize(("twin", "face", "name"), every_method())
-def test_a_method_hands_on_every_argument_under_its_own_name(twin, face, name, monkeypatch):
-    echo = Echo(twin)
+@pytest.mark.parametrize(("asynchronous", "blocking", "name"), every_method())
+def test_a_method_hands_on_every_argument_under_its_own_name(
+    asynchronous, blocking, name, monkeypatch
+):
+    echo = Echo(asynchronous)
     monkeypatch.setattr(context_module, "AsyncContext", echo)
     monkeypatch.setattr(store_module, "AsyncContextStore", echo)
-    made = face_of(echo, face) if face is Context else face(echo)
-    method = getattr(face if inspect.ismethod(methods(face)[name]) else made, name)
+    made = blocking_over(echo, blocking) if blocking is Context else blocking(echo)
+    method = getattr(blocking if inspect.ismethod(methods(blocking)[name]) else made, name)
     given = {}
     for parameter in inspect.signature(method).parameters.values():
         is_rest = parameter.kind is inspect.Parameter.VAR_KEYWORD
@@ -325,7 +330,7 @@ def test_eight_threads_append_to_one_session_and_lose_nothing(store):
         assert own == [f"{thread}.{number}" for number in range(25)]
 
 
-def test_twenty_gathered_writes_through_aio_are_seen_by_the_blocking_face(store):
+def test_twenty_gathered_writes_through_aio_are_seen_by_the_blocking_store(store):
     async def gathered():
         context = store.aio.context()
         return await asyncio.gather(*(context.add("user", f"{n}") for n in range(20)))

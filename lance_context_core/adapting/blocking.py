@@ -1,7 +1,7 @@
-"""One body for both faces of a class: a coroutine, which is awaited, or which a call blocks on.
+"""One body for a blocking and an asynchronous method: a coroutine, which is awaited or blocked on.
 
 A framework that has each method twice, `get` and `aget`, gets a class whose methods are coroutines
-over a store's asynchronous object; its other face blocks on them:
+over a store's asynchronous object; the blocking methods block on them:
 
     class Notes:
         def __init__(self, history):
