@@ -31,7 +31,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-class Tails(Recent[Hashable, str]):
+class LastKeys(Recent[Hashable, str]):
     """The key of the last record of each session that this process wrote to, the recent ones only.
 
     A hint: it links neighbouring turns for search. Another process's writes may be missing from it.
@@ -54,7 +54,7 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
-    tails: Tails = field(default_factory=Tails)
+    last_keys: LastKeys = field(default_factory=LastKeys)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
 
@@ -69,7 +69,7 @@ class Resources:
     def on(self, database: Database | BranchDatabase | PinnedDatabase) -> "Resources":
         """The same on another branch or at another time, whose records are compacted on their own."""
         compaction = RecordCompaction(database.records, self.clock)
-        return replace(self, database=database, compaction=compaction, tails=Tails())
+        return replace(self, database=database, compaction=compaction, last_keys=LastKeys())
 
     async def at(self, ref: versions.Ref) -> "Resources":
         """The same as it was then, for reading only. Raises NotFoundError if there was no such moment."""

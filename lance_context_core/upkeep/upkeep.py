@@ -348,8 +348,8 @@ def _is_enough(written: Written, settings: Maintenance) -> bool:
     """Whether a table to which so much was written is to be looked after."""
     return (
         written.commits >= settings.every_n_commits
-        or written.rows >= settings.indexes.tail_rows
-        or written.bytes >= settings.indexes.tail_bytes
+        or written.rows >= settings.indexes.unindexed_rows
+        or written.bytes >= settings.indexes.unindexed_bytes
     )
 
 

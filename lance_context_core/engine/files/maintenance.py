@@ -65,7 +65,7 @@ async def survey(table: Table) -> Survey | None:
             deleted_rows=n_deleted,
             bytes=int(stats["total_bytes"]),
             versions=len(await handle.list_versions()),
-            unindexed_rows=max((await indexes.tails(handle)).values(), default=0),
+            unindexed_rows=max((await indexes.unindexed(handle)).values(), default=0),
         )
 
 

@@ -114,7 +114,9 @@ async def will_be_rewritten(table: Table) -> bool:
     async with table.access.separately() as handle:
         with translated(f"inspect {table.label}"):
             n_fragments, n_deleted = counted(await handle.stats())
-            return n_fragments > 1 or n_deleted > 0 or any((await indexes.tails(handle)).values())
+            return (
+                n_fragments > 1 or n_deleted > 0 or any((await indexes.unindexed(handle)).values())
+            )
 
 
 async def live_bytes(table: Table) -> int:

@@ -38,36 +38,36 @@ class IndexPolicy:
     max_segments: int = 8
     """Each time new rows are folded into an index it grows by a segment, and each is asked by every
     query: an index with more than these is made anew."""
-    tail_rows: int = 1_000
+    unindexed_rows: int = 1_000
     """Fewer new rows than these stay outside the indexes, where a search reads them one by one: it
     takes 5 ms for a thousand of 30 words each, and half a millisecond for their vectors."""
-    tail_bytes: int = 8 * 1024 * 1024
+    unindexed_bytes: int = 8 * 1024 * 1024
     """The same bound for tables with large rows."""
-    text_tail_share: float = 0.05
+    unindexed_text_share: float = 0.05
     """New rows join the full-text index, which is made anew for it, when they are this share of the
     table. It takes 22 µs a row: with 1/20 of the table that is half a millisecond for each new row,
     on another core, whatever the size of the table."""
-    tail_share: float = 0.25
-    """The same for the other indexes, whose tails are read at a tenth of the cost."""
-    max_tail_rows: int = 20_000
+    unindexed_share: float = 0.25
+    """The same for the other indexes, whose new rows are read at a tenth of the cost."""
+    max_unindexed_rows: int = 20_000
     """No more new rows stay outside, in the largest table: they cost a search 100 ms."""
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for numbers that make no policy."""
-        whole = ("scalar_rows", "vector_rows", "max_segments", "tail_rows", "tail_bytes")
-        for name in (*whole, "max_tail_rows"):
+        whole = ("scalar_rows", "vector_rows", "max_segments", "unindexed_rows", "unindexed_bytes")
+        for name in (*whole, "max_unindexed_rows"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
                 raise InvalidRequestError(f"{name}={value!r}: give a whole number, 1 or more")
-        for name in ("text_tail_share", "tail_share"):
+        for name in ("unindexed_text_share", "unindexed_share"):
             share = getattr(self, name)
             if not (isinstance(share, int | float) and 0 < share <= 1):
                 raise InvalidRequestError(f"{name}={share!r}: above 0, at most 1")
 
-    def max_tail(self, column: str, n_rows: int, n_bytes: int) -> int:
+    def max_unindexed(self, column: str, n_rows: int, n_bytes: int) -> int:
         """How many of a table's rows, which have so many bytes, may be outside the index."""
-        share = self.text_tail_share if column == SEARCH_TEXT else self.tail_share
-        least = min(self.tail_rows, self.tail_bytes * n_rows // max(n_bytes, 1))
-        return max(least, min(int(share * n_rows), self.max_tail_rows), 1)
+        share = self.unindexed_text_share if column == SEARCH_TEXT else self.unindexed_share
+        least = min(self.unindexed_rows, self.unindexed_bytes * n_rows // max(n_bytes, 1))
+        return max(least, min(int(share * n_rows), self.max_unindexed_rows), 1)
 
 
 async def has_text_index(handle: Any) -> bool:
@@ -115,18 +115,18 @@ async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str,
     """
     stats = await handle.stats()
     n_rows, n_bytes = int(stats["num_rows"]), int(stats["total_bytes"])
-    segments, outside = await _segments(handle), await tails(handle)
+    segments, outside = await _segments(handle), await unindexed(handle)
     reasons = {}
     for column in await _worthwhile(handle, spec, policy, n_rows, there=set(segments)):
         n_outside = outside.get(column, 0)
         if not 1 <= segments.get(_name(column), 0) <= policy.max_segments:
             reasons[column] = f"an index on {column} is missing, or in too many pieces"
-        elif n_outside >= policy.max_tail(column, n_rows, n_bytes):
+        elif n_outside >= policy.max_unindexed(column, n_rows, n_bytes):
             reasons[column] = f"{n_outside} of {n_rows} rows are outside the index on {column}"
     return reasons
 
 
-async def tails(handle: Any) -> dict[str, int]:
+async def unindexed(handle: Any) -> dict[str, int]:
     """How many rows are outside the index on each indexed column."""
     listed: Iterable[Any] = await handle.list_indices()
     return {index.columns[0]: int(index.num_unindexed_rows or 0) for index in listed}

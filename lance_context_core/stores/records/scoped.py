@@ -179,8 +179,8 @@ class Records:
     def remember_end(self, rows: pa.Table) -> None:
         """Note the last row of a session that was read to its end; with the columns `SESSION`."""
         for row in rows.slice(max(rows.num_rows - 1, 0)).select(SESSION).to_pylist():
-            if self.resources.tails.get(session := self.session_of(row)) is None:
-                self.resources.tails.put(session, row[KEY])
+            if self.resources.last_keys.get(session := self.session_of(row)) is None:
+                self.resources.last_keys.put(session, row[KEY])
 
 
 def succession(row: Mapping[str, Any]) -> dict[str, Any]:

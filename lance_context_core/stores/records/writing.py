@@ -298,30 +298,30 @@ async def _complete(records: Records, table: Table, new: Sequence[_New]) -> None
         given=[one.row[VECTOR] for one in new],
         texts=[one.text for one in new],
     )
-    tails = await _tails(records, {one.session for one in new if one.session})
+    last_keys = await _last_keys(records, {one.session for one in new if one.session})
     for one, vector in zip(new, vectors, strict=True):
         one.row[VECTOR] = vector
         if one.session:
-            one.row["previous_key"] = tails.get(one.session)
-            tails[one.session] = one.row[KEY]
+            one.row["previous_key"] = last_keys.get(one.session)
+            last_keys[one.session] = one.row[KEY]
 
 
-async def _tails(records: Records, sessions: Collection[Session]) -> dict[Session, str]:
+async def _last_keys(records: Records, sessions: Collection[Session]) -> dict[Session, str]:
     """The key of the last record of each of these sessions."""
-    known = records.resources.tails
-    tails = {one: key for one in sessions if (key := known.get(one))}
-    if unknown := {str(one[-1]) for one in sessions if one not in tails}:
+    known = records.resources.last_keys
+    last_keys = {one: key for one in sessions if (key := known.get(one))}
+    if unknown := {str(one[-1]) for one in sessions if one not in last_keys}:
         inside = records.own(sql.in_list("session_id", sorted(unknown)))
         for row in (await records.table.select(inside, columns=SESSION)).to_pylist():
             session = records.session_of(row)
             if session and session in sessions and known.get(session) is None:
-                tails[session] = row[KEY]
-    return tails
+                last_keys[session] = row[KEY]
+    return last_keys
 
 
 def _remember(records: Records, new: Sequence[_New]) -> None:
     for session, key in {one.session: one.row[KEY] for one in new if one.session}.items():
-        records.resources.tails.put(session, key)
+        records.resources.last_keys.put(session, key)
 
 
 async def _repeated(

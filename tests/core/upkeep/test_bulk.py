@@ -11,7 +11,7 @@ from lance_context_core.engine.table import indexes
 from lance_context_core.settings import IndexPolicy, Maintenance
 
 NOON = datetime(2026, 1, 15, 12).astimezone()
-SMALL = IndexPolicy(scalar_rows=100, vector_rows=100, tail_rows=50)
+SMALL = IndexPolicy(scalar_rows=100, vector_rows=100, unindexed_rows=50)
 
 
 async def settled(store):
@@ -22,7 +22,7 @@ async def settled(store):
 
 async def outside(collection):
     """How many rows are outside the index on each column that has one."""
-    return await indexes.tails(await collection._table.access.reader())
+    return await indexes.unindexed(await collection._table.access.reader())
 
 
 def documents(n, *, start=0):
@@ -44,10 +44,10 @@ async def test_a_bulk_load_is_indexed_for_words_vectors_and_look_ups(open_store)
     await settled(store)
     stats = await table_stats(store, "vectors.docs")
     assert (stats.rows, stats.due, stats.last_error) == (6_000, (), None)
-    tails = await outside(docs)
-    assert set(tails) == {"search_text", "vector", "key", "id", "tenant", "user_id"}
-    assert max(tails.values()) < 2_000
-    assert tails["search_text"] < 1_000
+    unindexed = await outside(docs)
+    assert set(unindexed) == {"search_text", "vector", "key", "id", "tenant", "user_id"}
+    assert max(unindexed.values()) < 2_000
+    assert unindexed["search_text"] < 1_000
     (hit,) = await docs.search("word5999", mode="text", limit=5)
     assert hit.record.id == "d5999"
 
@@ -65,7 +65,7 @@ async def test_a_load_of_one_commit_is_indexed(open_store):
 
 @pytest.mark.parametrize(("n_letters", "is_indexed"), [(10, False), (2_000, True)])
 async def test_few_rows_of_much_text_are_indexed(open_store, n_letters, is_indexed):
-    policy = IndexPolicy(tail_bytes=200_000)
+    policy = IndexPolicy(unindexed_bytes=200_000)
     store = open_store(maintenance=Maintenance(indexes=policy))
     words = " ".join(f"word{n}" for n in range(n_letters))
     messages = [Message.user(f"{words} {number}") for number in range(20)]
@@ -77,7 +77,7 @@ async def test_few_rows_of_much_text_are_indexed(open_store, n_letters, is_index
 
 
 async def test_rows_that_were_changed_count_as_those_that_were_added(open_store):
-    store = open_store(maintenance=Maintenance(indexes=IndexPolicy(tail_rows=50)))
+    store = open_store(maintenance=Maintenance(indexes=IndexPolicy(unindexed_rows=50)))
     messages = [Message.user(f"message {number}") for number in range(30)]
     await store.history.append_many("a", messages, session_id="s")
     await settled(store)

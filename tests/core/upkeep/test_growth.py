@@ -10,7 +10,7 @@ import pytest
 from lance_context_core import Message
 from lance_context_core.settings import IndexPolicy, Maintenance
 
-OFTEN = Maintenance(every_n_commits=8, indexes=IndexPolicy(tail_rows=20))
+OFTEN = Maintenance(every_n_commits=8, indexes=IndexPolicy(unindexed_rows=20))
 
 
 async def turns(store, n):

@@ -29,7 +29,7 @@ from lance_context_core.upkeep.claims import (
 from lance_context_core.upkeep.upkeep import Maintenance, Upkeep
 
 EAGER = Maintenance(
-    every_n_commits=8, fragments=FragmentPolicy(fanout=4), indexes=IndexPolicy(tail_rows=50)
+    every_n_commits=8, fragments=FragmentPolicy(fanout=4), indexes=IndexPolicy(unindexed_rows=50)
 )
 NOON = datetime(2026, 1, 15, 12).astimezone()
 
