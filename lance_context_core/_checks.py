@@ -1,4 +1,4 @@
-"""Values at the door: what may be stored, in plain types, and the one JSON text that it becomes.
+"""Checks of arguments: what may be stored, in plain types, and the one JSON text that it becomes.
 
 Every `check_…` takes the value and the name that an error shall call it by, and returns the value in
 plain types, so that an enum, a numpy float or a tuple compares equal to what is read back.

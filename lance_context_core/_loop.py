@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 5
 """How long an exit waits for work that does not end when it is cancelled."""
 
 
-class Bridge:
+class StoreLoop:
     """An event loop in a daemon thread, started at the first use and again after a fork."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Bridge:
             raise
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start `work` on the bridge's loop, from any thread, without waiting for it."""
+        """Start `work` on the store's loop, from any thread, without waiting for it."""
         return asyncio.run_coroutine_threadsafe(work, self._running_loop())
 
     def stop(self) -> None:
@@ -76,8 +76,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         runner.get_loop().run_forever()
 
 
-bridge = Bridge()
-"""The one bridge of the process; the loop serves any number of stores."""
+store_loop = StoreLoop()
+"""The one loop of the process; it serves any number of stores."""
 
 
 def block_on(work: Coroutine[Any, Any, T]) -> T:
@@ -87,7 +87,7 @@ def block_on(work: Coroutine[Any, Any, T]) -> T:
     the context variables of the caller. An interrupt such as Ctrl-C cancels it. On the store's loop
     itself it would wait for itself: there it is not begun, and BlockingCallError is raised.
     """
-    return bridge.run(work)
+    return store_loop.run(work)
 
 
 def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
@@ -95,11 +95,11 @@ def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
 
     The future is one of threads, for `asyncio.wrap_future`; cancelling it cancels the work.
     """
-    return bridge.spawn(work)
+    return store_loop.spawn(work)
 
 
 # Background work that is cut off by the end of the interpreter complains about it.
-atexit.register(bridge.stop)
+atexit.register(store_loop.stop)
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=bridge.forget)
+    os.register_at_fork(after_in_child=store_loop.forget)

@@ -1,4 +1,4 @@
-"""The front door: opens one directory or URI, and hands out the stores in it."""
+"""The store: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Generator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Records to rows and back, and the checks at the door."""
+"""Records to rows and back, and the checks before they are written."""
 
 import hashlib
 import uuid

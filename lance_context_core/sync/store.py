@@ -1,4 +1,4 @@
-"""The front door, for synchronous code."""
+"""The store, for blocking code."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import store_loop
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.table.table import Table
@@ -58,7 +58,7 @@ class CompactionSchedule:
 class RecordCompaction:
     """Compacts one table, never twice at once, and remembers how it went.
 
-    Its work is done on the bridge's loop, whoever asks for it: it needs no lock there, and no
+    Its work is done on the store's loop, whoever asks for it: it needs no lock there, and no
     caller's loop that ends takes a compaction along.
     """
 
@@ -76,7 +76,7 @@ class RecordCompaction:
 
         Cancelling the call ends the wait, not the compaction.
         """
-        return await _on_the_bridge(self._compact())
+        return await _on_the_store_loop(self._compact())
 
     async def stats(self) -> CompactionStats:
         """How fragmented the table is, and what was done so far."""
@@ -90,14 +90,14 @@ class RecordCompaction:
 
     async def start(self, schedule: CompactionSchedule) -> None:
         """Compact in the background from now on, until `stop`."""
-        await _on_the_bridge(self._start(schedule))
+        await _on_the_store_loop(self._start(schedule))
 
     async def stop(self) -> None:
         """End the background compaction; returns when no compaction runs any more.
 
         One that is running, whoever began it, ends its commit first. Stopping twice is no error.
         """
-        await _on_the_bridge(self._stop())
+        await _on_the_store_loop(self._stop())
 
     async def tick(self, schedule: CompactionSchedule) -> bool:
         """Do what the schedule asks for at this moment; returns whether anything was done."""
@@ -111,7 +111,7 @@ class RecordCompaction:
             return False
         return True
 
-    # On the bridge
+    # On the store's loop
 
     async def _compact(self) -> CompactionMetrics:
         if self._is_compacting():
@@ -153,8 +153,8 @@ class RecordCompaction:
         return self._running is not None and not self._running.done()
 
 
-async def _on_the_bridge(work: Coroutine[Any, Any, T]) -> T:
-    return await asyncio.wrap_future(bridge.spawn(work))
+async def _on_the_store_loop(work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wrap_future(store_loop.spawn(work))
 
 
 def check_hours(quiet_hours: Iterable[object]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import store_loop
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
@@ -129,7 +129,7 @@ class StoreStats:
 class Upkeep:
     """Maintains the tables of one store, one at a time, and never under a writer's feet.
 
-    Its work is done on the bridge's loop, whoever asks for it.
+    Its work is done on the store's loop, whoever asks for it.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Upkeep:
                 return
             self._waiting[_key(table)] = table
             if self._worker is None:
-                self._worker = bridge.spawn(self._work(self.settings))
+                self._worker = store_loop.spawn(self._work(self.settings))
 
     async def maintain(
         self, tables: Sequence[Table], *, policy: IndexPolicy | None, only_due: bool
@@ -192,7 +192,7 @@ class Upkeep:
                 for table in tables
             ]
 
-        return await _on_the_bridge(work())
+        return await _on_the_store_loop(work())
 
     async def stats(self, tables: Sequence[Table]) -> StoreStats:
         """The state of these tables."""
@@ -207,7 +207,7 @@ class Upkeep:
                 last_error=self._error,
             )
 
-        return await _on_the_bridge(look())
+        return await _on_the_store_loop(look())
 
     @asynccontextmanager
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
@@ -217,7 +217,7 @@ class Upkeep:
         """
         async with AsyncExitStack() as held:
             for table in tables:
-                claim = await _on_the_bridge(self._claim(table, patience=_PATIENCE_SECONDS))
+                claim = await _on_the_store_loop(self._claim(table, patience=_PATIENCE_SECONDS))
                 if claim is not None:
                     held.push_async_callback(self._claims.give_back, claim)
             yield
@@ -231,7 +231,7 @@ class Upkeep:
         if worker is not None:
             await asyncio.wait([asyncio.wrap_future(worker)])
 
-    # On the bridge
+    # On the store's loop
 
     async def _work(self, settings: Maintenance) -> None:
         while table := self._next():
@@ -362,6 +362,6 @@ def _said(done: TableUpkeep) -> dict[str, Any]:
     return {name: value for name, value in asdict(done).items() if value and name != "table"}
 
 
-async def _on_the_bridge(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on the bridge's loop; cancelling ends the wait alone."""
-    return await asyncio.shield(asyncio.wrap_future(bridge.spawn(work)))
+async def _on_the_store_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` on the store's loop; cancelling ends the wait alone."""
+    return await asyncio.shield(asyncio.wrap_future(store_loop.spawn(work)))

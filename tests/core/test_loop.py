@@ -8,11 +8,11 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 
 
-def test_a_stopped_bridge_cancels_what_runs_and_starts_again_when_it_is_needed():
-    own = Bridge()
+def test_a_stopped_loop_cancels_what_runs_and_starts_again_when_it_is_needed():
+    own = StoreLoop()
     running = own.spawn(asyncio.sleep(60))
     own.stop()
     with pytest.raises(CancelledError):
@@ -56,7 +56,7 @@ def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
 def test_an_exit_ends_background_work_in_good_order():
     script = """
         import asyncio
-        from lance_context_core._loop import bridge
+        from lance_context_core._loop import store_loop
 
         async def work():
             try:
@@ -64,8 +64,8 @@ def test_an_exit_ends_background_work_in_good_order():
             finally:
                 print("ended")
 
-        bridge.spawn(work())
-        bridge.run(asyncio.sleep(0))
+        store_loop.spawn(work())
+        store_loop.run(asyncio.sleep(0))
     """
     assert run(script, "-W", "error") == "ended\n"
 
@@ -73,7 +73,7 @@ def test_an_exit_ends_background_work_in_good_order():
 def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     script = """
         import asyncio, signal, threading
-        from lance_context_core._loop import bridge
+        from lance_context_core._loop import store_loop
 
         # Where the tests run in the background, the shell has it ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
                 cancelled.set()
 
         try:
-            bridge.run(work())
+            store_loop.run(work())
         except KeyboardInterrupt:
             print("interrupted", cancelled.wait(10))
     """

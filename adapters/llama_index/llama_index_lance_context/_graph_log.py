@@ -59,11 +59,11 @@ class GraphLog:
             said.append(touching(map(_id_of_name, names)))
         if (labels := _listed(relation_names, "relation_names")) is not None:
             said.append(labelled(labels))
-        if (ends := _listed(ids, "ids")) is not None:
-            said.append(touching(ends))
+        if (endpoints := _listed(ids, "ids")) is not None:
+            said.append(touching(endpoints))
         if properties:
-            ends = await self._ids(with_properties(properties))
-            said.append(with_properties(properties) | touching(ends))
+            endpoints = await self._ids(with_properties(properties))
+            said.append(with_properties(properties) | touching(endpoints))
         if len(said) == 1:
             return []
         documents = await self._vectors.list(filter=And(tuple(said)))
@@ -89,7 +89,7 @@ class GraphLog:
             for document in await self._vectors.list(filter=touching(sorted(edge))):
                 walked.setdefault(document.id, to_relation(document))
             found = [one for one in walked.values() if one.label not in ignored]
-            edge = {end for relation in walked.values() for end in _ends(relation)} - reached
+            edge = {id for relation in walked.values() for id in _endpoints(relation)} - reached
         return await self._triplets(found[:limit])
 
     async def vector_query(self, asked: Ask) -> tuple[list[LabelledNode], list[float]]:
@@ -106,7 +106,7 @@ class GraphLog:
             check_relation(relation)
         relations = await self._by_ids(relations)
         documents = [from_relation(relation) for relation in relations]
-        await self._add_missing({end for relation in relations for end in _ends(relation)})
+        await self._add_missing({id for relation in relations for id in _endpoints(relation)})
         await self._upsert(documents)
 
     async def delete(
@@ -150,19 +150,19 @@ class GraphLog:
         return [id_of(one) for one in await self._vectors.list(filter=ARE_NODES & condition)]
 
     async def _triplets(self, relations: Sequence[Relation]) -> list[Triplet]:
-        """The relations with their ends; without those that have lost one meanwhile."""
-        documents = await self._nodes(None, [end for one in relations for end in _ends(one)])
+        """The relations with their endpoints; without those that have lost one meanwhile."""
+        documents = await self._nodes(None, [id for one in relations for id in _endpoints(one)])
         nodes = {id_of(one): to_labelled_node(one) for one in documents}
         return [
             (nodes[one.source_id], one, nodes[one.target_id])
             for one in relations
-            if nodes.keys() >= _ends(one)
+            if nodes.keys() >= _endpoints(one)
         ]
 
     async def _by_ids(self, relations: Sequence[Relation]) -> list[Relation]:
         """The relations, those between names too, where a name is not the id of its entity."""
-        ends = {end for relation in relations for end in _ends(relation)}
-        names = {end: _id_of_name(end) for end in ends if _id_of_name(end) != end}
+        endpoints = {id for relation in relations for id in _endpoints(relation)}
+        names = {id: _id_of_name(id) for id in endpoints if _id_of_name(id) != id}
         for id in await self._existing(set(names)):
             del names[id]
         return [
@@ -197,7 +197,7 @@ def _listed(values: list[str] | None, name: str) -> list[str] | None:
     return None if values is None else listed(values, name)
 
 
-def _ends(relation: Relation) -> set[str]:
+def _endpoints(relation: Relation) -> set[str]:
     return {relation.source_id, relation.target_id}
 
 

@@ -110,8 +110,8 @@ def check_relation(relation: object) -> None:
 
 
 def from_relation(relation: Relation) -> Document:
-    """What to store of a relation, which is one by its ends and its label."""
-    ends = {"source_id": relation.source_id, "target_id": relation.target_id}
+    """What to store of a relation, which is one by its endpoints and its label."""
+    endpoints = {"source_id": relation.source_id, "target_id": relation.target_id}
     where = " ".join(
         f"{one!r:.80}" for one in (relation.source_id, relation.label, relation.target_id)
     )
@@ -120,7 +120,7 @@ def from_relation(relation: Relation) -> Document:
         id=f"relation:{key}",
         text="",
         metadata={
-            _GRAPH: {"class": "Relation", "label": relation.label, **ends},
+            _GRAPH: {"class": "Relation", "label": relation.label, **endpoints},
             "properties": encode_object(relation.properties, f"the properties of relation {where}"),
         },
     )

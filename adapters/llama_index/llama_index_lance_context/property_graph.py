@@ -33,7 +33,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     """A graph of entities, chunks and relations in one collection of a store, with their vectors.
 
     Nodes and relations are written and deleted in one commit each, and a relation goes with either
-    of its ends, so that no triplet ever lacks one. `properties` must all be there, with these
+    of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
     values. Where ids, names or labels are asked for, an empty list finds nothing.
 
     Each asynchronous method does what the blocking one does, and blocks no event loop. There are no
@@ -93,8 +93,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> list[Triplet]:
         """The triplets of which all is true that is said; if nothing is said, none.
 
-        `entity_names` and `ids` are those of either end. `properties` are those of the relation, or
-        of one of its ends.
+        `entity_names` and `ids` are those of either endpoint. `properties` are those of the
+        relation, or of one of its endpoints.
         """
         return block_on(self._log.get_triplets(entity_names, relation_names, properties, ids))
 
@@ -171,10 +171,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         await self._log.upsert_nodes(nodes)
 
     def upsert_relations(self, relations: list[Relation]) -> None:
-        """Add relations, or replace those with the same ends and label, in one commit.
+        """Add relations, or replace those with the same endpoints and label, in one commit.
 
-        An end that does not exist becomes an entity of that name, in a commit before. Ends may be
-        names, too, where these are not the ids: LlamaIndex makes blanks of the quotes in a name.
+        An endpoint that does not exist becomes an entity of that name, in a commit before.
+        Endpoints may be names, too, where these are not the ids: LlamaIndex makes blanks of the
+        quotes in a name.
         """
         block_on(self._log.upsert_relations(relations))
 

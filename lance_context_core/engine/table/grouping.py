@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
 from lance_context_core.engine.table.arrow import Row, to_table, written_as
@@ -67,7 +67,7 @@ class Group(Generic[R]):
             self._waiting.append(batch)
             if self._drainer is None:
                 # Not on the caller's loop, which may end before the other callers' rows are there.
-                self._drainer = bridge.spawn(self._drain())
+                self._drainer = store_loop.spawn(self._drain())
         return await asyncio.shield(asyncio.wrap_future(batch.outcome))
 
     async def _drain(self) -> None:

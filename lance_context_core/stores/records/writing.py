@@ -259,7 +259,7 @@ def _key(
 ) -> str:
     column, value = identity or ("id", record.id)
     if within is None and column == "id" and record.kind == "message" and record.session_id:
-        # One message, by whichever door it comes in.
+        # One message, by whichever method it is written.
         within = message_scope(record.agent_id, record.session_id)
     inside = [name if part is None else f"{name}={part}" for name, part in (within or {}).items()]
     return key_of(records.scope, records.context, *inside, column, value)

@@ -20,7 +20,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_lance_context import LanceContextChatMessageHistory
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 
 SAID = [HumanMessage("Is there tea?"), AIMessage("Yes.")]
 
@@ -273,7 +273,7 @@ def test_a_runnable_remembers_what_it_streamed(store, history, is_keyed):
 @each_kind_of_input
 async def test_a_runnable_remembers_asynchronously(store, monkeypatch, is_keyed):
     """And makes no blocking call that would stall the event loop."""
-    monkeypatch.setattr(Bridge, "run", lambda *_: pytest.fail("a blocking call"))
+    monkeypatch.setattr(StoreLoop, "run", lambda *_: pytest.fail("a blocking call"))
     runnable = conversation(store, is_keyed=is_keyed)
     invoked, streamed = turns(is_keyed=is_keyed)
     await runnable.ainvoke(invoked, CONFIG)

@@ -10,7 +10,7 @@ from langchain_lance_context import (
 from pydantic import ValidationError
 
 from lance_context_core import ContextStore, ImagePart, Message
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 from lance_context_core.settings import SearchOptions
 
 
@@ -181,7 +181,7 @@ def test_an_unknown_keyword_is_refused(talked):
 
 
 async def test_asking_asynchronously_blocks_no_loop(store, embedding, monkeypatch):
-    monkeypatch.setattr(Bridge, "run", lambda *_: pytest.fail("a blocking call"))
+    monkeypatch.setattr(StoreLoop, "run", lambda *_: pytest.fail("a blocking call"))
     await store.aio.vectors("c", embedder=embedding).add([])
     await store.aio.history.append("", Message.user("ginger tea"), session_id="s")
     records = LanceContextRetriever(store=store.aio)

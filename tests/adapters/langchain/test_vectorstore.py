@@ -24,7 +24,7 @@ from langchain_lance_context import (
 
 from lance_context_core import ContextStore, InvalidRequestError
 from lance_context_core import Document as StoredDocument
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 from lance_context_core.adapting import Handle
 from lance_context_core.errors import DimensionMismatchError, FilterError
 from lance_context_core.settings import SearchOptions
@@ -592,7 +592,7 @@ def test_the_store_reads_what_was_written_here_and_the_reverse(store, embedding,
 
 async def test_every_asynchronous_method_awaits_the_store(store, embedding, monkeypatch):
     """None of them makes the blocking call that would stall the event loop."""
-    monkeypatch.setattr(Bridge, "run", lambda *_: pytest.fail("a blocking call"))
+    monkeypatch.setattr(StoreLoop, "run", lambda *_: pytest.fail("a blocking call"))
     made = await LanceContextVectorStore.afrom_texts(
         ["ginger tea", "ginger soup"], embedding, ids=["tea", "soup"], store=store.aio
     )

@@ -24,7 +24,7 @@ from llama_index.graph_stores.lance_context import LanceContextPropertyGraphStor
 from llama_index_lance_context import LanceContextPropertyGraphStore
 
 from lance_context_core import AsyncVectors, InvalidRequestError
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_node_with_a_quote_in_its_name_is_found_by_its_name(graph):
     assert ids(graph.get()) == [" York "]
 
 
-def test_a_chunk_with_a_quote_in_its_id_is_an_end(graph):
+def test_a_chunk_with_a_quote_in_its_id_is_an_endpoint(graph):
     graph.upsert_nodes([ChunkNode(text="a", id_='c"1')])
     graph.upsert_relations([Relation(label="IN", source_id='c"1', target_id="york")])
     assert edges(graph.get_triplets(ids=['c"1'])) == [('c"1', "IN", "york")]
@@ -159,7 +159,7 @@ def test_ids_and_labels_that_look_alike_are_different_relations(graph):
 
 
 def test_nobody_elses_node_is_replaced_by_a_bare_one(filled, monkeypatch):
-    """Another writer adds the end just before this one would."""
+    """Another writer adds the endpoint just before this one would."""
     other = EntityNode(name="cake", properties={"sweet": True})
     add = AsyncVectors.add
 
@@ -422,14 +422,14 @@ def test_a_graph_is_there_after_a_restart(tmp_path):
 
 async def test_the_asynchronous_methods_do_not_block_the_event_loop(graph, monkeypatch):
     blocked = []
-    run = Bridge.run
+    run = StoreLoop.run
 
     def watched(self, work):
         if threading.current_thread() is threading.main_thread():
             blocked.append(work)
         return run(self, work)
 
-    monkeypatch.setattr(Bridge, "run", watched)
+    monkeypatch.setattr(StoreLoop, "run", watched)
     await graph.aupsert_nodes([ADA, TEA])
     await graph.aupsert_relations([LIKES])
     assert await graph.aget() == [ADA, TEA]

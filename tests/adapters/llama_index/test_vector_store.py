@@ -34,7 +34,7 @@ from llama_index.vector_stores.lance_context import LanceContextVectorStore as L
 from llama_index_lance_context import LanceContextDocumentStore, LanceContextVectorStore
 
 from lance_context_core import Document, InvalidRequestError
-from lance_context_core._loop import Bridge
+from lance_context_core._loop import StoreLoop
 from lance_context_core.errors import DimensionMismatchError
 
 
@@ -501,14 +501,14 @@ async def test_the_asynchronous_methods_do_what_the_blocking_ones_do(empty):
 @pytest.mark.defect(21)
 async def test_the_asynchronous_methods_do_not_block_the_event_loop(empty, monkeypatch):
     blocked = []
-    run = Bridge.run
+    run = StoreLoop.run
 
     def watched(self, work):
         if threading.current_thread() is threading.main_thread():
             blocked.append(work)
         return run(self, work)
 
-    monkeypatch.setattr(Bridge, "run", watched)
+    monkeypatch.setattr(StoreLoop, "run", watched)
     made = node("word", id="a", source="d")
     await empty.async_add([made])
     for mode in ("default", "text_search", "hybrid", "mmr"):

@@ -22,7 +22,7 @@ from core.conformance.writers import (
     spawn,
 )
 
-from lance_context_core._loop import bridge
+from lance_context_core._loop import store_loop
 from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
 from lance_context_core.engine.table.access import STABLE_ROW_IDS
@@ -339,6 +339,6 @@ def test_a_blocking_append_that_was_interrupted_can_be_repeated(local_backend, o
         for n in range(10):
             batch = messages_of(f"{n}", with_ids=True)
             # What Ctrl-C does: the wait ends, and the work is cancelled.
-            bridge.spawn(store.aio.history.append_many("a", batch, session_id="s")).cancel()
+            store_loop.spawn(store.aio.history.append_many("a", batch, session_id="s")).cancel()
             store.history.append_many("a", batch, session_id="s")
     assert run(read(open_store())) == [f"{n}" for n in range(10)]

@@ -12,13 +12,13 @@ from lance_context_core.stores.records import finding
 from lance_context_core.stores.records.finding import HitArguments
 
 
-def doors():
+def searches():
     store = ContextStore.open("memory://")
     for each in (store, store.aio):
         yield from (each.search, each.history.search, each.memory.search, each.vectors().search)
 
 
-def record_doors():
+def record_searches():
     store = ContextStore.open("memory://")
     for each in (store.context(), store.aio.context()):
         yield from (each.search, each.retrieve)
@@ -31,7 +31,7 @@ def shown(function):
 
 @pytest.mark.parametrize(
     ("arguments", "place", "handed_to"),
-    [(SearchArguments, doors, searching.search), (HitArguments, record_doors, finding.found)],
+    [(SearchArguments, searches, searching.search), (HitArguments, record_searches, finding.found)],
 )
 def test_a_signature_names_what_every_search_takes_with_its_default(arguments, place, handed_to):
     taken = inspect.signature(handed_to).parameters
@@ -39,23 +39,23 @@ def test_a_signature_names_what_every_search_takes_with_its_default(arguments, p
         name: (type_, taken[name].default) for name, type_ in get_type_hints(arguments).items()
     }
     assert len(wanted) > 4
-    for door in place():
-        assert wanted.items() <= shown(door).items()
+    for search in place():
+        assert wanted.items() <= shown(search).items()
         assert all(
-            one.kind is not one.VAR_KEYWORD for one in inspect.signature(door).parameters.values()
+            one.kind is not one.VAR_KEYWORD for one in inspect.signature(search).parameters.values()
         )
 
 
 @pytest.mark.parametrize(
-    "door",
-    [*doors(), *record_doors()],
-    ids=lambda door: f"{door.__module__}.{door.__qualname__}".partition("core.")[2],
+    "search",
+    [*searches(), *record_searches()],
+    ids=lambda search: f"{search.__module__}.{search.__qualname__}".partition("core.")[2],
 )
-async def test_an_argument_that_no_search_takes_is_refused_by_its_name(door):
-    query = {"text": "tea"} if door.__name__ == "retrieve" else {"query": "tea"}
+async def test_an_argument_that_no_search_takes_is_refused_by_its_name(search):
+    query = {"text": "tea"} if search.__name__ == "retrieve" else {"query": "tea"}
 
     async def ask():
-        return await door(**query, limti=3)
+        return await search(**query, limti=3)
 
     with pytest.raises(TypeError, match="limti"):
         await ask()

@@ -12,7 +12,7 @@ import pytest
 
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
-from lance_context_core._loop import bridge
+from lance_context_core._loop import store_loop
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -365,11 +365,11 @@ def test_a_thread_and_a_loop_write_to_one_store_at_once(store):
 
 
 def test_a_blocking_call_on_the_store_s_own_loop_is_refused_instead_of_hanging(store):
-    async def on_the_bridge():
+    async def on_the_store_loop():
         store.history.count("ada", session_id="s")
 
     with pytest.raises(BlockingCallError, match=r"store\.aio"):
-        bridge.run(on_the_bridge())
+        store_loop.run(on_the_store_loop())
     assert store.history.count("ada", session_id="s") == 0
 
 
@@ -429,11 +429,11 @@ def test_what_a_store_handed_out_does_not_close_it(store):
 # Background compaction
 
 
-def tasks_of_the_bridge():
+def tasks_of_the_store_loop():
     async def all_tasks():
         return asyncio.all_tasks() - {asyncio.current_task()}
 
-    return bridge.run(all_tasks())
+    return store_loop.run(all_tasks())
 
 
 def wait_until(condition):
@@ -444,7 +444,7 @@ def wait_until(condition):
 
 
 def test_background_compaction_runs_until_the_context_is_closed(tmp_path):
-    before = tasks_of_the_bridge()
+    before = tasks_of_the_store_loop()
     with Context.create(
         tmp_path / "store",
         enable_background_compaction=True,
@@ -455,6 +455,6 @@ def test_background_compaction_runs_until_the_context_is_closed(tmp_path):
             context.add("user", f"{number}")
         wait_until(lambda: context.compaction_stats()["total_compactions"] > 0)
         # One waits for the next time; while a run is at it, it has some of its own.
-        wait_until(lambda: len(tasks_of_the_bridge() - before) == 1)
+        wait_until(lambda: len(tasks_of_the_store_loop() - before) == 1)
         assert [one["text"] for one in context.list()] == ["0", "1", "2"]
-    wait_until(lambda: tasks_of_the_bridge() <= before)
+    wait_until(lambda: tasks_of_the_store_loop() <= before)

@@ -9,7 +9,7 @@ import pytest
 from proofs.matrix.judging import WorkerError, judged
 from proofs.matrix.limits import ASPECTS
 from proofs.matrix.page import printed
-from proofs.matrix.party_core import Party
+from proofs.matrix.participant_core import Participant
 from proofs.matrix.script import embedder
 from proofs.matrix.worker import Worker
 
@@ -20,7 +20,7 @@ class Here:
     """The core as a worker that needs no process, and that may be made to fail."""
 
     def __init__(self, place, fault=None):
-        self._worker = Worker(Party(AsyncContextStore.open(place, embedder=embedder())))
+        self._worker = Worker(Participant(AsyncContextStore.open(place, embedder=embedder())))
         self._fault = fault
 
     def __call__(self, verb, *arguments):

@@ -15,14 +15,14 @@ from proofs.matrix import script
 
 from lance_context_core import AsyncContextStore
 
-PARTIES = {
-    "core": ("party_core", "Party"),
-    "langchain": ("party_langchain", "Party"),
-    "llama_index": ("party_llama_index", "Party"),
-    "runtime0": ("party_runtime", "Party"),
-    "runtime1": ("party_runtime", "PartyOf1"),
-    "agentscope1": ("party_agentscope1", "Party"),
-    "agentscope2": ("party_agentscope2", "Party"),
+PARTICIPANTS = {
+    "core": ("participant_core", "Participant"),
+    "langchain": ("participant_langchain", "Participant"),
+    "llama_index": ("participant_llama_index", "Participant"),
+    "runtime0": ("participant_runtime", "Participant"),
+    "runtime1": ("participant_runtime", "ParticipantOf1"),
+    "agentscope1": ("participant_agentscope1", "Participant"),
+    "agentscope2": ("participant_agentscope2", "Participant"),
 }
 """The module of each framework, and the class in it."""
 
@@ -36,30 +36,30 @@ VERBS = (
 class Worker:
     """A framework, and what it has written as it was then."""
 
-    def __init__(self, party):
-        self._party = party
+    def __init__(self, participant):
+        self._participant = participant
         self._written = {}
 
     async def answer(self, verb, arguments):
         if verb in VERBS:
-            return await getattr(self._party, verb)(*arguments)
+            return await getattr(self._participant, verb)(*arguments)
         return await getattr(self, verb)(*arguments)
 
     async def lacks(self):
         """The verbs that it has no word for."""
-        return [verb for verb in VERBS if getattr(self._party, verb) is None]
+        return [verb for verb in VERBS if getattr(self._participant, verb) is None]
 
     async def say(self, user, session, lines):
         """Say something at the end of a conversation."""
-        self._written[user, session] = await self._party.say(user, session, lines)
+        self._written[user, session] = await self._participant.say(user, session, lines)
 
     async def lines(self, user, session):
         """A conversation, as it reads it."""
-        return self._party.lines(await self._party.messages(user, session))
+        return self._participant.lines(await self._participant.messages(user, session))
 
     async def altered(self, user, session):
         """What of a conversation that it has begun is not equal any more to what it wrote."""
-        found = self._party.comparable(await self._party.messages(user, session))
+        found = self._participant.comparable(await self._participant.messages(user, session))
         for wrote, reads in zip(self._written[user, session], found, strict=False):
             if wrote != reads:
                 return _apart(repr(wrote), repr(reads))
@@ -80,8 +80,8 @@ def main(name, place):
     # Frameworks print; the answers go where nobody else writes.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    module, party = PARTIES[name]
-    made = getattr(import_module(f"proofs.matrix.{module}"), party)
+    module, participant = PARTICIPANTS[name]
+    made = getattr(import_module(f"proofs.matrix.{module}"), participant)
     with asyncio.Runner() as runner:
         store = AsyncContextStore.open(place, embedder=script.embedder())
         worker = Worker(made(store))

@@ -24,7 +24,7 @@ from lance_context_core import Document
 _MODES = {"text": "words", "vector": "vector"}
 
 
-class Party:
+class Participant:
     """What an application on agentscope-runtime does."""
 
     search_said = None
@@ -78,7 +78,7 @@ class Party:
         return await service.retrieve(question, k=2)
 
 
-class PartyOf1(Party):
+class ParticipantOf1(Participant):
     """The line 1.0, which has no retrieval."""
 
     add_documents = None

@@ -9,7 +9,7 @@ from langchain_lance_context import (
 from proofs.matrix import script
 
 
-class Party:
+class Participant:
     """What an application on LangChain does."""
 
     remember = None

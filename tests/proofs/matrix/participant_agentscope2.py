@@ -26,7 +26,7 @@ _MODES = {"text": "words", "vector": "vector"}
 _MESSAGES = {"system": SystemMsg, "user": UserMsg, "assistant": AssistantMsg}
 
 
-class Party:
+class Participant:
     """What an agent of agentscope 2.x does."""
 
     search_said = None

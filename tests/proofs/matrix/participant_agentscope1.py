@@ -15,7 +15,7 @@ from proofs.matrix import script
 _MODES = {"text": "words", "vector": "vector"}
 
 
-class Party:
+class Participant:
     """What an agent of agentscope 1.x does."""
 
     search_said = None

@@ -19,7 +19,7 @@ from llama_index_lance_context import (
 from proofs.matrix import script
 
 
-class Party:
+class Participant:
     """What an application on LlamaIndex does."""
 
     forget_memories = None

@@ -13,7 +13,7 @@ from lance_context_core import (
 )
 
 
-class Party:
+class Participant:
     """What a program does that knows no framework."""
 
     def __init__(self, store):
