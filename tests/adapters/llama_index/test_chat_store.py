@@ -25,7 +25,7 @@ from lance_context_core import (
     StorageError,
     ToolResultPart,
 )
-from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.access import Access
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
@@ -179,16 +179,16 @@ def test_setting_messages_that_cannot_be_stored_keeps_the_history(chats):
 def test_setting_messages_that_fails_half_way_keeps_the_history(chats, monkeypatch, n_commits):
     """Whichever commit fails, there is the one history or the other."""
     run(chats.set_messages("k", spoken(3)))
-    left, write = [None] * n_commits, Table.write
+    left, write = [None] * n_commits, Access.write
 
-    async def fail(*args):
+    async def fail(*args, **options):
         if not left:
             raise StorageError("the disk is full")
         left.pop()
-        return await write(*args)
+        return await write(*args, **options)
 
     with monkeypatch.context() as patched, contextlib.suppress(StorageError):
-        patched.setattr(Table, "write", fail)
+        patched.setattr(Access, "write", fail)
         run(chats.set_messages("k", spoken(2, start=9)))
     found = run(chats.get_messages("k"))
     assert found == (spoken(2, start=9) if n_commits else spoken(3))
