@@ -11,6 +11,8 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constrai
 
 # What each of hundreds of processes imports is compiled once, also where a machine says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
+# One more than there are processors: some test is always waiting for a process or a server.
+WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
@@ -20,7 +22,7 @@ demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py
 
 check: lint types
-	$(RUN) -m pytest --effort check --numprocesses auto --dist worksteal
+	$(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
 
 test: export SLOWEST := $(NOTES)
 test: lint types
@@ -50,7 +52,7 @@ types: $(VENV)/ready
 	$(RUN) -m mypy
 
 unit: $(VENV)/ready
-	$(RUN) -m pytest --numprocesses auto --dist worksteal
+	$(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 environments: $(VENV)/ready
 	$(RUN) tests/environments.py --make
