@@ -30,8 +30,7 @@ test: lint types
 	$(MAKE) --jobs 2 --output-sync=target unit environments
 	$(MAKE) adapters
 	$(MAKE) matrix
-	$(MAKE) wheel
-	$(MAKE) soak ARGS="--seconds 45 --store all"
+	$(MAKE) --jobs 2 --output-sync=target wheel soak ARGS="--seconds 45 --store all"
 	$(RUN) tests/slowest.py $(NOTES)
 
 proofs: $(VENV)/ready

@@ -389,6 +389,7 @@ async def test_more_than_there_is_is_all_that_there_is(full, number):
 # Sizes
 
 
+@pytest.mark.slow
 async def test_fifty_megabytes_come_back_whole(store):
     blob = np.random.default_rng(7).bytes(50 * MEGABYTE)
     text = "The tea is green; it's \u65e5\u672c\u8336. " * (50 * MEGABYTE // 35)
@@ -413,6 +414,7 @@ async def test_a_name_of_a_megabyte_is_a_name(store):
     assert [one.id for one in await store.history.get_messages(name, session_id=name)] == [name]
 
 
+@pytest.mark.slow
 async def test_ten_thousand_records_are_one_commit_or_none(open_store):
     context = open_store(maintenance=None).context()
     records = [{"role": "tool", "content": f"{n}", "external_id": f"e{n}"} for n in range(10_000)]

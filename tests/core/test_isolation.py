@@ -241,6 +241,7 @@ act = st.tuples(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::lance_context_core.errors.ElsewhereWarning")
 @settings(max_examples=20)
 @given(scopes(), st.lists(act, min_size=4, max_size=12), st.integers(1, 10))

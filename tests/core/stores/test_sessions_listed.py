@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from lance_context_core import Message
 from lance_context_core.engine.table import reading
 
@@ -62,6 +64,7 @@ async def test_sessions_of_one_moment_are_listed_by_their_ids(store, clock):
     await check_pages(store)
 
 
+@pytest.mark.slow
 async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, clock, monkeypatch):
     rows = []
     query = reading._rows

@@ -268,6 +268,7 @@ async def test_older_versions_are_thinned_now_and_then(store):
 # Several at once
 
 
+@pytest.mark.slow
 async def test_writers_are_never_hurt_and_nothing_is_lost(open_store):
     maintained, *writers = [open_store(clock=SystemClock()) for _ in range(4)]
     records = maintained._resources.records
