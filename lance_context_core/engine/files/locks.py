@@ -6,7 +6,7 @@ The system takes a lock from a process that ends, however it ends. Object stores
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 try:
@@ -33,9 +33,12 @@ async def locked(
         for file in files:
             await _lock(file, shared=shared)
             if file != files[-1]:
-                fcntl.flock(file, fcntl.LOCK_UN)
+                _unlock(file)
         yield
     finally:
+        # A child that was forked meanwhile has the files too, and would keep their locks.
+        for file in files:
+            _unlock(file)
         _close(files)
 
 
@@ -75,3 +78,8 @@ async def _lock(file: int, *, shared: bool) -> None:
             return
         else:
             return
+
+
+def _unlock(file: int) -> None:
+    with suppress(OSError):  # Not every file system has them.
+        fcntl.flock(file, fcntl.LOCK_UN)
