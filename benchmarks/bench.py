@@ -61,18 +61,18 @@ COLUMNS = (
 
 _MODULES = {
     STORE: "benchmarks.sides.store",
-    LANCEDB: "benchmarks.sides.raw_lancedb",
-    LANCE_CONTEXT: "benchmarks.sides.lance_context_peer",
+    LANCEDB: "benchmarks.sides.lancedb_records",
+    LANCE_CONTEXT: "benchmarks.sides.lance_context_records",
     SQLITE_NORMAL: "benchmarks.sides.sqlite",
     SQLITE_OFF: "benchmarks.sides.sqlite",
     ADAPTER: "benchmarks.sides.langchain_adapter",
     IN_MEMORY: "benchmarks.sides.langchain_in_memory",
-    COMMUNITY: "benchmarks.sides.langchain_lancedb",
+    COMMUNITY: "benchmarks.sides.langchain_community_documents",
     CHROMA: "benchmarks.sides.langchain_chroma",
     LANGGRAPH: "benchmarks.sides.langgraph_savers",
     LLAMA_INDEX: "benchmarks.sides.llama_index_adapter",
     SIMPLE: "benchmarks.sides.llama_index_simple",
-    LLAMA_INDEX_LANCEDB: "benchmarks.sides.llama_index_lancedb",
+    LLAMA_INDEX_LANCEDB: "benchmarks.sides.llama_index_lancedb_nodes",
     LLAMA_INDEX_CHROMA: "benchmarks.sides.llama_index_chroma",
     AGENTSCOPE: "benchmarks.sides.agentscope_services",
 }

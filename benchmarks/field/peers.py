@@ -11,7 +11,7 @@ class Peer:
     group: str
     """What it is used through; the peers of a group are compared with this project's among them."""
     script: str
-    """A module of `benchmarks.field.sides`."""
+    """A module of `benchmarks.sides`."""
     environment: str | None
     """One of `benchmarks.environments`; None means the one that this runs in."""
     is_ours: bool = False
@@ -23,7 +23,7 @@ class Peer:
     @property
     def module(self) -> str:
         """What is run."""
-        return f"benchmarks.field.sides.{self.script}"
+        return f"benchmarks.sides.{self.script}"
 
 
 _HAND = "by hand"
@@ -37,7 +37,7 @@ PEERS = (
     Peer(
         name="lance-context-core",
         group=_HAND,
-        script="core",
+        script="store_conversations",
         environment=None,
         is_ours=True,
         how="`store.history` and `store.search`; `neighbours=0`, so that each hit is found for itself; "
@@ -46,7 +46,7 @@ PEERS = (
     Peer(
         name="LanceDB",
         group=_HAND,
-        script="raw_lancedb",
+        script="lancedb_conversations",
         environment="lancedb",
         how="one table of six columns; an index on each of session, topic, text and vector; "
         "`optimize()` after filling and between the parts of appending, which is not timed",
@@ -54,7 +54,7 @@ PEERS = (
     Peer(
         name="lance-context",
         group=_HAND,
-        script="lance_context_records",
+        script="lance_context_conversations",
         environment="lance-context",
         how="its record API; filled with 2,000 messages a call; `compact()` after filling and between "
         "the parts of appending, which is not timed and merges nothing that was added by itself",

@@ -109,7 +109,7 @@ def _process(folder: Path) -> Iterator[Side]:
     side = Side(
         "scale",
         python=Path(sys.executable),
-        module="benchmarks.scale.worker",
+        module="benchmarks.sides.store_at_scale",
         log=folder / "scale.log",
     )
     try:

@@ -1,19 +1,22 @@
-"""The LanceDB store of langchain_community."""
+"""The LanceDB store of langchain-lancedb."""
 
-from langchain_community.vectorstores import (
+from langchain_lancedb import (  # type: ignore[import-not-found]  # only in its environment
     LanceDB,
 )
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
 
-from benchmarks.sides.langchain_documents import VectorStoreSide, serve_vectorstore
+from benchmarks.sides.conversations import Wanted, serve_peer
+from benchmarks.sides.langchain_vectors import Known, LangChainVectors
 
 
-def _make(uri: str, embeddings: Embeddings) -> VectorStore:
-    # With its default, each call would put a new table in place of the one before.
-    made: VectorStore = LanceDB(uri=uri, embedding=embeddings, mode="append")
-    return made
+class Partner(LangChainVectors):
+    """Opened with its defaults."""
+
+    def _open(self, folder: str) -> None:
+        self.api = LanceDB(embedding_function=Known(self._rows), uri=folder)
+
+    def _filter(self, wanted: Wanted) -> list[str]:
+        return self._found(wanted, filter={"topic": wanted.topic})
 
 
 if __name__ == "__main__":
-    serve_vectorstore(VectorStoreSide(_make))
+    serve_peer(Partner, "langchain-lancedb", "langchain-core", "lancedb")

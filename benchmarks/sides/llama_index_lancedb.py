@@ -1,25 +1,28 @@
 """The LanceDB store that LlamaIndex ships."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.lancedb import LanceDBVectorStore
 
-from benchmarks.sides.llama_index_nodes import VectorStoreSide, serve_vector_store
+from benchmarks.sides.conversations import Wanted, serve_peer
+from benchmarks.sides.llama_index_vectors import LlamaIndexVectors
+
+_TYPES = {"text_search": "fts", "hybrid": "hybrid"}
 
 
-def _make(uri: str) -> BasePydanticVectorStore:
-    # With its default, each store would put a new table in place of the one before.
-    made: BasePydanticVectorStore = LanceDBVectorStore(uri=uri, mode="create")
-    return made
+class Shipped(LlamaIndexVectors):
+    """In the mode `create`: with its default, each store would replace the table of the one before."""
 
+    def _open(self, folder: str) -> None:
+        self.api = LanceDBVectorStore(uri=folder, mode="create")
 
-def _by_words(store: Any) -> Mapping[str, Any]:
-    # It pays no attention to the mode of a query.
-    store.query_type = "fts"
-    return {}
+    def _found(self, wanted: Wanted, **query: Any) -> list[str]:
+        # It pays no attention to the mode of a query: this attribute is what it goes by.
+        self.api.query_type = _TYPES.get(query.get("mode", ""), "vector")
+        return super()._found(wanted, **query)
 
 
 if __name__ == "__main__":
-    serve_vector_store(VectorStoreSide(_make, by_words=_by_words))
+    serve_peer(
+        Shipped, "llama-index-vector-stores-lancedb", "llama-index-core", "lancedb", "pylance"
+    )

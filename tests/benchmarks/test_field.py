@@ -277,7 +277,7 @@ def test_the_command_measures_who_is_here_and_shows_who_is_not(tmp_path):
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.field", "--quick", "--output", str(page)]
     done = subprocess.run(
-        [*command, "--only", "core", "chroma"],
+        [*command, "--only", "store_conversations", "chroma"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -3,8 +3,8 @@
 from langchain_community.chat_message_histories import SQLChatMessageHistory
 from sqlalchemy import create_engine  # type: ignore[import-not-found]  # only in its environment
 
-from benchmarks.field.sides.langchain_messages import LangChainHistory
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.langchain_messages import LangChainHistory
 
 
 class SqlHistory(LangChainHistory):

@@ -5,8 +5,8 @@ from typing import Any
 
 from langgraph.store.sqlite import SqliteStore
 
-from benchmarks.field.sides.langgraph_items import LangGraphItems, index_of
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.langgraph_items import LangGraphItems, index_of
 
 
 class Sqlite(LangGraphItems):

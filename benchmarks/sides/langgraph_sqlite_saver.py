@@ -4,8 +4,8 @@ import sqlite3
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from benchmarks.field.sides.langgraph_threads import LangGraphThreads
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.langgraph_threads import LangGraphThreads
 
 
 class Sqlite(LangGraphThreads):

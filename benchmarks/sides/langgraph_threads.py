@@ -6,8 +6,8 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from benchmarks.field.sides.langchain_messages import chat_message
-from benchmarks.field.sides.peer import Peer, Said
+from benchmarks.sides.conversations import Peer, Said
+from benchmarks.sides.langchain_messages import chat_message
 
 _NODE = "listen"
 

@@ -2,8 +2,8 @@
 
 from langchain_community.vectorstores import LanceDB
 
-from benchmarks.field.sides.langchain_vectors import Known, LangChainVectors
-from benchmarks.field.sides.peer import Wanted, serve_peer
+from benchmarks.sides.conversations import Wanted, serve_peer
+from benchmarks.sides.langchain_vectors import Known, LangChainVectors
 
 
 class Community(LangChainVectors):

@@ -7,7 +7,7 @@ import chromadb
 from chromadb.config import Settings
 from chromadb.execution.expression import K, Knn, Search
 
-from benchmarks.field.sides.peer import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
 
 
 class Chroma(Peer):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.field.sides.peer import Rows
+from benchmarks.sides.conversations import Rows
 
 
 class Known:

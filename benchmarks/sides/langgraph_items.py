@@ -5,8 +5,8 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp
 
-from benchmarks.field.sides.langchain_vectors import Known
-from benchmarks.field.sides.peer import Peer, Rows, Said, Wanted
+from benchmarks.sides.conversations import Peer, Rows, Said, Wanted
+from benchmarks.sides.langchain_vectors import Known
 
 _ROOT = "sessions"
 _ALL = 100_000

@@ -2,8 +2,8 @@
 
 from llama_index_lance_context import LanceContextVectorStore
 
-from benchmarks.field.sides.llama_index_vectors import LlamaIndexVectors
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.llama_index_vectors import LlamaIndexVectors
 from lance_context_core import ContextStore
 
 

@@ -1,18 +1,18 @@
-"""This project's store for LangGraph."""
+"""This project's checkpointer for LangGraph."""
 
-from langchain_lance_context import LanceContextStore
+from langchain_lance_context import LanceContextSaver
 
-from benchmarks.field.sides.langgraph_items import LangGraphItems, index_of
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.langgraph_threads import LangGraphThreads
 from lance_context_core import ContextStore
 
 
-class Ours(LangGraphItems):
+class Ours(LangGraphThreads):
     """Over a store that is opened with its defaults."""
 
     def _open(self, folder: str) -> None:
         self._store = ContextStore.open(folder)
-        self.api = LanceContextStore(self._store, index=index_of(self._rows))
+        self._compile(LanceContextSaver(self._store))
 
     def _settle(self) -> None:
         self._store.maintain()

@@ -1,18 +1,18 @@
-"""This project's checkpointer for LangGraph."""
+"""This project's store for LangGraph."""
 
-from langchain_lance_context import LanceContextSaver
+from langchain_lance_context import LanceContextStore
 
-from benchmarks.field.sides.langgraph_threads import LangGraphThreads
-from benchmarks.field.sides.peer import serve_peer
+from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.langgraph_items import LangGraphItems, index_of
 from lance_context_core import ContextStore
 
 
-class Ours(LangGraphThreads):
+class Ours(LangGraphItems):
     """Over a store that is opened with its defaults."""
 
     def _open(self, folder: str) -> None:
         self._store = ContextStore.open(folder)
-        self._compile(LanceContextSaver(self._store))
+        self.api = LanceContextStore(self._store, index=index_of(self._rows))
 
     def _settle(self) -> None:
         self._store.maintain()

@@ -4,9 +4,9 @@ from typing import Any
 
 from langchain_lance_context import LanceContextChatMessageHistory, LanceContextRetriever
 
-from benchmarks.field.sides.known import Known
-from benchmarks.field.sides.langchain_messages import LangChainHistory
-from benchmarks.field.sides.peer import LackingError, Wanted, serve_peer
+from benchmarks.sides.conversations import LackingError, Wanted, serve_peer
+from benchmarks.sides.known import Known
+from benchmarks.sides.langchain_messages import LangChainHistory
 from lance_context_core import ContextStore
 
 

@@ -7,7 +7,7 @@ import lancedb
 import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfFlat
 
-from benchmarks.field.sides.peer import Peer, Said, Vector, Wanted, serve_peer
+from benchmarks.sides.conversations import Peer, Said, Vector, Wanted, serve_peer
 
 _SCHEMA = pa.schema(
     [

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from benchmarks.field.sides.peer import Peer, Rows, Said, Vector, Wanted
+from benchmarks.sides.conversations import Peer, Rows, Said, Vector, Wanted
 
 
 class Known(Embeddings):  # type: ignore[misc]  # the framework stands in another environment

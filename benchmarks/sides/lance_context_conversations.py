@@ -7,7 +7,7 @@ from lance_context import (  # type: ignore[import-not-found]  # only in its env
     Context,
 )
 
-from benchmarks.field.sides.peer import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
 
 _LEAN = {"include_binary": False, "include_embedding": False}
 

@@ -12,7 +12,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
-from benchmarks.field.sides.peer import Peer, Said, Wanted
+from benchmarks.sides.conversations import Peer, Said, Wanted
 
 
 class LlamaIndexVectors(Peer):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.field.sides.known import Known
-from benchmarks.field.sides.peer import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.known import Known
 from lance_context_core import ContextStore, Message
 from lance_context_core.settings import SearchOptions
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from benchmarks.field.sides.peer import Peer, Said
+from benchmarks.sides.conversations import Peer, Said
 
 
 class LangChainHistory(Peer):

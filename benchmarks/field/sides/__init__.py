@@ -1,1 +1,0 @@
-"""One script per peer, each a process of its own that answers in JSON."""
