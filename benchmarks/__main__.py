@@ -7,11 +7,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import CalledProcessError
 
 from benchmarks.bench import Bench
 from benchmarks.corpus import QUERIES
-from benchmarks.environments import PINS, python_of
 from benchmarks.registry import Figure, Row, all_figures
 from benchmarks.report import page
 
@@ -24,12 +22,6 @@ def main(arguments: Sequence[str]) -> None:
     """Run what `arguments` ask for."""
     figures = {figure.name: figure for figure in all_figures()}
     options = _parser(list(figures)).parse_args(arguments)
-    for peer in PINS:
-        print(f"environment of {peer}", file=sys.stderr)
-        try:
-            python_of(peer)
-        except CalledProcessError as error:
-            print(f"not installed: status {error.returncode}", file=sys.stderr)
     chosen = options.only or list(figures)
     before = os.getloadavg()[0]
     results: dict[str, tuple[Figure, list[Row]]] = {}

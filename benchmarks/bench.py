@@ -1,17 +1,14 @@
 """What a figure is given: the sides, the records, and the folder to work in."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from subprocess import CalledProcessError
 from typing import Any
 
 from benchmarks.corpus import Corpus, make_corpus
-from benchmarks.environments import PINS, python_of
-from benchmarks.processes import Side, SideError
+from benchmarks.processes import Program, Side, SideError
 
 STORE = "lance-context-core"
 LANCEDB = "lancedb"
@@ -59,22 +56,22 @@ COLUMNS = (
 )
 """All there are, in the order of the report."""
 
-_MODULES = {
-    STORE: "benchmarks.sides.store",
-    LANCEDB: "benchmarks.sides.lancedb_records",
-    LANCE_CONTEXT: "benchmarks.sides.lance_context_records",
-    SQLITE_NORMAL: "benchmarks.sides.sqlite",
-    SQLITE_OFF: "benchmarks.sides.sqlite",
-    ADAPTER: "benchmarks.sides.langchain_adapter",
-    IN_MEMORY: "benchmarks.sides.langchain_in_memory",
-    COMMUNITY: "benchmarks.sides.langchain_community_documents",
-    CHROMA: "benchmarks.sides.langchain_chroma",
-    LANGGRAPH: "benchmarks.sides.langgraph_savers",
-    LLAMA_INDEX: "benchmarks.sides.llama_index_adapter",
-    SIMPLE: "benchmarks.sides.llama_index_simple",
-    LLAMA_INDEX_LANCEDB: "benchmarks.sides.llama_index_lancedb_nodes",
-    LLAMA_INDEX_CHROMA: "benchmarks.sides.llama_index_chroma",
-    AGENTSCOPE: "benchmarks.sides.agentscope_services",
+_PROGRAMS = {
+    STORE: Program(script="store"),
+    LANCEDB: Program(script="lancedb_records", environment=LANCEDB),
+    LANCE_CONTEXT: Program(script="lance_context_records", environment=LANCE_CONTEXT),
+    SQLITE_NORMAL: Program(script="sqlite"),
+    SQLITE_OFF: Program(script="sqlite"),
+    ADAPTER: Program(script="langchain_adapter", environment=ADAPTER),
+    IN_MEMORY: Program(script="langchain_in_memory", environment=IN_MEMORY),
+    COMMUNITY: Program(script="langchain_community_lancedb", environment=COMMUNITY),
+    CHROMA: Program(script="langchain_chroma", environment=CHROMA),
+    LANGGRAPH: Program(script="langgraph_savers", environment=LANGGRAPH),
+    LLAMA_INDEX: Program(script="llama_index_adapter", environment=LLAMA_INDEX),
+    SIMPLE: Program(script="llama_index_simple", environment=SIMPLE),
+    LLAMA_INDEX_LANCEDB: Program(script="llama_index_lancedb", environment=LLAMA_INDEX_LANCEDB),
+    LLAMA_INDEX_CHROMA: Program(script="llama_index_chroma", environment=LLAMA_INDEX_CHROMA),
+    AGENTSCOPE: Program(script="agentscope_services", environment=AGENTSCOPE),
 }
 _SLOW_ROWS = 10_000
 """How much lance-context is given: 100,000 rows take it minutes to load and seconds a query."""
@@ -134,12 +131,8 @@ class Bench:
 
     def start(self, name: str) -> Side:
         """A new process of a side. Raises SideError if its environment cannot be made."""
-        try:
-            python = python_of(name) if name in PINS else Path(sys.executable)
-        except CalledProcessError as error:
-            raise SideError(f"installing it ended with status {error.returncode}") from error
         log = self.folder / f"{name}-{len(self._running)}.log"
-        side = Side(name, python=python, module=_MODULES[name], log=log)
+        side = _PROGRAMS[name].start(log)
         self._running.append(side)
         return side
 

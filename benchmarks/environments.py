@@ -82,6 +82,7 @@ def python_of(peer: str) -> Path:
     wanted = "\n".join((sys.version, *PINS[peer], *projects))
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return python
+    print(f"environment of {peer}", file=sys.stderr)
     shutil.rmtree(home, ignore_errors=True)
     editable = [word for one in sources for word in ("-e", str(one))]
     for command in _commands(home, python, (*PINS[peer], *editable)):

@@ -2,10 +2,14 @@
 
 import json
 import subprocess
+import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.environments import python_of
 
 _ROOT = Path(__file__).parents[1]
 
@@ -14,11 +18,33 @@ class SideError(Exception):
     """A side could not do what it was asked; the message is what it said."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a side runs, and where."""
+
+    script: str
+    """A module of `benchmarks.sides`."""
+    environment: str | None = None
+    """One of `benchmarks.environments`; None means the one that this runs in."""
+
+    def start(self, log: Path, *, is_here: bool = False) -> "Side":
+        """A new process; with `is_here` it runs in this environment whatever it asks for.
+
+        Raises SideError if its environment cannot be made.
+        """
+        python = Path(sys.executable)
+        if self.environment is not None and not is_here:
+            try:
+                python = python_of(self.environment)
+            except subprocess.CalledProcessError as error:
+                raise SideError(f"installing it ended with status {error.returncode}") from error
+        return Side(python, f"benchmarks.sides.{self.script}", log)
+
+
 class Side:
     """A running side."""
 
-    def __init__(self, name: str, *, python: Path, module: str, log: Path) -> None:
-        self.name = name
+    def __init__(self, python: Path, module: str, log: Path) -> None:
         self._log = log
         with log.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(

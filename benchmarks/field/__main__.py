@@ -7,16 +7,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import CalledProcessError
 
-from benchmarks.environments import python_of
 from benchmarks.field.data import QUICK, WHOLE, make_data
 from benchmarks.field.killing import TASK as KILL
 from benchmarks.field.killing import killed
 from benchmarks.field.page import made_part, replaced
 from benchmarks.field.peers import PEERS, Peer
 from benchmarks.field.running import Start, run
-from benchmarks.processes import Side, SideError
+from benchmarks.processes import Side
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -73,14 +71,7 @@ def _starting(folder: Path, *, is_here: bool) -> Start:
     def start(peer: Peer) -> Side:
         nonlocal n_started
         n_started += 1
-        python = Path(sys.executable)
-        if peer.environment is not None and not is_here:
-            try:
-                python = python_of(peer.environment)
-            except CalledProcessError as error:
-                raise SideError(f"installing it ended with status {error.returncode}") from error
-        log = folder / f"{peer.script}-{n_started}.log"
-        return Side(peer.name, python=python, module=peer.module, log=log)
+        return peer.start(folder / f"{peer.script}-{n_started}.log", is_here=is_here)
 
     return start
 

@@ -2,28 +2,21 @@
 
 from dataclasses import dataclass
 
+from benchmarks.processes import Program
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class Peer(Program):
     """A line of the table."""
 
     name: str
     group: str
     """What it is used through; the peers of a group are compared with this project's among them."""
-    script: str
-    """A module of `benchmarks.sides`."""
-    environment: str | None
-    """One of `benchmarks.environments`; None means the one that this runs in."""
     is_ours: bool = False
     has_vectors: bool = True
     """Whether a message is kept with its vector."""
     how: str
     """How it is used, as far as a reader could wonder."""
-
-    @property
-    def module(self) -> str:
-        """What is run."""
-        return f"benchmarks.sides.{self.script}"
 
 
 _HAND = "by hand"
@@ -38,7 +31,6 @@ PEERS = (
         name="lance-context-core",
         group=_HAND,
         script="store_conversations",
-        environment=None,
         is_ours=True,
         how="`store.history` and `store.search`; `neighbours=0`, so that each hit is found for itself; "
         "`maintain()` once, after filling",

@@ -34,7 +34,7 @@ def evidence_recall(bench: Bench) -> list[Row]:
             shares[name] = [
                 share
                 for number, path in enumerate(paths)
-                for share in _one(bench, side, f"c{number}", path)
+                for share in _one(bench, name, side, path, called=f"c{number}")
             ]
         except SideError as error:
             shares.pop(name, None)
@@ -54,7 +54,7 @@ def evidence_recall(bench: Bench) -> list[Row]:
     ]
 
 
-def _one(bench: Bench, side: Side, name: str, path: Path) -> list[float]:
+def _one(bench: Bench, name: str, side: Side, path: Path, *, called: str) -> list[float]:
     """The share of its evidence that is found, for each question that has any."""
     data = json.loads(path.read_text(encoding="utf-8"))
     turns: Sequence[Mapping[str, Any]] = data["turns"]
@@ -64,16 +64,17 @@ def _one(bench: Bench, side: Side, name: str, path: Path) -> list[float]:
         for question in data["questions"]
         if (evidence := set(question["evidence"]) & known)
     ]
-    uri = str(bench.folder / f"conversations-{side.name}")
-    if side.name == STORE:
-        side.ask("conversation", uri=uri, name=name, turns=turns)
+    uri = str(bench.folder / f"conversations-{name}")
+    if name == STORE:
+        side.ask("conversation", uri=uri, name=called, turns=turns)
         vectors: list[list[float]] = [[] for _ in asked]
     else:
-        side.ask("conversation", uri=uri, name=name, texts=str(_table(bench, name, turns)))
+        texts = str(_table(bench, called, turns))
+        side.ask("conversation", uri=uri, name=called, texts=texts)
         vectors = embed([text for text, _ in asked]).tolist()
     shares = []
     for (text, evidence), vector in zip(asked, vectors, strict=True):
-        found = side.ask("recall", name=name, text=text, vector=vector, limit=_K)
+        found = side.ask("recall", name=called, text=text, vector=vector, limit=_K)
         shares.append(len(evidence & set(found)) / len(evidence))
     return shares
 

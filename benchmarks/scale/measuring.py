@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.processes import Side
+from benchmarks.processes import Program, Side
 from benchmarks.scale.records import DIMENSION, SHARES, Made, Questions
 
 FIRST = ("history", "words", "vector")
@@ -106,12 +106,7 @@ def _asked(folder: Path, op: str, **arguments: Any) -> Any:
 
 @contextmanager
 def _process(folder: Path) -> Iterator[Side]:
-    side = Side(
-        "scale",
-        python=Path(sys.executable),
-        module="benchmarks.sides.store_at_scale",
-        log=folder / "scale.log",
-    )
+    side = Program(script="store_at_scale").start(folder / "scale.log")
     try:
         yield side
     finally:

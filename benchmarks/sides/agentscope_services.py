@@ -16,9 +16,9 @@ from agentscope_runtime.engine.services.session_history_service import (
 )
 from pyarrow import feather
 
+from benchmarks.sides.measuring import timed_async, watched
 from benchmarks.sides.opened import RUNNER, STORES, opened
-from benchmarks.sides.protocol import serve, timed_async
-from benchmarks.sides.stalls import watched
+from benchmarks.sides.protocol import serve
 
 _TURNS = 20
 _TOP_K = 5

@@ -7,10 +7,11 @@ import chromadb
 from chromadb.config import Settings
 from chromadb.execution.expression import K, Knn, Search
 
-from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Conversations, Said, Wanted, operations
+from benchmarks.sides.protocol import serve
 
 
-class Chroma(Peer):
+class Chroma(Conversations):
     """One collection; its messages have numbers, because a collection has no order."""
 
     def _open(self, folder: str) -> None:
@@ -68,4 +69,4 @@ class Chroma(Peer):
 
 
 if __name__ == "__main__":
-    serve_peer(Chroma, "chromadb")
+    serve(operations(Chroma, "chromadb"))

@@ -1,4 +1,4 @@
-"""What every peer is asked, and how its script answers."""
+"""What every peer of the field is asked, and how its script answers."""
 
 import importlib.metadata
 import os
@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from pyarrow import feather
 
-from benchmarks.sides.protocol import Handler, serve, timed
+from benchmarks.sides.measuring import peak_bytes, timed
+from benchmarks.sides.protocol import Handler
 
 Vector = list[float]
 
@@ -50,7 +51,7 @@ class LackingError(Exception):
     """The peer has nothing for this; the message says what."""
 
 
-class Peer(ABC):
+class Conversations(ABC):
     """One way to keep conversations, and to find what was said.
 
     A script makes the methods that begin with `_`. All texts that they return are whole ones. What
@@ -203,19 +204,23 @@ class Rows:
         return vector
 
 
-def serve_peer(make: Callable[[Rows], Peer], *packages: str) -> None:
-    """Answer the harness about a peer that is made of `packages`."""
-    handlers: dict[str, Handler] = {}
+def operations(make: Callable[[Rows], Conversations], *packages: str) -> dict[str, Handler]:
+    """What a side answers about conversations that are kept with `packages`."""
+    opened: list[Conversations] = []
 
     def open(*, folder: str, rows: str) -> str:
-        peer = make(Rows(rows))
-        peer.open(folder)
-        for each in (peer.fill, peer.append, peer.turn, peer.last, peer.whole, peer.search):
-            handlers[each.__name__] = each
+        opened.append(make(Rows(rows)))
+        opened[-1].open(folder)
         return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
-    handlers.update({"open": open, "memory": _peak_mib})
-    serve(handlers)
+    def asked(name: str) -> Handler:
+        def ask(**arguments: Any) -> Any:
+            return getattr(opened[-1], name)(**arguments)
+
+        return ask
+
+    asks = {name: asked(name) for name in ("fill", "append", "turn", "last", "whole", "search")}
+    return {"open": open, "memory": lambda: peak_bytes() / 2**20, **asks}
 
 
 def _each(
@@ -255,11 +260,3 @@ def _tell(path: str, number: int) -> None:
         os.write(file, f"{number}\n".encode())
     finally:
         os.close(file)
-
-
-def _peak_mib() -> float:
-    """The most memory that this process has had. Raises OSError where the system does not tell."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise OSError("this system does not tell a process's peak of memory (VmHWM)")

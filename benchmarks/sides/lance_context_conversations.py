@@ -7,12 +7,13 @@ from lance_context import (  # type: ignore[import-not-found]  # only in its env
     Context,
 )
 
-from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Conversations, Said, Wanted, operations
+from benchmarks.sides.protocol import serve
 
 _LEAN = {"include_binary": False, "include_embedding": False}
 
 
-class LanceContext(Peer):
+class LanceContext(Conversations):
     """It has no way to ask for the last messages, so that all of a session are read."""
 
     # It is the number of its calls that makes it slow.
@@ -69,4 +70,4 @@ def _texts(records: list[dict[str, Any]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    serve_peer(LanceContext, "lance-context")
+    serve(operations(LanceContext, "lance-context"))

@@ -8,7 +8,8 @@ from lance_context import (  # type: ignore[import-not-found]  # only in its env
 )
 from pyarrow import feather
 
-from benchmarks.sides.protocol import serve, timed
+from benchmarks.sides.measuring import timed
+from benchmarks.sides.protocol import serve
 
 _BATCH = 10_000
 _OPEN: dict[str, Any] = {}

@@ -7,7 +7,8 @@ import lancedb
 import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfFlat
 
-from benchmarks.sides.conversations import Peer, Said, Vector, Wanted, serve_peer
+from benchmarks.sides.conversations import Conversations, Said, Vector, Wanted, operations
+from benchmarks.sides.protocol import serve
 
 _SCHEMA = pa.schema(
     [
@@ -21,7 +22,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class RawLanceDB(Peer):
+class RawLanceDB(Conversations):
     """Rows with a number that the application counts, because a table has no order."""
 
     def _open(self, folder: str) -> None:
@@ -74,4 +75,4 @@ def _texts(query: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    serve_peer(RawLanceDB, "lancedb")
+    serve(operations(RawLanceDB, "lancedb"))

@@ -8,7 +8,8 @@ import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfFlat
 from pyarrow import feather
 
-from benchmarks.sides.protocol import serve, timed_async
+from benchmarks.sides.measuring import timed_async
+from benchmarks.sides.protocol import serve
 
 _COLUMNS = ["id", "external_id", "session_id", "text"]
 _RUNNER = asyncio.Runner()

@@ -8,15 +8,11 @@ from langchain_core.vectorstores import VectorStore
 from langchain_lance_context import LanceContextChatMessageHistory, LanceContextVectorStore
 from pyarrow import feather
 
-from benchmarks.sides.langchain_documents import (
-    NUMBER,
-    VectorStoreSide,
-    answered,
-    serve_vectorstore,
-)
 from benchmarks.sides.langchain_stalls import longest_stalls
+from benchmarks.sides.langchain_vectors import NUMBER, Documents, answered
+from benchmarks.sides.measuring import timed, timed_async
 from benchmarks.sides.opened import RUNNER
-from benchmarks.sides.protocol import timed, timed_async
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 _BATCH = 5_000
@@ -29,7 +25,7 @@ def _make(uri: str, embeddings: Embeddings) -> VectorStore:
     return LanceContextVectorStore(_OPEN["documents"], embeddings)
 
 
-_SIDE = VectorStoreSide(_make)
+_DOCUMENTS = Documents(_make)
 
 
 def maintain() -> str:
@@ -47,8 +43,8 @@ def store_search(*, vector: list[float], limit: int, **_: Any) -> dict[str, Any]
 
 def asimilarity_search(*, text: str, vector: list[float], limit: int) -> dict[str, Any]:
     """As `similarity_search`, awaited."""
-    _SIDE.embeddings.vectors[text] = vector
-    work = _SIDE.vectorstore.asimilarity_search(text, k=limit)
+    _DOCUMENTS.known[text] = vector
+    work = _DOCUMENTS.vectorstore.asimilarity_search(text, k=limit)
     return answered(*RUNNER.run(timed_async(work)))
 
 
@@ -97,9 +93,9 @@ def stalls(*, uri: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    serve_vectorstore(
-        _SIDE,
+    serve(
         {
+            **_DOCUMENTS.operations(),
             "maintain": maintain,
             "store_search": store_search,
             "asimilarity_search": asimilarity_search,

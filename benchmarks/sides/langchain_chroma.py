@@ -4,7 +4,8 @@ from langchain_chroma import Chroma
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from benchmarks.sides.langchain_documents import VectorStoreSide, serve_vectorstore
+from benchmarks.sides.langchain_vectors import Documents
+from benchmarks.sides.protocol import serve
 
 
 def _make(uri: str, embeddings: Embeddings) -> VectorStore:
@@ -13,4 +14,4 @@ def _make(uri: str, embeddings: Embeddings) -> VectorStore:
 
 
 if __name__ == "__main__":
-    serve_vectorstore(VectorStoreSide(_make))
+    serve(Documents(_make).operations())

@@ -1,16 +1,23 @@
 """The LanceDB store of langchain-community."""
 
 from langchain_community.vectorstores import LanceDB
+from langchain_core.embeddings import Embeddings
 
-from benchmarks.sides.conversations import Wanted, serve_peer
-from benchmarks.sides.langchain_vectors import Known, LangChainVectors
+from benchmarks.sides.conversations import Wanted, operations
+from benchmarks.sides.langchain_vectors import Documents, Known, LangChainVectors
+from benchmarks.sides.protocol import serve
+
+
+def _make(uri: str, embeddings: Embeddings) -> LanceDB:
+    # With its default, each call would put a new table in place of the one before.
+    return LanceDB(uri=uri, embedding=embeddings, mode="append")
 
 
 class Community(LangChainVectors):
-    """In append mode: with its default, each call would put a new table in place of the old one."""
+    """In append mode."""
 
     def _open(self, folder: str) -> None:
-        self.api = LanceDB(uri=folder, embedding=Known(self._rows), mode="append")
+        self.api = _make(folder, Known(self._rows.vector_of))
 
     def _words(self, wanted: Wanted) -> list[str]:
         return self._scored(wanted, query_type="fts")
@@ -32,4 +39,5 @@ class Community(LangChainVectors):
 
 
 if __name__ == "__main__":
-    serve_peer(Community, "langchain-community", "langchain-core", "lancedb")
+    packages = ("langchain-community", "langchain-core", "lancedb")
+    serve(operations(Community, *packages) | Documents(_make).operations())

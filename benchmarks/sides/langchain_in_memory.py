@@ -3,7 +3,8 @@
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from benchmarks.sides.langchain_documents import VectorStoreSide, serve_vectorstore
+from benchmarks.sides.langchain_vectors import Documents
+from benchmarks.sides.protocol import serve
 
 
 def _make(_: str, embeddings: Embeddings) -> VectorStore:
@@ -11,4 +12,4 @@ def _make(_: str, embeddings: Embeddings) -> VectorStore:
 
 
 if __name__ == "__main__":
-    serve_vectorstore(VectorStoreSide(_make))
+    serve(Documents(_make).operations())

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from benchmarks.sides.conversations import Peer, Said
+from benchmarks.sides.conversations import Conversations, Said
 
 
-class LangChainHistory(Peer):
+class LangChainHistory(Conversations):
     """A chat history for each session."""
 
     @abstractmethod

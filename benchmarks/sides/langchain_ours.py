@@ -2,8 +2,9 @@
 
 from langchain_lance_context import LanceContextVectorStore
 
-from benchmarks.sides.conversations import Wanted, serve_peer
+from benchmarks.sides.conversations import Wanted, operations
 from benchmarks.sides.langchain_vectors import Known, LangChainVectors
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 
@@ -12,7 +13,7 @@ class Ours(LangChainVectors):
 
     def _open(self, folder: str) -> None:
         self._store = ContextStore.open(folder)
-        self.api = LanceContextVectorStore(self._store, Known(self._rows))
+        self.api = LanceContextVectorStore(self._store, Known(self._rows.vector_of))
 
     def _settle(self) -> None:
         self._store.maintain()
@@ -28,4 +29,4 @@ class Ours(LangChainVectors):
 
 
 if __name__ == "__main__":
-    serve_peer(Ours, "langchain-lance-context", "lance-context-core", "langchain-core")
+    serve(operations(Ours, "langchain-lance-context", "lance-context-core", "langchain-core"))

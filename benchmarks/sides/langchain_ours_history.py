@@ -4,9 +4,10 @@ from typing import Any
 
 from langchain_lance_context import LanceContextChatMessageHistory, LanceContextRetriever
 
-from benchmarks.sides.conversations import LackingError, Wanted, serve_peer
+from benchmarks.sides.conversations import LackingError, Wanted, operations
 from benchmarks.sides.known import Known
 from benchmarks.sides.langchain_messages import LangChainHistory
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 
@@ -49,4 +50,4 @@ class Ours(LangChainHistory):
 
 
 if __name__ == "__main__":
-    serve_peer(Ours, "langchain-lance-context", "lance-context-core", "langchain-core")
+    serve(operations(Ours, "langchain-lance-context", "lance-context-core", "langchain-core"))

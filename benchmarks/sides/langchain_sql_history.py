@@ -3,8 +3,9 @@
 from langchain_community.chat_message_histories import SQLChatMessageHistory
 from sqlalchemy import create_engine  # type: ignore[import-not-found]  # only in its environment
 
-from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.conversations import operations
 from benchmarks.sides.langchain_messages import LangChainHistory
+from benchmarks.sides.protocol import serve
 
 
 class SqlHistory(LangChainHistory):
@@ -19,4 +20,4 @@ class SqlHistory(LangChainHistory):
 
 
 if __name__ == "__main__":
-    serve_peer(SqlHistory, "langchain-community", "langchain-core", "sqlalchemy")
+    serve(operations(SqlHistory, "langchain-community", "langchain-core", "sqlalchemy"))

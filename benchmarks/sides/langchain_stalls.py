@@ -14,8 +14,8 @@ from langchain_lance_context import (
 )
 from langgraph.checkpoint.base import empty_checkpoint
 
-from benchmarks.sides.langchain_documents import KnownVectors
-from benchmarks.sides.stalls import watched
+from benchmarks.sides.langchain_vectors import Known
+from benchmarks.sides.measuring import watched
 from lance_context_core import AsyncContextStore
 
 _DIMENSION = 384
@@ -108,10 +108,7 @@ def _items(store: AsyncContextStore) -> Callable[[int], Awaitable[None]]:
     return turn
 
 
-def _known(texts: Iterable[str]) -> KnownVectors:
+def _known(texts: Iterable[str]) -> Known:
     """Embeddings that know some vector of each text."""
     draw = random.Random(0)
-    embeddings = KnownVectors()
-    for text in texts:
-        embeddings.vectors[text] = [draw.random() for _ in range(_DIMENSION)]
-    return embeddings
+    return Known({text: [draw.random() for _ in range(_DIMENSION)] for text in texts}.__getitem__)

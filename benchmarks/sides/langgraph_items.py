@@ -5,7 +5,7 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp
 
-from benchmarks.sides.conversations import Peer, Rows, Said, Wanted
+from benchmarks.sides.conversations import Conversations, Rows, Said, Wanted
 from benchmarks.sides.langchain_vectors import Known
 
 _ROOT = "sessions"
@@ -13,7 +13,7 @@ _ALL = 100_000
 """More items than a session has: a listing of items needs a limit."""
 
 
-class LangGraphItems(Peer):
+class LangGraphItems(Conversations):
     """Items under keys that say their order, found by their text."""
 
     api: BaseStore
@@ -41,7 +41,7 @@ class LangGraphItems(Peer):
 
 def index_of(rows: Rows) -> dict[str, Any]:
     """What the items are found by."""
-    return {"dims": 384, "embed": Known(rows), "fields": ["text"]}
+    return {"dims": 384, "embed": Known(rows.vector_of), "fields": ["text"]}
 
 
 def _key(said: Said) -> str:

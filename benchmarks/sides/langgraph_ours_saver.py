@@ -2,8 +2,9 @@
 
 from langchain_lance_context import LanceContextSaver
 
-from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.conversations import operations
 from benchmarks.sides.langgraph_threads import LangGraphThreads
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 
@@ -19,4 +20,4 @@ class Ours(LangGraphThreads):
 
 
 if __name__ == "__main__":
-    serve_peer(Ours, "langchain-lance-context", "lance-context-core", "langgraph")
+    serve(operations(Ours, "langchain-lance-context", "lance-context-core", "langgraph"))

@@ -18,13 +18,12 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from benchmarks.sides.opened import RUNNER, LaterClock
-from benchmarks.sides.protocol import serve, timed_async
+from benchmarks.sides.measuring import bytes_in, timed_async
+from benchmarks.sides.opened import RUNNER, LaterClock, settle
+from benchmarks.sides.protocol import serve
 from lance_context_core import AsyncContextStore
 
 _MONTH_DAYS = 31
-_MAX_ROUNDS = 20
-"""How often `maintain()` is called at most until it finds nothing more to do."""
 _SAVERS: dict[str, BaseCheckpointSaver[Any]] = {}
 _TABLES: dict[str, Any] = {}
 
@@ -118,15 +117,12 @@ def grown_bytes(*, saver: str, folder: str, checkpoints: int) -> int:
         await _put_growing(await _saver(saver, folder), checkpoints)
         if saver == "sqlite":
             await _SAVERS[saver].conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return _bytes_in(f"{folder}/sqlite")
+            return bytes_in(f"{folder}/sqlite")
         await _SAVERS.pop(saver).aclose()
         store = AsyncContextStore.open(f"{folder}/lance", clock=LaterClock(_MONTH_DAYS))
-        sizes: list[int] = []
-        while len(sizes) < _MAX_ROUNDS and (len(sizes) < 3 or sizes[-1] != sizes[-2]):
-            await store.maintain()
-            sizes.append(_bytes_in(f"{folder}/lance"))
+        await settle(store, f"{folder}/lance")
         await store.close()
-        return sizes[-1]
+        return bytes_in(f"{folder}/lance")
 
     return RUNNER.run(run())
 
@@ -171,10 +167,6 @@ async def _agent(saver: str, folder: str, *, uses_tools: bool = False) -> Any:
 async def _turn(agent: Any, thread: str, number: int) -> None:
     question = HumanMessage(f"question {number}: " + "why " * 20)
     await agent.ainvoke({"messages": [question]}, {"configurable": {"thread_id": thread}})
-
-
-def _bytes_in(folder: str) -> int:
-    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 if __name__ == "__main__":

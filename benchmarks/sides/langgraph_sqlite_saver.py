@@ -4,8 +4,9 @@ import sqlite3
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.conversations import operations
 from benchmarks.sides.langgraph_threads import LangGraphThreads
+from benchmarks.sides.protocol import serve
 
 
 class Sqlite(LangGraphThreads):
@@ -17,4 +18,4 @@ class Sqlite(LangGraphThreads):
 
 
 if __name__ == "__main__":
-    serve_peer(Sqlite, "langgraph-checkpoint-sqlite", "langgraph")
+    serve(operations(Sqlite, "langgraph-checkpoint-sqlite", "langgraph"))

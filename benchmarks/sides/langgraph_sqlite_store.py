@@ -5,8 +5,9 @@ from typing import Any
 
 from langgraph.store.sqlite import SqliteStore
 
-from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.conversations import operations
 from benchmarks.sides.langgraph_items import LangGraphItems, index_of
+from benchmarks.sides.protocol import serve
 
 
 class Sqlite(LangGraphItems):
@@ -30,4 +31,4 @@ def _connect(path: str, **options: Any) -> Any:
 
 
 if __name__ == "__main__":
-    serve_peer(Sqlite, "langgraph-checkpoint-sqlite", "langgraph", "sqlite-vec")
+    serve(operations(Sqlite, "langgraph-checkpoint-sqlite", "langgraph", "sqlite-vec"))

@@ -6,13 +6,13 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from benchmarks.sides.conversations import Peer, Said
+from benchmarks.sides.conversations import Conversations, Said
 from benchmarks.sides.langchain_messages import chat_message
 
 _NODE = "listen"
 
 
-class LangGraphThreads(Peer):
+class LangGraphThreads(Conversations):
     """A thread for each session, to whose state messages are added."""
 
     def _compile(self, saver: BaseCheckpointSaver[Any]) -> None:

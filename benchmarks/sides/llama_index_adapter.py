@@ -13,8 +13,9 @@ from llama_index_lance_context import (
     LanceContextVectorStore,
 )
 
-from benchmarks.sides.llama_index_nodes import VectorStoreSide, serve_vector_store
-from benchmarks.sides.protocol import timed
+from benchmarks.sides.llama_index_vectors import Nodes
+from benchmarks.sides.measuring import timed
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 _OPEN: dict[str, ContextStore] = {}
@@ -28,7 +29,7 @@ def _make(uri: str) -> BasePydanticVectorStore:
     return made
 
 
-_SIDE = VectorStoreSide(_make, by_words=lambda _: {"mode": "text_search"})
+_NODES = Nodes(_make, by_words=lambda _: {"mode": "text_search"})
 
 
 def maintain() -> str:
@@ -78,6 +79,11 @@ def _versions(uri: str) -> set[Path]:
 
 
 if __name__ == "__main__":
-    serve_vector_store(
-        _SIDE, {"maintain": maintain, "store_query": store_query, "commits": commits}
+    serve(
+        {
+            **_NODES.operations(),
+            "maintain": maintain,
+            "store_query": store_query,
+            "commits": commits,
+        }
     )

@@ -4,7 +4,8 @@ import chromadb
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
-from benchmarks.sides.llama_index_nodes import VectorStoreSide, serve_vector_store
+from benchmarks.sides.llama_index_vectors import Nodes
+from benchmarks.sides.protocol import serve
 
 
 def _make(uri: str) -> BasePydanticVectorStore:
@@ -16,4 +17,4 @@ def _make(uri: str) -> BasePydanticVectorStore:
 
 
 if __name__ == "__main__":
-    serve_vector_store(VectorStoreSide(_make))
+    serve(Nodes(_make).operations())

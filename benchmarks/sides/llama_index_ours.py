@@ -2,8 +2,9 @@
 
 from llama_index_lance_context import LanceContextVectorStore
 
-from benchmarks.sides.conversations import serve_peer
+from benchmarks.sides.conversations import operations
 from benchmarks.sides.llama_index_vectors import LlamaIndexVectors
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore
 
 
@@ -19,4 +20,4 @@ class Ours(LlamaIndexVectors):
 
 
 if __name__ == "__main__":
-    serve_peer(Ours, "llama-index-lance-context", "lance-context-core", "llama-index-core")
+    serve(operations(Ours, "llama-index-lance-context", "lance-context-core", "llama-index-core"))

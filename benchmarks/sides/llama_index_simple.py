@@ -3,7 +3,8 @@
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from benchmarks.sides.llama_index_nodes import VectorStoreSide, serve_vector_store
+from benchmarks.sides.llama_index_vectors import Nodes
+from benchmarks.sides.protocol import serve
 
 
 def _make(_: str) -> BasePydanticVectorStore:
@@ -12,4 +13,4 @@ def _make(_: str) -> BasePydanticVectorStore:
 
 
 if __name__ == "__main__":
-    serve_vector_store(VectorStoreSide(_make))
+    serve(Nodes(_make).operations())

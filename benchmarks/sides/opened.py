@@ -6,9 +6,12 @@ from typing import Any
 
 from pyarrow import feather
 
+from benchmarks.sides.measuring import bytes_in
 from lance_context_core import AsyncContextStore
 
 _TURNS_A_SESSION = 50
+_MAX_ROUNDS = 20
+"""How often `maintain()` is called at most until it finds nothing more to do."""
 
 RUNNER = asyncio.Runner()
 STORES: dict[str, AsyncContextStore] = {}
@@ -32,6 +35,14 @@ async def opened(name: str, uri: str, **options: Any) -> AsyncContextStore:
     if name not in STORES:
         STORES[name] = AsyncContextStore.open(uri, **options)
     return STORES[name]
+
+
+async def settle(store: AsyncContextStore, uri: str) -> None:
+    """Maintain a store that lies at `uri` until it takes as much room as before."""
+    sizes: list[int] = []
+    while len(sizes) < _MAX_ROUNDS and (len(sizes) < 3 or sizes[-1] != sizes[-2]):
+        await store.maintain()
+        sizes.append(bytes_in(uri))
 
 
 def turns(corpus: str, start: int, count: int) -> list[dict[str, Any]]:

@@ -3,8 +3,7 @@
 import json
 import os
 import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Handler = Callable[..., Any]
@@ -25,17 +24,3 @@ def serve(handlers: Mapping[str, Handler]) -> None:
         except BaseException as error:  # noqa: BLE001 - engines panic with a BaseException of theirs
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """The seconds that `call` took, and what it returned."""
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
-
-
-async def timed_async(work: Awaitable[Any]) -> tuple[float, Any]:
-    """The seconds until `work` was done, and its result."""
-    start = time.perf_counter()
-    result = await work
-    return time.perf_counter() - start, result

@@ -6,8 +6,9 @@ from typing import Any
 from pyarrow import feather
 
 from benchmarks.sides import store_upkeep, store_writing
+from benchmarks.sides.measuring import timed_async
 from benchmarks.sides.opened import RUNNER, STORES
-from benchmarks.sides.protocol import serve, timed_async
+from benchmarks.sides.protocol import serve
 from lance_context_core import AsyncContextStore, Document, ImagePart, Message, TextPart
 
 _AGENT = "bench"

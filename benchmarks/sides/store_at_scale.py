@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.records import (
@@ -14,8 +13,9 @@ from benchmarks.scale.records import (
     Questions,
     session_id,
 )
+from benchmarks.sides.measuring import bytes_in, peak_bytes, timed_async
 from benchmarks.sides.opened import LaterClock
-from benchmarks.sides.protocol import serve, timed_async
+from benchmarks.sides.protocol import serve
 from lance_context_core import AsyncContextStore
 
 _LIMIT = 10
@@ -41,7 +41,7 @@ def add(*, uri: str, rows: int) -> dict[str, float]:
                 seconds += (await timed_async(store.context().add_many(batch)))[0]
         return seconds
 
-    return {"seconds": _RUNNER.run(run()), "peak": _peak()}
+    return {"seconds": _RUNNER.run(run()), "peak": peak_bytes()}
 
 
 def maintain(*, uri: str) -> dict[str, float]:
@@ -51,7 +51,7 @@ def maintain(*, uri: str) -> dict[str, float]:
         async with AsyncContextStore.open(uri) as store:
             return (await timed_async(store.maintain()))[0]
 
-    return {"seconds": _RUNNER.run(run()), "peak": _peak(), "bytes": _bytes_in(uri)}
+    return {"seconds": _RUNNER.run(run()), "peak": peak_bytes(), "bytes": bytes_in(uri)}
 
 
 def ask(*, uri: str, rows: int) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def ask(*, uri: str, rows: int) -> dict[str, Any]:
                     found[kind] = [[hit["external_id"] for hit in hits] for _, hits in answers]
         return {"seconds": seconds, "found": found}
 
-    return _RUNNER.run(run()) | {"peak": _peak()}
+    return _RUNNER.run(run()) | {"peak": peak_bytes()}
 
 
 def append(*, uri: str, rows: int, turns: int, has_ids: bool) -> list[float]:
@@ -123,7 +123,7 @@ def read_all(*, uri: str, rows: int) -> dict[str, float]:
     count = _RUNNER.run(run())
     seconds = time.perf_counter() - began
     assert count == rows
-    return {"seconds": seconds, "peak": _peak()}
+    return {"seconds": seconds, "peak": peak_bytes()}
 
 
 def settle(*, uri: str) -> int:
@@ -135,7 +135,7 @@ def settle(*, uri: str) -> int:
             await store.thin()
 
     _RUNNER.run(run())
-    return _bytes_in(uri)
+    return bytes_in(uri)
 
 
 # Helpers
@@ -177,18 +177,6 @@ def _kinds(rows: int) -> dict[str, Ask]:
             asked.texts[number], vector=asked.vectors[number], limit=_LIMIT
         ),
     }
-
-
-def _peak() -> int:
-    """The most memory that this process ever had at a time."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("this system does not tell a process's peak of memory (VmHWM)")
-
-
-def _bytes_in(uri: str) -> int:
-    return sum(path.stat().st_size for path in Path(uri).rglob("*") if path.is_file())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.sides.conversations import Peer, Said, Wanted, serve_peer
+from benchmarks.sides.conversations import Conversations, Said, Wanted, operations
 from benchmarks.sides.known import Known
+from benchmarks.sides.protocol import serve
 from lance_context_core import ContextStore, Message
 from lance_context_core.settings import SearchOptions
 
@@ -13,7 +14,7 @@ _PLAIN = SearchOptions(neighbours=0)
 """Each hit for itself, as the peers have it: by default the turns around it count, too."""
 
 
-class Core(Peer):
+class Core(Conversations):
     """Opened with its defaults."""
 
     def _open(self, folder: str) -> None:
@@ -60,4 +61,4 @@ def _message(said: Said) -> Message:
 
 
 if __name__ == "__main__":
-    serve_peer(Core, "lance-context-core", "lancedb")
+    serve(operations(Core, "lance-context-core", "lancedb"))

@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from pathlib import Path
 from typing import Any
 
+from benchmarks.sides.measuring import peak_bytes, timed_async
 from benchmarks.sides.opened import RUNNER, STORES, opened
-from benchmarks.sides.protocol import Handler, timed_async
+from benchmarks.sides.protocol import Handler
 
 _CONTEXT = "upkeep"
 """A context of its own: what the other figures read does not change."""
@@ -97,7 +97,7 @@ def write_small(*, uri: str, rows: int, batch: int) -> float:
             )
 
     RUNNER.run(run())
-    return _peak_gib()
+    return peak_bytes() / 2**30
 
 
 def read_small(*, uri: str, batch: int) -> dict[str, float]:
@@ -110,7 +110,7 @@ def read_small(*, uri: str, batch: int) -> dict[str, float]:
         return count
 
     count = RUNNER.run(run())
-    return {"records": count, "gib": _peak_gib()}
+    return {"records": count, "gib": peak_bytes() / 2**30}
 
 
 async def _get(external_id: str) -> float:
@@ -121,13 +121,6 @@ async def _get(external_id: str) -> float:
     # Others get their turn, as they do where a reader has something else to do between two reads.
     await asyncio.sleep(random.random() / 1_000)
     return seconds
-
-
-def _peak_gib() -> float:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 2**20
-    raise OSError("this system does not tell a process's peak of memory (VmHWM)")
 
 
 OPERATIONS: dict[str, Handler] = {

@@ -1,15 +1,12 @@
 """What the store's side does for the figures about writing."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
-from benchmarks.sides.opened import RUNNER, STORES, LaterClock, opened, turns
-from benchmarks.sides.protocol import Handler, timed_async
+from benchmarks.sides.measuring import bytes_in, timed_async
+from benchmarks.sides.opened import RUNNER, STORES, LaterClock, opened, settle, turns
+from benchmarks.sides.protocol import Handler
 from lance_context_core import AsyncContextStore, Message
-
-_MAX_ROUNDS = 20
-"""How often `maintain()` is called at most until it finds nothing more to do."""
 
 
 def append(
@@ -40,15 +37,12 @@ def settled_bytes(*, uri: str, days: float) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         if uri in STORES:
             await STORES.pop(uri).close()
-        before = _bytes_in(uri)
+        before = bytes_in(uri)
         store = AsyncContextStore.open(uri, clock=LaterClock(days))
-        sizes = [before]
-        while len(sizes) < _MAX_ROUNDS and (len(sizes) < 3 or sizes[-1] != sizes[-2]):
-            await store.maintain()
-            sizes.append(_bytes_in(uri))
+        await settle(store, uri)
         versions = len(await store.versions())
         await store.close()
-        return {"before": before, "after": _bytes_in(uri), "versions": versions}
+        return {"before": before, "after": bytes_in(uri), "versions": versions}
 
     return RUNNER.run(run())
 
@@ -82,10 +76,6 @@ def at_once(*, uri: str, count: int, given_ids: bool, start: int) -> float:
 async def _say(store: AsyncContextStore, number: int, *, given_ids: bool) -> None:
     message = Message.user(f"turn {number}", id=f"m{number}" if given_ids else None)
     await store.history.append("bench", message, session_id=f"s{number % 10}")
-
-
-def _bytes_in(uri: str) -> int:
-    return sum(file.stat().st_size for file in Path(uri).rglob("*") if file.is_file())
 
 
 OPERATIONS: dict[str, Handler] = {

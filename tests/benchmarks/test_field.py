@@ -18,8 +18,8 @@ from benchmarks.processes import SideError
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "evidence" / "field.md"
-OURS = Peer(name="ours", group="g", script="", environment=None, is_ours=True, how="")
-THEIRS = Peer(name="theirs", group="g", script="", environment=None, how="")
+OURS = Peer(name="ours", group="g", script="", is_ours=True, how="")
+THEIRS = Peer(name="theirs", group="g", script="", how="")
 
 
 @pytest.fixture(scope="module")

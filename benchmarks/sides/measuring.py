@@ -1,0 +1,55 @@
+"""What a side measures: seconds, stalls of its loop, its memory, and what lies on the disk."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+_TICK_SECONDS = 0.001
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The seconds that `call` took, and what it returned."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+async def timed_async(work: Awaitable[Any]) -> tuple[float, Any]:
+    """The seconds until `work` was done, and its result."""
+    start = time.perf_counter()
+    result = await work
+    return time.perf_counter() - start, result
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[list[float]]:
+    """By how many seconds each tick was late, of a clock on this loop."""
+    lateness = [0.0]
+
+    async def tick() -> None:
+        while True:
+            start = time.perf_counter()
+            await asyncio.sleep(_TICK_SECONDS)
+            lateness.append(time.perf_counter() - start - _TICK_SECONDS)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield lateness
+    finally:
+        ticking.cancel()
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had. Raises OSError where the system does not tell."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("this system does not tell a process's peak of memory (VmHWM)")
+
+
+def bytes_in(directory: str) -> int:
+    """What all files below a directory hold."""
+    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file())
