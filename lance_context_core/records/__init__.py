@@ -1,0 +1,56 @@
+"""What the store keeps and what it answers with: frozen values, without any engine in them."""
+
+from lance_context_core.records.answers import (
+    ChannelScore,
+    Erasure,
+    ItemsAppended,
+    ItemsWritten,
+    Page,
+    SearchHit,
+    WriteResult,
+)
+from lance_context_core.records.kept import (
+    ContextRecord,
+    Document,
+    Item,
+    ItemVector,
+    Relationship,
+    Session,
+)
+from lance_context_core.records.versions import (
+    Branch,
+    Conflict,
+    Diff,
+    MergeReport,
+    RecordChange,
+    Resolution,
+    TableMerge,
+    Version,
+)
+
+__all__ = [  # noqa: RUF022 - in the order of the files
+    # What is kept
+    "Relationship",
+    "ContextRecord",
+    "Document",
+    "ItemVector",
+    "Item",
+    "Session",
+    # What a call answers with
+    "ChannelScore",
+    "SearchHit",
+    "Page",
+    "WriteResult",
+    "ItemsAppended",
+    "ItemsWritten",
+    "Erasure",
+    # What versions and branches are
+    "Version",
+    "Branch",
+    "RecordChange",
+    "Diff",
+    "Conflict",
+    "Resolution",
+    "TableMerge",
+    "MergeReport",
+]

@@ -1,0 +1,128 @@
+"""What a search, a listing, a write and an erasure answer with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelScore:
+    """What one channel said about one candidate."""
+
+    raw: float
+    """Cosine similarity in [-1, 1], or BM25 above 0."""
+    normalised: float
+    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal."""
+    rank: int
+    """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHit(Generic[R]):
+    """A record that a search found, and why."""
+
+    record: R
+    """What was found: a `ContextRecord`, a `Document` or an `Item`, by where it was searched."""
+    score: float
+    """In [0, 1], higher is better; comparable within one search mode."""
+    channels: Mapping[str, ChannelScore] = field(default_factory=dict)
+    """What each channel that matched said, by its name: `vector`, `text`."""
+    neighbour_bonus: float = 0.0
+    """The part of `score` that came from the turns before and after."""
+
+    @property
+    def matched_channels(self) -> tuple[str, ...]:
+        """The names of the channels that matched, in alphabetical order."""
+        return tuple(sorted(self.channels))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[R]):
+    """One page of a longer list."""
+
+    items: list[R]
+    page: int
+    """Counted from 1."""
+    page_size: int
+    """How many items were asked for; the last page may have fewer."""
+    total: int
+    """How many items all pages hold together."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a page after this one has items."""
+        return self.page * self.page_size < self.total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What a write left behind."""
+
+    ids: tuple[str, ...]
+    """The ids of the records, in the order in which they were given."""
+    version: int
+    """The version of the table that holds them; an idempotent repetition does not make one."""
+
+    @property
+    def id(self) -> str:
+        """The id of the only record. Raises ValueError unless there is exactly one."""
+        (only,) = self.ids
+        return only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsAppended:
+    """The commit in which key-value items were appended."""
+
+    version: int
+    """A version of the items that shows them: the one it made, or a later one."""
+    n_items: int | None
+    """How many items that version added to the one before, those that others appended at the same
+    moment among them. None if it is not known: other processes were writing."""
+    grows_since: int
+    """A version since which, until that one, items were appended and nothing else was done: what was
+    there then is there. It is `version` itself if more is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsWritten:
+    """What a write of key-value items found."""
+
+    deleted: list[bool]
+    """Whether there was an item for each of the keys to be deleted, in the order of these."""
+    version: int
+    """A version of the items that shows the write: the one it made, or a later one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """What was erased, or in a dry run would be; whatever is erased twice counts once."""
+
+    records: int = 0
+    """Those that were meant, by what they are now or were in any version that is kept."""
+    derived: int = 0
+    """Further ones, which were made from these."""
+    documents: int = 0
+    items: int = 0
+    """Key-value items."""
+    sessions: int = 0
+    """Descriptions of sessions."""
+    mentions: int = 0
+    """Records that stay, of which the ids of erased ones were taken out."""
+    versions_removed: int = 0
+    """The older versions of all tables, with what is on their branches and under their tags."""
+    branches: tuple[str, ...] = ()
+    """The branches that were cleaned, `main` included, in alphabetical order."""
+    tags: tuple[str, ...] = ()
+    """The tags that were cleaned, in alphabetical order."""
+    bytes_removed: int = 0
+    """The size of the files that went; what had to stay of them was written anew. 0 in a dry run."""
+    may_linger: bool = False
+    """Whether something may be left for up to seven days: files of writes that were never finished."""
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        found = (self.records, self.derived, self.documents, self.items, self.sessions)
+        return any(found)

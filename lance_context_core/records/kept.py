@@ -1,0 +1,189 @@
+"""What the store keeps: records, documents, items and sessions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lance_context_core.messages import ImagePart, Message, Part, TextPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relationship:
+    """A directed edge from the record that holds it."""
+
+    target_id: str
+    """A record id, or any URI that names something outside the store."""
+    relation: str
+    """What the edge means, such as `cites` or `describes`."""
+    weight: float | None = None
+    """In [0, 1]; absent means unweighted, which is not the same as 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRecord:
+    """One thing that an agent produced or was told: a message, a memory, a chunk, an image."""
+
+    id: str
+    """Unique within its scope and context; chosen by the caller, or generated once."""
+    kind: str
+    """`message`, `memory` or `record`; callers may use words of their own."""
+    content_type: str
+    """The media type of the content, such as `text/plain` or `image/png`."""
+    created_at: datetime
+    """When it was made or said: aware, UTC."""
+    updated_at: datetime
+    """When it was last written: aware, UTC."""
+    external_id: str | None = None
+    """The caller's own identifier, unique within scope and context among what is visible."""
+    context: str = "default"
+    """The name of the context that holds it; history and memory write to the default one."""
+    layer: str | None = None
+    """The information layer, `L0` to `L2`; absent means unlayered."""
+    source_ids: tuple[str, ...] = ()
+    """The ids of the records that this one was derived from."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    run_id: str | None = None
+    """The run of the agent in which it came about, where that is told."""
+    role: str | None = None
+    """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
+    name: str | None = None
+    """Who spoke, where that is known by name."""
+    text: str | None = None
+    """The original text, exactly as it was given."""
+    parts: tuple[Part, ...] = ()
+    """The parts of a message; empty for what is not a message."""
+    native: Mapping[str, Any] | None = None
+    """The writing framework's own serialisation of the message."""
+    blob: bytes | None = field(default=None, repr=False)
+    """The bytes, for what is no text; absent where they were not asked for."""
+    payload_uri: str | None = None
+    """Where the bytes are, if not here; kept, never followed. So are size and checksum."""
+    payload_size: int | None = None
+    payload_checksum: str | None = None
+    source: str | None = None
+    """Where it comes from, in words of the caller's own."""
+    embedding: Sequence[float] | None = field(default=None, repr=False)
+    """The vector, where it was asked for."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own; filters look into it."""
+    state_metadata: Mapping[str, Any] | None = None
+    """JSON by key, the caller's own; filters do not look into it."""
+    relationships: tuple[Relationship, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Words of the caller's own, which filters look into."""
+    lifecycle_status: str = "active"
+    """Reads leave out what is neither `active` nor `contradicted`, unless told otherwise."""
+    expires_at: datetime | None = None
+    """From then on reads leave it out, unless told otherwise; absent means never."""
+    retention_policy: str | None = None
+    """The name of a policy of the caller's own; kept, not acted on."""
+    retired_at: datetime | None = None
+    """From then on reads leave it out, unless told otherwise; absent means never."""
+    retired_reason: str | None = None
+    supersedes_id: str | None = None
+    """The id of the record whose place it takes; that one is marked in the same commit."""
+    superseded_by_id: str | None = None
+    """The id of what took its place: reads leave it out then, unless told otherwise."""
+
+    @property
+    def captions(self) -> tuple[str, ...]:
+        """What the images among the parts show, as far as it is said, in order."""
+        return tuple(
+            part.caption for part in self.parts if isinstance(part, ImagePart) and part.caption
+        )
+
+    def to_message(self) -> Message:
+        """This record as a message; one without parts has its text as its only part."""
+        return Message(
+            role=self.role or "user",
+            parts=self.parts or ((TextPart(text=self.text),) if self.text is not None else ()),
+            id=self.id,
+            name=self.name,
+            created_at=self.created_at,
+            metadata=self.metadata,
+            native=self.native,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a vector collection holds: a text, its vector, and data about it."""
+
+    id: str | None = None
+    """Unique in its collection and scope; generated where it is absent."""
+    text: str | None = None
+    """What words are looked up in, and what the vector is made of where none is given."""
+    embedding: Sequence[float] | None = field(default=None, repr=False)
+    """The vector; made by the store's embedder from `text` where it is absent."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own; filters look into it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemVector:
+    """One of the vectors by which a key-value item is found."""
+
+    path: str = ""
+    """What of the value it was made of, in words of the caller's own; kept, not interpreted."""
+    text: str | None = None
+    """What the store's embedder makes the vector of, where `vector` is absent; not kept."""
+    vector: Sequence[float] | None = field(default=None, repr=False)
+    """Made by the store's embedder from `text` where it is absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What a namespace holds under a key.
+
+    When it is written, the fields from `created_at` on are ignored: the store sets them.
+    """
+
+    key: str
+    """Any text without NUL, the empty one too."""
+    namespace: tuple[str, ...] = ()
+    """The segments of a path, each like `key`; the empty path is a namespace too."""
+    value: Mapping[str, Any] | None = None
+    """A JSON object, which filters look into; its keys come back in alphabetical order."""
+    data: bytes | None = field(default=None, repr=False)
+    """Bytes of any kind, beside the value or instead of it."""
+    data_type: str | None = None
+    """What `data` is, in words of the caller's own."""
+    expires_at: datetime | None = None
+    """From this moment on the item is not there any more; None means never."""
+    vectors: Sequence[ItemVector] = field(default=(), repr=False)
+    """Read only where they are asked for."""
+    created_at: datetime | None = None
+    """When it was first written; it stays when the item is replaced."""
+    updated_at: datetime | None = None
+    revision: int | None = None
+    """Another number after each write; says nothing else."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A conversation: what is known about it, beside its messages."""
+
+    id: str
+    """As the caller calls it; users who call theirs alike have one each."""
+    created_at: datetime
+    updated_at: datetime
+    """When the session was last described or written to, whichever is later."""
+    title: str | None = None
+    status: str = "active"
+    """A word of the caller's own."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    ended_at: datetime | None = None
+    """When it ended, if the caller said so."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own."""
+    n_messages: int = 0
+    """How many messages it has now."""

@@ -1,0 +1,152 @@
+"""What versions and branches are, and how they differ and are merged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Literal
+
+import pyarrow as pa
+
+from lance_context_core.records.arrow import record_columns
+from lance_context_core.records.kept import ContextRecord, Document, Item, Session
+
+_INCIDENTAL = ("updated_at", "revision")
+"""Fields that differ wherever something else does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of the store."""
+
+    number: int
+    """Grows by at least one with each commit to the records."""
+    created_at: datetime
+    """When it was committed, by the clock of the machine that wrote it; UTC."""
+    tags: tuple[str, ...] = ()
+    """The names by which it can be checked out, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A branch of the whole store."""
+
+    name: str
+    parent: str
+    """The branch that it was made from."""
+    forked_at: int
+    """The version of the parent that it began with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordChange:
+    """A record that differs between two versions."""
+
+    before: ContextRecord
+    after: ContextRecord
+    fields: tuple[str, ...]
+    """The names of the fields that differ, in the order in which ContextRecord declares them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What changed from one version to another; each list in the order of the session."""
+
+    added: list[ContextRecord]
+    changed: list[RecordChange]
+    removed: list[ContextRecord]
+
+    def __bool__(self) -> bool:
+        """Whether anything changed at all."""
+        return bool(self.added or self.changed or self.removed)
+
+    def to_arrow(self) -> pa.Table:
+        """All of it as one table, for DuckDB, pandas or a file.
+
+        It begins with `change` ("added", "changed" or "removed"), `side` ("before" or "after") and
+        `changed_fields`; then come the fields of a record by their names, JSON as text. What was
+        added has one row, its `after`; what was removed one, its `before`; what changed has both,
+        one below the other, and only these name `changed_fields`.
+        """
+        rows: list[tuple[str, str, ContextRecord, tuple[str, ...]]] = []
+        rows += [("added", "after", one, ()) for one in self.added]
+        for change in self.changed:
+            rows.append(("changed", "before", change.before, change.fields))
+            rows.append(("changed", "after", change.after, change.fields))
+        rows += [("removed", "before", one, ()) for one in self.removed]
+        changes, sides, records, names = zip(*rows, strict=True) if rows else ((), (), (), ())
+        columns: dict[str, pa.Array] = {
+            "change": pa.array(changes, pa.string()),
+            "side": pa.array(sides, pa.string()),
+            "changed_fields": pa.array(names, pa.list_(pa.string())),
+        }
+        return pa.table(columns | record_columns(records))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """What both branches changed since they last had it in common, each in its own way."""
+
+    table: str
+    """`records`, `sessions`, or `vectors/` or `key_values/` and what the table is called by."""
+    id: str
+    """That of the record, session or document; the key of an item."""
+    base: ContextRecord | Session | Document | Item | None
+    """What both had; None if each has added it."""
+    ours: ContextRecord | Session | Document | Item | None
+    """What the branch has that is merged into; None if it was deleted there."""
+    theirs: ContextRecord | Session | Document | Item | None
+    """What the branch has that is merged; None if it was deleted there."""
+    ours_updated_at: datetime | None
+    theirs_updated_at: datetime | None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields in which the two differ; none if one of them was deleted."""
+        if self.ours is None or self.theirs is None:
+            return ()
+        names = [one.name for one in fields(self.ours) if one.name not in _INCIDENTAL]
+        return tuple(n for n in names if getattr(self.ours, n) != getattr(self.theirs, n))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How a conflict was settled."""
+
+    conflict: Conflict
+    outcome: Literal["ours", "theirs", "merged", "deleted"]
+    """Whose content was taken; `merged` is a third one, `deleted` none, both from a callback."""
+    reason: str
+    """Why, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMerge:
+    """What a merge did to one table."""
+
+    added: int = 0
+    """What the target did not have."""
+    updated: int = 0
+    """What it had, and now has otherwise."""
+    deleted: int = 0
+    """What it had, and has no more."""
+    kept: int = 0
+    """Those which the source had changed, and which stayed as the target has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeReport:
+    """What a merge did, or, as a dry run, would do."""
+
+    source: str
+    target: str
+    tables: Mapping[str, TableMerge]
+    """By the names that conflicts call the tables by; those in which the source had changed."""
+    conflicts: tuple[Resolution, ...]
+    """In the order of the tables, and in each in the order of the source, deletions last."""
+    is_dry_run: bool
+    version: int
+    """The version of the target that is current afterwards."""
+
+    def __bool__(self) -> bool:
+        """Whether the target was changed, or would be."""
+        return any(one.added or one.updated or one.deleted for one in self.tables.values())
