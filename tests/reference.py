@@ -108,10 +108,17 @@ def inherited(one: griffe.Class) -> dict[str, griffe.Object]:
     """What a class has from its private bases."""
     return {
         name: target(member)
-        for base in reversed(one.mro())
-        if base.canonical_path.startswith(PACKAGE) and base.canonical_path not in names()
+        for base in reversed(private_bases(one))
         for name, member in base.members.items()
     }
+
+
+def private_bases(one: griffe.Class) -> list[griffe.Class]:
+    return [
+        base
+        for base in one.mro()
+        if base.canonical_path.startswith(PACKAGE) and base.canonical_path not in names()
+    ]
 
 
 def is_shown(name: str, member: griffe.Object) -> bool:
@@ -349,7 +356,7 @@ def first_sentence(one: griffe.Object) -> str:
 
 def bases(one: griffe.Class) -> str:
     """What a class is, where that says how it is used."""
-    named = [str(base) for base in one.bases]
+    named = list(named_bases(one))
     if is_mapping(one):
         known = [
             names()[base.canonical_path] for base in one.mro() if base.canonical_path in names()
@@ -363,6 +370,14 @@ def bases(one: griffe.Class) -> str:
     shown = [base for base in named if base in by_name() or base.endswith(("Error", "Warning"))]
     kinds = [f"{'an' if base[0] in 'AEIOU' else 'a'} `{base}`" for base in shown]
     return f"Is {' and '.join(kinds)}." if kinds else ""
+
+
+def named_bases(one: griffe.Class) -> Iterator[str]:
+    """The bases as they are written; in the place of a private one stand its own."""
+    private = {base.name: base for base in private_bases(one)}
+    for base in map(str, one.bases):
+        hidden = private.get(base.split("[")[0])
+        yield from [base] if hidden is None else named_bases(hidden)
 
 
 def is_mapping(one: griffe.Class) -> bool:

@@ -243,9 +243,7 @@ class Contains(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainsAny(Condition):
-    """The field is a list with at least one of `operands` as an element."""
-
+class _ContainsSome(Condition):
     operands: tuple[Ordered | None, ...]
 
     def __post_init__(self) -> None:
@@ -253,13 +251,13 @@ class ContainsAny(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainsAll(Condition):
+class ContainsAny(_ContainsSome):
+    """The field is a list with at least one of `operands` as an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainsAll(_ContainsSome):
     """The field is a list with every one of `operands` as an element."""
-
-    operands: tuple[Ordered | None, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +274,7 @@ class Text(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class And(Filter):
-    """Every one of `filters` holds; so does an And of none."""
-
+class _Several(Filter):
     filters: tuple[Filter, ...]
 
     def __post_init__(self) -> None:
@@ -286,13 +282,13 @@ class And(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Filter):
+class And(_Several):
+    """Every one of `filters` holds; so does an And of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Or(_Several):
     """At least one of `filters` holds; an Or of none never does."""
-
-    filters: tuple[Filter, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "filters", _checked(self.filters))
 
 
 @dataclass(frozen=True, slots=True)
