@@ -115,7 +115,7 @@ def _of_source(part: type[_Media], source: Mapping[str, Any], *, name: str | Non
         return part.from_url(source["url"], media_type=media_type, name=name)
     # In 1.x the data may be a URL of its own.
     data = source["data"]
-    url = data if data.startswith("data:") else f"data:{media_type};base64,{data}"
+    url = data if data.startswith("data:") else f"data:{source['media_type']};base64,{data}"
     return part.from_url(url, media_type=media_type, name=name)
 
 

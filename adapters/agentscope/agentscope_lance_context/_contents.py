@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from agentscope_lance_context._blocks import to_blocks_of_1
+from agentscope_lance_context._blocks import to_parts as to_parts_of_blocks
 from lance_context_core import (
     AudioPart,
     DataPart,
@@ -144,26 +146,14 @@ def _result(output: Any) -> tuple[Part, ...]:
     value = _parsed(output)
     blocks = value if isinstance(value, list) else [value]
     if blocks and all(_is_block(one) for one in blocks):
-        return tuple(_block(one) for one in blocks)
+        return to_parts_of_blocks(blocks)
     if isinstance(output, str):
         return (TextPart(text=output),)
     return () if output is None else (DataPart(data=output),)
 
 
 def _is_block(value: object) -> bool:
-    return isinstance(value, Mapping) and value.get("type") in ("text", *_MEDIA)
-
-
-def _block(block: Mapping[str, Any]) -> Part:
-    try:
-        if block["type"] == "text":
-            return TextPart(text=block["text"])
-        source, part = block["source"], _MEDIA[block["type"]]
-        if source["type"] == "url":
-            return part.from_url(source["url"])
-        return part.from_url(f"data:{source['media_type']};base64,{source['data']}")
-    except (KeyError, TypeError, InvalidRequestError):
-        return _unknown(block)
+    return isinstance(value, Mapping) and value.get("type") in _BLOCKS
 
 
 def _output(parts: Iterable[Part]) -> str:
@@ -175,14 +165,9 @@ def _output(parts: Iterable[Part]) -> str:
 
 
 def _as_block(part: Part) -> dict[str, Any]:
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, ImagePart | AudioPart | VideoPart) and (url := part.to_url()):
-        if part.data is None:
-            return {"type": part.type, "source": {"type": "url", "url": url}}
-        head, _, data = url.partition(";base64,")
-        source = {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-        return {"type": part.type, "source": source}
+    has_source = isinstance(part, ImagePart | AudioPart | VideoPart) and part.file_id is None
+    if has_source or isinstance(part, TextPart):
+        return to_blocks_of_1([part])[0]
     content = to_data(part) if isinstance(part, ToolCallPart | ToolResultPart) else _shown(part)
     return {"type": "text", "text": json.dumps(content, ensure_ascii=False)}
 
@@ -254,9 +239,5 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any]], Part | None]] = {
     "video": _video,
     "file": _file,
 }
-_MEDIA: dict[str, type[ImagePart] | type[AudioPart] | type[VideoPart]] = {
-    "image": ImagePart,
-    "audio": AudioPart,
-    "video": VideoPart,
-}
-"""What AgentScope's blocks with a source are."""
+_BLOCKS = ("text", "image", "audio", "video")
+"""Those of agentscope 1.x that a tool answers with."""
