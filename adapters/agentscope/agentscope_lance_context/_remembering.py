@@ -9,6 +9,7 @@ from typing import Literal
 
 from agentscope_lance_context._handles import UserHandle
 from lance_context_core import AsyncContextStore, ContextRecord, Field, InvalidRequestError, Message
+from lance_context_core.adapting import content_of
 from lance_context_core.arguments import SearchMode
 
 Search = Literal["words", "hybrid", "vector"]
@@ -91,11 +92,8 @@ class Memories:
 
 def as_lines(records: Sequence[ContextRecord]) -> list[str]:
     """What each memory says, and who said it, where that is known."""
-    return [
-        f"{record.name}: {record.text}" if record.name else record.text
-        for record in records
-        if record.text
-    ]
+    told = [(record.name, content_of(record)) for record in records]
+    return [f"{name}: {content}" if name else content for name, content in told if content]
 
 
 def _id_of(fact: str) -> str:

@@ -12,7 +12,7 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 
 from lance_context_core import ContextRecord, InvalidRequestError, Message
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, content_of, uri_of
 from lance_context_core.arguments import SearchMode
 from llama_index_lance_context._messages import to_canonical
 
@@ -96,7 +96,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
             limit=self.limit,
         )
         told = [hit.record for hit in hits if hit.record.text not in recent]
-        return "\n".join(_line(record) for record in told)
+        return "\n".join(_line(record) for record in told if content_of(record))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The beginning of `content` that is that many tokens shorter; None if nothing is left."""
@@ -106,6 +106,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
         return _beginning(content, n_left, self.tokenizer_fn) or None
 
     async def _remember(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
+        # As LlamaIndex's own block: what has no text of its own could not be told again as one.
         given = [self._memory(one, session_id) for one in messages if (one.content or "").strip()]
         unique = {one.id: one for one in given}
         await self._handle.aio.memory.add(
@@ -140,7 +141,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
 
 
 def _line(record: ContextRecord) -> str:
-    return f"{record.role}: {record.text}"
+    return f"{record.role}: {content_of(record)}"
 
 
 def _beginning(text: str, n_tokens: int, tokenizer: Callable[[str], Sequence[Any]]) -> str:

@@ -9,7 +9,13 @@ from agentscope.message import Msg, ToolResultBlock
 from agentscope.tool import Toolkit
 from agentscope_lance_context import LanceContextLongTermMemory
 
-from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
+from lance_context_core import (
+    AsyncContextStore,
+    ContextStore,
+    ImagePart,
+    InvalidRequestError,
+    Message,
+)
 
 
 def said(*texts):
@@ -138,10 +144,12 @@ async def test_users_never_see_each_others_memories(tmp_path):
 
 
 async def test_what_other_frameworks_remember_of_a_user_is_found(tmp_path):
+    shown = ImagePart(url="https://example.org/a.png", caption="A cup of tea")
     async with await AsyncContextStore.open(tmp_path) as store:
-        await store.scope(user_id="ada").memory.add([Message.user("My tea is green")])
+        for memory in ("My tea is green", [shown]):
+            await store.scope(user_id="ada").memory.add([Message.user(memory)])
         memory = LanceContextLongTermMemory(store, user_id="ada")
-        assert await memory.retrieve(*said("tea")) == "My tea is green"
+        assert await memory.retrieve(*said("tea")) == "My tea is green\nA cup of tea"
 
 
 def test_memories_end_when_they_are_told_to(tmp_path, clock):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index_lance_context import LanceContextMemory, LanceContextMemoryBlock
 
-from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core import ContextStore, ImagePart, InvalidRequestError, Message
 
 
 def words(text):
@@ -128,6 +128,12 @@ def test_what_is_still_in_the_conversation_is_not_told_twice(store):
     block = block_of(store)
     put(block, say("green tea"), say("black tea"))
     assert recalled(block, say("green tea"), say("tea?")) == "user: black tea"
+
+
+def test_of_a_picture_is_told_what_it_shows(store):
+    shown = ImagePart(url="https://example.org/a.png", caption="a red bicycle")
+    store.memory.add([Message.user([shown])])
+    assert recalled(block_of(store), say("whose bicycle?")) == "user: a red bicycle"
 
 
 def test_it_may_be_closed_to_what_leaves_the_conversation(store):
