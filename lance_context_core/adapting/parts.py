@@ -1,8 +1,30 @@
 """What the parts of messages become in any framework's words."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from lance_context_core.messages.parts import (
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+
+def says_something(parts: Iterable[Part]) -> bool:
+    """Whether somebody says something to somebody: what of a turn is to be remembered.
+
+    A text that is not blank does, media do, and data, and what nobody has a word for. Reasoning, tool
+    calls and their results do not, whatever is in them: they are how an answer came about.
+    """
+    return any(
+        bool(part.text.strip())
+        if isinstance(part, TextPart)
+        else not isinstance(part, ReasoningPart | ToolCallPart | ToolResultPart)
+        for part in parts
+    )
 
 
 def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:

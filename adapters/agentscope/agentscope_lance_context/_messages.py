@@ -110,7 +110,10 @@ def to_canonical(message: Message, *, id: str | None = None) -> CanonicalMessage
 
 
 def as_memory(message: CanonicalMessage) -> CanonicalMessage:
-    """The message as one that may be remembered, which those that say nothing may not."""
+    """The message as one that the store remembers, which it does of none that is blank.
+
+    AgentScope's runtime lists every message that it has added, calls of tools and blank ones too.
+    """
     if message.text.strip() or any(not isinstance(part, TextPart) for part in message.parts):
         return message
     return replace(message, parts=(*message.parts, DataPart(data=None)))

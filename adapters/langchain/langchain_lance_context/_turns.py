@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from lance_context_core import ContextRecord
-from lance_context_core.adapting import content_of
+from lance_context_core.adapting import content_of, says_something
 from lance_context_core.results import SearchHit
+from langchain_lance_context._blocks import to_parts
 
 _MADE_BY = "lc_source"
 """Where LangChain keeps that a message was made by middleware, such as a summary."""
@@ -15,8 +16,8 @@ _MADE_BY = "lc_source"
 def last_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What the user said since the last answer but one, and the last answer, in order.
 
-    Without what was only thought or looked up on the way: tools, their calls, summaries. Empty if
-    nobody said anything.
+    Without what was only thought or looked up on the way: tools, their calls, summaries, and what
+    says nothing. Empty if nobody said anything.
     """
     asked: list[BaseMessage] = []
     answer: list[BaseMessage] = []
@@ -54,12 +55,13 @@ def as_list(hits: Iterable[SearchHit[ContextRecord]], *, max_chars: int) -> str:
 
 
 def _is_said(message: BaseMessage) -> bool:
-    is_human = isinstance(message, HumanMessage) and bool(message.content)
-    return is_human and not message.additional_kwargs.get(_MADE_BY)
+    is_human = isinstance(message, HumanMessage) and not message.additional_kwargs.get(_MADE_BY)
+    return is_human and says_something(to_parts(message))
 
 
 def _is_answer(message: BaseMessage) -> bool:
-    return isinstance(message, AIMessage) and not message.tool_calls and bool(message.content)
+    is_last = isinstance(message, AIMessage) and not message.tool_calls
+    return is_last and says_something(to_parts(message))
 
 
 def _about(record: ContextRecord) -> str:

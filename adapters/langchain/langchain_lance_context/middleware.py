@@ -55,7 +55,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     Remembered is, at the end of a run, what the user said and the answer, as messages of the session
     with the thread's id; of a run without a thread, with that of the user's message. They go to the
     store by their ids, so that a run which is resumed or retried remembers nothing twice. Tool calls,
-    tool results and summaries are not remembered.
+    tool results, summaries and what says nothing are not remembered.
 
     One agent serves many users: each run has a user, and sees that user's memories alone, as in a
     scope of the store. A run without one fails with InvalidRequestError before the model is called.

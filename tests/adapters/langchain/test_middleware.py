@@ -365,6 +365,16 @@ def test_a_summary_is_neither_a_question_nor_remembered(embedding_store):
     assert [text for _, text in said(embedding_store)] == ["cake", "Noted."]
 
 
+def test_what_says_nothing_is_not_remembered(embedding_store):
+    thought = AIMessage([{"type": "reasoning", "reasoning": "They say nothing."}])
+    picture = {"type": "image", "url": "https://example.org/cup.png"}
+    agent = driven(embedding_store, thought, "A cup.")
+    agent.say([HumanMessage(" \n")])
+    assert said(embedding_store) == []
+    agent.say([HumanMessage([picture])])
+    assert said(embedding_store) == [("user", ""), ("assistant", "A cup.")]
+
+
 def test_an_agent_may_recall_only(embedding_store):
     embedding_store.memory.add(["Likes cake"], user_id="ada")
     agent = driven(embedding_store, remember=False)

@@ -1,8 +1,10 @@
 """Long-term memories of the store as what an agent of agentscope 1.x records and retrieves."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agentscope_lance_context._blocks import to_parts
 from agentscope_lance_context._checks import check_choice, check_seconds
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
@@ -13,8 +15,8 @@ from agentscope_lance_context.agentscope1._framework import (
     TextBlock,
     ToolResponse,
 )
-from agentscope_lance_context.agentscope1._messages import SUMMARY, messages_of, to_canonicals
-from lance_context_core.adapting import StoreLike
+from agentscope_lance_context.agentscope1._messages import SUMMARY, messages_of, to_canonical
+from lance_context_core.adapting import StoreLike, says_something
 
 _DEFAULT_SESSION = "default"
 _RECALLED = "long_term_memory"
@@ -65,8 +67,12 @@ class LanceContextLongTermMemory(StoreOwner, LongTermMemoryBase):
         What says nothing to anybody is left out: calls of tools and their results, and what an
         agent has put into its memory by itself, such as what it retrieved here.
         """
-        said = [msg for msg in messages_of(msgs, "msgs") if _is_said(msg)]
-        await self._memories.record(await to_canonicals(said), session_id=self._session_id)
+        given = messages_of(msgs, "msgs")
+        # In a thread, since an image takes its time.
+        said = await asyncio.to_thread(
+            lambda: [to_canonical(one) for one in given if _is_said(one)]
+        )
+        await self._memories.record(said, session_id=self._session_id)
 
     async def retrieve(
         self, msg: Msg | Sequence[Msg | None] | None, limit: int = 5, **_: Any
@@ -115,8 +121,7 @@ def _is_said(msg: Msg) -> bool:
     blocks = [block for block in msg.get_content_blocks() if block.get("type") in _SAID]
     text = "".join(block.get("text") or "" for block in blocks)
     is_inserted = msg.name == _RECALLED or msg.metadata == SUMMARY or text.startswith(_INSERTED)
-    has_media = any(block["type"] != "text" for block in blocks)
-    return not is_inserted and (has_media or bool(text.strip()))
+    return not is_inserted and says_something(to_parts(blocks))
 
 
 def _listed(given: str | list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from agentscope_lance_context._blocks import Block, text_of, to_blocks_of_2, to_parts
 from agentscope_lance_context.agentscope2._framework import Msg
 from lance_context_core import Message, TextPart
+from lance_context_core.adapting import says_something
 from lance_context_core.messages import MediaPart, Part
 
 _FRAMEWORK = "agentscope"
@@ -37,8 +38,7 @@ def said(msg: Msg) -> Message | None:
     data = msg.model_dump(mode="json")
     content = [block for block in data["content"] if block["type"] in _SAID]
     message = to_canonical({**data, "content": content})
-    has_media = any(isinstance(part, MediaPart) for part in message.parts)
-    return message if has_media or message.text.strip() else None
+    return message if says_something(message.parts) else None
 
 
 def is_own(message: Message) -> bool:
