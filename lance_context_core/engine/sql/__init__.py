@@ -12,14 +12,13 @@ from lance_context_core.engine.sql.clauses import (
     SIGNS,
     all_of,
     any_of,
-    compare_integer,
     equals,
     in_list,
-    is_number,
     quote_identifier,
     quote_string,
     timestamp,
 )
+from lance_context_core.engine.sql.numbers import compare_integer, is_number
 from lance_context_core.errors import FilterError
 from lance_context_core.filters import (
     RECORD_FIELDS,

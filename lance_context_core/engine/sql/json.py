@@ -14,11 +14,9 @@ from lance_context_core.engine.sql.clauses import (
     SIGNS,
     all_of,
     any_of,
-    compare_double,
-    compare_integer,
-    is_number,
     quote_string,
 )
+from lance_context_core.engine.sql.numbers import compare_double, compare_integer, is_number
 from lance_context_core.filters import (
     Absent,
     Comparison,
