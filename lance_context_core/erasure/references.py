@@ -24,9 +24,12 @@ ScopeValues = tuple[str | None, ...]
 _STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id")
 _POINTERS = ("supersedes_id", "superseded_by_id")
 _LINKS = ("source_ids", "relationships", *_POINTERS)
-_LINKED = (
-    "array_length(`source_ids`) > 0 OR array_length(`relationships`) > 0"
-    " OR `supersedes_id` IS NOT NULL OR `superseded_by_id` IS NOT NULL"
+_LINKED = sql.any_of(
+    [
+        sql.is_not_empty("source_ids"),
+        sql.is_not_empty("relationships"),
+        *(sql.is_present(pointer) for pointer in _POINTERS),
+    ]
 )
 
 

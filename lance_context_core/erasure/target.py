@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from lance_context_core._checks import check_names
 from lance_context_core.engine import sql
-from lance_context_core.engine.sql.clauses import EVERYTHING, NOTHING
+from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.scope import Scope
@@ -16,18 +16,18 @@ class Target:
     """What is to be erased: of some records, of some documents, or all that a scope has."""
 
     scope: Scope
-    records: str | None = None
+    records: Clause | None = None
     """The condition on records; None if none is meant."""
     ids: tuple[str, ...] = ()
     """What the condition asks for by name: leaves traces also where no version shows it."""
-    documents: Mapping[str, str] = field(default_factory=dict)
+    documents: Mapping[str, Clause] = field(default_factory=dict)
     """The conditions on documents, by table."""
     is_whole_scope: bool = False
     """Whether the sessions, documents and items of the scope are meant, beside its records."""
     derived: bool = True
 
     @property
-    def scope_condition(self) -> str:
+    def scope_condition(self) -> Clause:
         """The condition of being in the scope."""
         return _in_scope(self.scope)
 
@@ -70,7 +70,7 @@ def documents(
     return Target(scope=scope, documents={} if where == NOTHING else {table: where})
 
 
-def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> str:
+def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> Clause:
     """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
     named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
     matching = sql.filtered(filter, columns=columns)
@@ -78,5 +78,5 @@ def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Column
     return NOTHING if NOTHING in named else sql.all_of(named)
 
 
-def _in_scope(scope: Scope) -> str:
-    return sql.all_of([sql.equals(part, value) for part, value in scope.parts().items()])
+def _in_scope(scope: Scope) -> Clause:
+    return sql.all_equal(scope.parts())

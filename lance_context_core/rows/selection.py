@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import check_span, listed, shown
@@ -28,7 +27,7 @@ _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 class Selection:
     """What `ItemListing` says, checked; of `ItemConditions` alone, the whole in the usual order."""
 
-    clauses: tuple[str, ...]
+    clauses: tuple[sql.Clause, ...]
     order: tuple[str, ...]
     """The columns by which they are ordered."""
     reverse: bool
@@ -45,7 +44,7 @@ class Selection:
         if order not in _ORDERS:
             raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
         return cls(
-            clauses=tuple(f"({clause})" for clause in _clauses(which)),
+            clauses=tuple(_clauses(which)),
             order=_ORDERS[order],
             reverse=bool(which["reverse"]),
             limit=limit,
@@ -53,12 +52,7 @@ class Selection:
         )
 
 
-def alive(now: datetime) -> str:
-    """The condition that an item has not expired."""
-    return f"(expires_at IS NULL OR expires_at > {sql.timestamp(now)})"
-
-
-def _clauses(which: Mapping[str, Any]) -> list[str]:
+def _clauses(which: Mapping[str, Any]) -> list[sql.Clause]:
     clauses = [
         *_beginning(_pattern(which["prefix"], "prefix")),
         *_ending(_pattern(which["suffix"], "suffix")),
@@ -66,10 +60,11 @@ def _clauses(which: Mapping[str, Any]) -> list[str]:
     if (namespace := which["namespace"]) is not None:
         clauses.append(_whole(_pattern(namespace, "namespace")))
     if key_prefix := check_segment(which["key_prefix"], "key_prefix"):
-        clauses.append(f"starts_with(id, {sql.quote_string(key_prefix)})")
-    for name, sign in (("after", ">"), ("before", "<")):
-        if (bound := which[name]) is not None:
-            clauses.append(f"id {sign} {sql.quote_string(check_segment(bound, name))}")
+        clauses.append(sql.starts_with("id", key_prefix))
+    if (bound := which["after"]) is not None:
+        clauses.append(sql.after("id", check_segment(bound, "after")))
+    if (bound := which["before"]) is not None:
+        clauses.append(sql.before("id", check_segment(bound, "before")))
     if named := sql.filtered(which["filter"], columns=ITEM_FIELDS):
         clauses.append(named)
     return clauses
@@ -83,42 +78,43 @@ def _pattern(segments: Any, where: str) -> list[str | None]:
     ]
 
 
-def _beginning(pattern: Sequence[str | None]) -> list[str]:
+def _beginning(pattern: Sequence[str | None]) -> list[sql.Clause]:
     literal = encoded(head := _head(pattern))
     # All that begins so lies between these, so that an index on the namespace can tell.
     clauses = (
         [
-            f"namespace >= {sql.quote_string(literal)}",
-            f"namespace < {sql.quote_string(literal[:-1] + chr(1))}",
+            sql.at_or_after("namespace", literal),
+            sql.before("namespace", literal[:-1] + chr(1)),
         ]
         if head
         else []
     )
     if len(head) < len(pattern):
-        clauses.append(_like(f"^{_regex(pattern)}"))
+        clauses.append(sql.matches("namespace", f"^{_regex(pattern)}"))
     return clauses
 
 
-def _ending(pattern: Sequence[str | None]) -> list[str]:
+def _ending(pattern: Sequence[str | None]) -> list[sql.Clause]:
     if not pattern:
         return []
     if len(_head(pattern)) < len(pattern):
-        return [_like(rf"(?:^|\x00){_regex(pattern)}$")]
+        return [sql.matches("namespace", rf"(?:^|\x00){_regex(pattern)}", to_end=True)]
     literal = encoded([one for one in pattern if one is not None])
     return [
         sql.any_of(
             [
                 sql.equals("namespace", literal),
-                f"ends_with(namespace, {sql.quote_string(chr(0) + literal)})",
+                sql.ends_with("namespace", chr(0) + literal),
             ]
         )
     ]
 
 
-def _whole(pattern: Sequence[str | None]) -> str:
+def _whole(pattern: Sequence[str | None]) -> sql.Clause:
     if len(head := _head(pattern)) == len(pattern):
         return sql.equals("namespace", encoded(head))
-    return sql.all_of([*_beginning(head), _like(f"^{_regex(pattern)}$")])
+    named = sql.matches("namespace", f"^{_regex(pattern)}", to_end=True)
+    return sql.all_of([*_beginning(head), named])
 
 
 def _head(pattern: Sequence[str | None]) -> list[str]:
@@ -135,7 +131,3 @@ def _regex(pattern: Sequence[str | None]) -> str:
     return "".join(
         r"[^\x00]*\x00" if one is None else rf"{_SPECIAL.sub(_ESCAPED, one)}\x00" for one in pattern
     )
-
-
-def _like(regex: str) -> str:
-    return f"regexp_like(namespace, {sql.quote_string(regex)})"

@@ -15,17 +15,23 @@ SUPERSEDED = "superseded"
 """The life-cycle word of what stays superseded though nothing names what superseded it."""
 
 
+_HAS_VISIBLE_STATUS = sql.in_list("lifecycle_status", VISIBLE_STATUSES)
+_IS_NOT_SUPERSEDED = sql.is_absent("superseded_by_id")
+
+
 def conditions(
     now: datetime, *, include_expired: bool = False, include_retired: bool = False
-) -> list[str]:
+) -> list[sql.Clause]:
     """What must hold of a row that is shown at that time."""
-    moment = sql.timestamp(now)
-    shown = [] if include_expired else [f"(expires_at IS NULL OR expires_at > {moment})"]
+    shown = [] if include_expired else [alive(now)]
     if not include_retired:
-        shown.append(sql.in_list("lifecycle_status", VISIBLE_STATUSES))
-        shown.append(f"(retired_at IS NULL OR retired_at > {moment})")
-        shown.append("superseded_by_id IS NULL")
+        shown += [_HAS_VISIBLE_STATUS, sql.absent_or_after("retired_at", now), _IS_NOT_SUPERSEDED]
     return shown
+
+
+def alive(now: datetime) -> sql.Clause:
+    """That a row, of whatever table, has not expired."""
+    return sql.absent_or_after("expires_at", now)
 
 
 def is_visible(record: ContextRecord, now: datetime) -> bool:

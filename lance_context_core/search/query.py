@@ -39,7 +39,7 @@ class Searched(Generic[R]):
 
     table: Table
     resources: Resources
-    where: str
+    where: sql.Clause
     """What a row is searched for at all; empty if each one is."""
     filterable: Columns
     """What a filter may name."""
@@ -192,7 +192,7 @@ def _ranked_by(options: SearchOptions) -> list[str]:
 
 
 async def _candidates(
-    table: Table, question: _Question, where: str | None, limit: int, columns: Sequence[str]
+    table: Table, question: _Question, where: sql.Clause | None, limit: int, columns: Sequence[str]
 ) -> tuple[pa.Table, pa.Table]:
     """What the vector channel and the text channel find; nothing for one that is not asked."""
     limit = min(limit, _MOST)

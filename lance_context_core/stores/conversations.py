@@ -34,15 +34,15 @@ class Conversation:
     """Those who have one of their own."""
 
     @property
-    def messages(self) -> str:
+    def messages(self) -> sql.Clause:
         """The condition that a message in a view of the session's is one of it."""
         parts = {"session_id": self.id, "tenant": self.tenant, "user_id": self.user_id}
-        clauses = [sql.equals(column, value) for column, value in parts.items()]
+        clauses = [sql.all_equal(parts)]
         if self.own_agent is not None:
             clauses.append(sql.equals("agent_id", self.own_agent))
         elif self.other_agents:
-            others = f"NOT {sql.in_list('agent_id', self.other_agents)}"
-            clauses.append(sql.any_of([sql.equals("agent_id", None), others]))
+            others = sql.not_in_list("agent_id", self.other_agents)
+            clauses.append(sql.any_of([sql.is_absent("agent_id"), others]))
         return sql.all_of(clauses)
 
     def session(self) -> Session:

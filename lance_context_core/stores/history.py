@@ -31,6 +31,7 @@ from lance_context_core.stores.records.writing import Draft
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""
 
+_MESSAGES = sql.equals("kind", "message")
 _COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
 
 
@@ -167,9 +168,9 @@ class AsyncHistory:
     async def session_ids(self, agent_id: str) -> list[str]:
         """The sessions in which an agent has messages, by the places of their first ones."""
         where = self._records.where(
-            sql.equals("kind", "message"),
+            _MESSAGES,
             sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
-            "session_id IS NOT NULL",
+            sql.is_present("session_id"),
         )
         rows = await self._records.table.select(where, columns=["session_id"])
         found: list[str] = pc.unique(rows["session_id"]).to_pylist()
@@ -204,7 +205,7 @@ class AsyncHistory:
 
         See `AsyncContextStore.search`.
         """
-        conditions = [sql.equals("kind", "message")]
+        conditions = [_MESSAGES]
         if session_id is not None:
             conditions.append(sql.equals("session_id", check_name(session_id, "session_id")))
         if agent_id is not None:
@@ -219,9 +220,9 @@ class AsyncHistory:
         *,
         filter: FilterLike | None = None,
         hidden: bool = False,
-    ) -> str:
+    ) -> sql.Clause:
         return self._records.where(
-            sql.equals("kind", "message"),
+            _MESSAGES,
             sql.equals("session_id", check_name(session_id, "session_id")),
             sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
             filter=filter,

@@ -31,6 +31,8 @@ from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 
+_MEMORIES = sql.equals("kind", "memory")
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncMemory:
@@ -173,9 +175,8 @@ class AsyncMemory:
 
     async def clear(self) -> int:
         """Forget the memories of all users in the scope, in one commit; returns how many."""
-        memories = sql.equals("kind", "memory")
         return await self._records.table.delete(
-            self._records.where(memories, include_expired=True, include_retired=True)
+            self._records.where(_MEMORIES, include_expired=True, include_retired=True)
         )
 
     def _where(
@@ -185,7 +186,7 @@ class AsyncMemory:
         *,
         filter: FilterLike | None = None,
         hidden: bool = False,
-    ) -> str:
+    ) -> sql.Clause:
         return self._records.where(
             *self._conditions(user_id, session_id),
             filter=filter,
@@ -193,9 +194,9 @@ class AsyncMemory:
             include_retired=hidden,
         )
 
-    def _conditions(self, user_id: str, session_id: str | None) -> builtins.list[str]:
+    def _conditions(self, user_id: str, session_id: str | None) -> builtins.list[sql.Clause]:
         user = self._records.whose("user_id", user_id)
-        conditions = [sql.equals("kind", "memory"), sql.equals("user_id", user)]
+        conditions = [_MEMORIES, sql.equals("user_id", user)]
         if session_id is not None:
             session = check_name(session_id, "session_id") if session_id != "" else None
             conditions.append(sql.equals("session_id", session))

@@ -167,13 +167,10 @@ class AsyncSessions:
         """The conversations of the view, of some ids or of all."""
         named = [] if ids is None else [sql.in_list("id", ids)]
         table = self._records.resources.sessions
-        where = sql.all_of([*self._scope_clauses(), *named])
+        where = sql.all_of([self._records.inside(), *named])
         rows = await table.select(where or None, columns=COLUMNS)
         activity = await self._activity(ids, include_hidden=include_hidden)
         return conversations(rows.to_pylist(), activity)
-
-    def _scope_clauses(self) -> builtins.list[str]:
-        return [sql.equals(part, value) for part, value in self._records.scope.parts().items()]
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
         """The `n` sessions that were active last, the latest first.
@@ -206,14 +203,12 @@ class AsyncSessions:
 
     async def _active(self, since: datetime | None) -> dict[str, datetime]:
         """The sessions that were active since then, and when last."""
-        recent = (
-            [] if since is None else [f"updated_at >= {sql.timestamp(since.replace(tzinfo=UTC))}"]
-        )
+        recent = [] if since is None else [sql.at_or_after("updated_at", since.replace(tzinfo=UTC))]
         messages = await self._records.table.select(
             self._records.where(*_IN_A_SESSION, *recent), columns=["session_id", "updated_at"]
         )
         described = await self._records.resources.sessions.select(
-            sql.all_of([*self._scope_clauses(), *recent]) or None, columns=["id", "updated_at"]
+            sql.all_of([self._records.inside(), *recent]) or None, columns=["id", "updated_at"]
         )
         both = pa.table(
             {
@@ -255,4 +250,4 @@ class AsyncSessions:
         return found
 
 
-_IN_A_SESSION = (sql.equals("kind", "message"), "session_id IS NOT NULL")
+_IN_A_SESSION = (sql.equals("kind", "message"), sql.is_present("session_id"))

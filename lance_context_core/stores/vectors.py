@@ -157,7 +157,7 @@ class AsyncVectors:
                 "delete what? pass ids or filter, or call delete_collection()"
             )
         conditions = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
-        return await self._table.delete(self._where(*conditions, filter=filter) or "true")
+        return await self._table.delete(self._where(*conditions, filter=filter) or sql.EVERYTHING)
 
     async def erase(
         self,
@@ -196,7 +196,7 @@ class AsyncVectors:
         """
         n_documents = await self.count()
         if self._scope.parts():
-            return await self._table.delete(self._where() or "true")
+            return await self._table.delete(self._where() or sql.EVERYTHING)
         await self._resources.writable().drop(table_of(self.collection))
         return n_documents
 
@@ -204,10 +204,9 @@ class AsyncVectors:
     def _table(self) -> Table:
         return self._resources.database.table(table_of(self.collection), VECTORS)
 
-    def _where(self, *conditions: str, filter: FilterLike | None = None) -> str:
-        in_scope = [sql.equals(part, value) for part, value in self._scope.parts().items()]
+    def _where(self, *conditions: sql.Clause, filter: FilterLike | None = None) -> sql.Clause:
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
-        return sql.all_of([*in_scope, *conditions, named])
+        return sql.all_of([sql.all_equal(self._scope.parts()), *conditions, named])
 
     async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
         """The documents in plain types, and whether the ids of all were made here."""

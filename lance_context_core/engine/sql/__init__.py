@@ -2,20 +2,45 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from lance_context_core._stand_ins import has_order
 from lance_context_core.engine.sql import json as json_sql
 from lance_context_core.engine.sql.clauses import (
+    COMPARISONS,
     EVERYTHING,
     NOTHING,
     SIGNS,
+    Clause,
+    absent_or_after,
+    after,
+    all_equal,
     all_of,
     any_of,
+    at_or_after,
+    at_or_before,
+    before,
+    compare,
+    differs,
+    ends_with,
     equals,
+    has_all,
+    has_any,
+    has_element,
+    has_part,
     in_list,
+    is_absent,
+    is_empty,
+    is_list,
+    is_not_empty,
+    is_present,
+    matches,
+    not_in_list,
+    not_true,
     quote_identifier,
     quote_string,
+    starts_with,
     timestamp,
 )
 from lance_context_core.engine.sql.numbers import compare_integer, is_number
@@ -41,36 +66,55 @@ from lance_context_core.filters import (
 )
 
 __all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "Clause",
+    "absent_or_after",
+    "after",
+    "all_equal",
     "all_of",
     "any_of",
+    "at_or_after",
+    "at_or_before",
+    "before",
     "compile",
+    "differs",
+    "ends_with",
     "equals",
     "filtered",
+    "has_element",
     "in_list",
+    "is_absent",
+    "is_not_empty",
+    "is_present",
+    "matches",
+    "not_in_list",
     "quote_identifier",
     "quote_string",
+    "starts_with",
     "timestamp",
 ]
 
 
-def compile(filter: Filter, *, columns: Columns = RECORD_FIELDS) -> str:
+def compile(filter: Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
     """The condition that a row satisfies `filter`: for scans, and as the prefilter of searches.
 
     Conditions on columns are bare wherever they can be, so that scalar indexes answer them.
     `columns` tells the columns' types. Raises FilterError for a column that is not among them, and
-    for what cannot be asked of a column of its type.
+    for what cannot be asked of a column of its type. Of a row in memory it can be asked unless it
+    looks into JSON, or finds a text whatever its case.
     """
     return _clause(filter, columns=columns, negated=False)
 
 
-def filtered(filter: FilterLike | None, *, columns: Columns) -> str:
+def filtered(filter: FilterLike | None, *, columns: Columns) -> Clause:
     """The condition that a filter stands for, as callers give it; empty if it restricts nothing."""
     if filter is None or (parsed := parse(filter, columns=columns)) is None:
-        return ""
+        return all_of([])
     return compile(parsed, columns=columns)
 
 
-def _clause(filter: Filter, *, columns: Columns, negated: bool) -> str:
+def _clause(filter: Filter, *, columns: Columns, negated: bool) -> Clause:
     # Negations move down to the conditions, which are never NULL once they are negated. What
     # remains, AND and OR, is monotone: there, a condition that is NULL is as good as a false one.
     match filter:
@@ -90,123 +134,124 @@ def _clause(filter: Filter, *, columns: Columns, negated: bool) -> str:
     raise FilterError(f"{type(filter).__name__} is no part of the filter language")
 
 
-def _condition(condition: Condition, *, columns: Columns, negated: bool) -> str:
+def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clause:
     public = condition.field.column
     type_ = columns.check(public)
-    name = quote_identifier(columns.stored_as.get(public, public))
+    column = columns.stored_as.get(public, public)
     if type_ is ColumnType.JSON:
-        clause = json_sql.condition(condition, name)
-        return f"({clause}) IS NOT TRUE" if negated else clause
+        inside = Clause(json_sql.condition(condition, quote_identifier(column)))
+        return not_true(inside) if negated else inside
     if condition.field.paths != ((),):
         raise FilterError(
             f"{str(condition.field)!r}: only 'metadata' has keys, {public!r} has none"
         )
     match type_:
         case ColumnType.TEXT_LIST | ColumnType.TARGETS:
-            clause = _on_list(condition, name, is_ordered=type_ is ColumnType.TEXT_LIST)
-            return f"({clause}) IS NOT TRUE" if negated else clause
+            clause = _on_list(condition, column, is_ordered=type_ is ColumnType.TEXT_LIST)
+            return not_true(clause) if negated else clause
         case ColumnType.TEXT:
-            clause = _on_text(condition, name)
+            clause = _on_text(condition, column)
         case ColumnType.INTEGER:
-            clause = _on_integer(condition, name)
+            clause = _on_integer(condition, column)
         case _:
-            clause = _on_timestamp(condition, name)
+            clause = _on_timestamp(condition, column)
     if isinstance(condition, Absent):
-        return f"{name} IS NOT NULL" if negated else clause
+        return is_present(column) if negated else clause
     # A scalar index answers this negation; IS NOT TRUE it does not.
-    return f"NOT ({clause}) OR {name} IS NULL" if negated else clause
+    return (
+        clause
+        if not negated
+        else Clause(f"NOT ({clause}) OR {quote_identifier(column)} IS NULL", not_true(clause).holds)
+    )
 
 
-def _on_text(condition: Condition, name: str) -> str:
+def _on_text(condition: Condition, column: str) -> Clause:
     match condition:
         case Absent():
-            return f"{name} IS NULL"
+            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a text; one of several is $in")
-            is_text = isinstance(operand, str)
-            return f"{name} {SIGNS[operator]} {quote_string(operand)}" if is_text else NOTHING
+            return compare(column, operator, operand) if isinstance(operand, str) else NOTHING
         case Membership(operands=operands):
             _check(condition, operands, wanted="a list of texts")
-            return _one_of(name, [quote_string(one) for one in operands if isinstance(one, str)])
+            return in_list(column, [one for one in operands if isinstance(one, str)])
         case Contains(operand=str(operand)):
-            return f"contains({name}, {quote_string(operand)})"
+            return has_part(column, operand)
         case Contains():
             return NOTHING
         case Text(part=part):
-            return f"contains(lower({name}), lower({quote_string(part)}))"
+            # What is lower case is up to the version of Unicode, which the engine has of its own.
+            name = quote_identifier(column)
+            return Clause(f"contains(lower({name}), lower({quote_string(part)}))")
     raise _inapplicable(condition, "text")
 
 
-def _on_integer(condition: Condition, name: str) -> str:
+def _on_integer(condition: Condition, column: str) -> Clause:
     match condition:
         case Absent():
-            return f"{name} IS NULL"
+            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a number; one of several is $in")
-            if not is_number(operand):
-                return NOTHING
-            clause = compare_integer(
-                name, SIGNS[operator], operand, least=-(2**63), greatest=2**63 - 1
-            )
-            return f"{name} IS NOT NULL" if clause == EVERYTHING else clause
+            return _compare_integer(column, operator, operand) if is_number(operand) else NOTHING
         case Membership(operands=operands):
             _check(condition, operands, wanted="a list of numbers")
             bounded = [one for one in operands if is_number(one) and -(2**63) < one < 2**63]
-            return _one_of(name, [str(int(one)) for one in bounded if one == int(one)])
+            return in_list(column, [int(one) for one in bounded if one == int(one)])
     raise _inapplicable(condition, "integer")
 
 
-def _on_timestamp(condition: Condition, name: str) -> str:
+def _compare_integer(column: str, operator: str, operand: float | Decimal) -> Clause:
+    clause = compare_integer(
+        quote_identifier(column), SIGNS[operator], operand, least=-(2**63), greatest=2**63 - 1
+    )
+    if clause in {EVERYTHING, NOTHING}:
+        return NOTHING if clause == NOTHING else is_present(column)
+    stands = COMPARISONS[operator]
+    return Clause(
+        clause, lambda row: (found := row.get(column)) is not None and stands(found, operand)
+    )
+
+
+def _on_timestamp(condition: Condition, column: str) -> Clause:
     match condition:
         case Absent():
-            return f"{name} IS NULL"
+            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
-            return f"{name} {SIGNS[operator]} {timestamp(_instant(condition, operand))}"
+            return compare(column, operator, _instant(condition, operand))
         case Membership(operands=operands):
-            return _one_of(name, [timestamp(_instant(condition, one)) for one in operands])
+            return in_list(column, [_instant(condition, one) for one in operands])
     raise _inapplicable(condition, "timestamp")
 
 
-def _on_list(condition: Condition, name: str, *, is_ordered: bool) -> str:
+def _on_list(condition: Condition, column: str, *, is_ordered: bool) -> Clause:
     """For a list of texts; a null is an empty list, and an empty list is an absent value."""
     match condition:
         case Absent():
-            return f"coalesce(array_length({name}), 0) = 0"
+            return is_empty(column)
         case Contains(operand=str(operand)):
-            return f"array_has({name}, {quote_string(operand)})"
+            return has_element(column, operand)
         case Contains():
             return NOTHING
         case ContainsAny(operands=operands):
-            texts = [one for one in operands if isinstance(one, str)]
-            return f"array_has_any({name}, {_array(texts)})" if texts else NOTHING
+            return has_any(column, [one for one in operands if isinstance(one, str)])
         case ContainsAll(operands=operands):
             texts = [one for one in operands if isinstance(one, str)]
-            if len(texts) < len(operands):
-                return NOTHING
-            return f"array_has_all({name}, {_array(texts)})" if texts else EVERYTHING
+            return has_all(column, texts) if len(texts) == len(operands) else NOTHING
         case Comparison(operator="eq", operand=operand) if is_ordered:
-            return _equal_list(condition, name, operand)
+            return _equal_list(condition, column, operand)
         case Membership(operands=operands) if is_ordered:
-            return any_of(_equal_list(condition, name, one) for one in operands)
+            return any_of(_equal_list(condition, column, one) for one in operands)
     raise _inapplicable(condition, "list" if is_ordered else "set of relationships")
 
 
-def _equal_list(condition: Condition, name: str, operand: Any) -> str:
+def _equal_list(condition: Condition, column: str, operand: Any) -> Clause:
     if isinstance(operand, dict) or (has_order(operand) and not is_number(operand)):
         raise condition.refused(operand, wanted="a list of texts")
     if operand == []:
-        return f"coalesce(array_length({name}), 0) = 0"
+        return is_empty(column)
     if not isinstance(operand, list) or not all(isinstance(one, str) for one in operand):
         return NOTHING
-    return f"{name} = {_array(operand)}"
-
-
-def _one_of(name: str, literals: list[str]) -> str:
-    return f"{name} IN ({', '.join(literals)})" if literals else NOTHING
-
-
-def _array(texts: list[str]) -> str:
-    return f"make_array({', '.join(map(quote_string, texts))})"
+    return is_list(column, operand)
 
 
 def _check(condition: Condition, operands: Iterable[Any], *, wanted: str) -> None:

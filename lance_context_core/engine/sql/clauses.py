@@ -1,25 +1,69 @@
-"""Quoting, and the small clauses that conditions are put together from.
+"""The clauses that conditions on rows are put together from.
 
-A clause that is NULL for a row does not match it. Join clauses with `all_of` and `any_of`, and never
-negate one by NOT alone: the negation of NULL does not match either.
+A clause that is NULL for a row does not match it. Join clauses with `all_of` and `any_of`, and negate
+one with `not_true`, never by NOT alone: the negation of NULL does not match either.
 """
 
-from collections.abc import Iterable
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from typing import Any, Self, TypeAlias, cast
 
-from lance_context_core._checks import (
-    check_text,
-    check_time,
-    shown,
-)
+from lance_context_core._checks import check_text, check_time, shown
+from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 
-EVERYTHING = "true"
-NOTHING = "false"
+Row: TypeAlias = Mapping[str, Any]
+"""Values by column name; a column that is missing is null."""
+
+Value: TypeAlias = str | int | datetime
+"""What stands in a condition on a column."""
+
+Test: TypeAlias = Callable[[Row], bool]
+
+
+class Clause(str):
+    """A condition on rows, in SQL, which can also be asked of a row in memory."""
+
+    __slots__ = ("holds", "keys")
+
+    holds: Test | None
+    """Whether a row matches, as the engine would tell; None if only the engine can."""
+    keys: frozenset[str] | None
+    """The primary keys among which those of all matching rows are; None if these are not known."""
+
+    def __new__(
+        cls, text: str, holds: Test | None = None, keys: frozenset[str] | None = None
+    ) -> Self:
+        """The condition that is `text` in SQL; that it says what `holds` says is up to the caller."""
+        clause = str.__new__(cls, text)
+        clause.holds = holds
+        clause.keys = keys
+        return clause
+
+
+EVERYTHING = Clause("true", lambda _: True)
+NOTHING = Clause("false", lambda _: False, frozenset())
+
 SIGNS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 """The operators of `Comparison`, as SQL."""
 
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+"""And as functions."""
 
+_UNRESTRICTED = Clause("", EVERYTHING.holds)
+_CONSTANTS: Mapping[str, Clause] = {one: one for one in (_UNRESTRICTED, EVERYTHING, NOTHING)}
+
+
+@lru_cache(256)
 def quote_identifier(name: str) -> str:
     """A column's name, as SQL. Raises InvalidRequestError for one that no table can have."""
     if not name or "`" in name or "." in name:
@@ -34,11 +78,10 @@ def quote_string(text: str) -> str:
 
 def timestamp(moment: datetime) -> str:
     """An instant, as SQL; raises InvalidRequestError if it has no time zone."""
-    utc = check_time(moment, "a time in a condition").replace(tzinfo=None)
-    return f"timestamp '{utc.isoformat(sep=' ', timespec='microseconds')}'"
+    return _bound(moment)[1]
 
 
-def literal(value: str | int | datetime) -> str:
+def literal(value: Value) -> str:
     """A text, an integer or an instant, as SQL."""
     if isinstance(value, datetime):
         return timestamp(value)
@@ -49,27 +92,286 @@ def literal(value: str | int | datetime) -> str:
     raise InvalidRequestError(f"{shown(value)} cannot stand in a condition on a column")
 
 
-def equals(column: str, value: str | int | datetime | None) -> str:
+# Of any column
+
+
+def is_absent(column: str) -> Clause:
+    """That `column` is null."""
+    return Clause(f"{quote_identifier(column)} IS NULL", lambda row: row.get(column) is None)
+
+
+def is_present(column: str) -> Clause:
+    """That `column` is not null."""
+    return Clause(
+        f"{quote_identifier(column)} IS NOT NULL", lambda row: row.get(column) is not None
+    )
+
+
+# Of a column with texts, integers or instants
+
+
+def equals(column: str, value: Value | None) -> Clause:
     """That `column` is `value`, or is absent if that is None."""
-    name = quote_identifier(column)
-    return f"{name} IS NULL" if value is None else f"{name} = {literal(value)}"
+    if value is None:
+        return is_absent(column)
+    bound, text = _bound(value)
+    return Clause(
+        f"{quote_identifier(column)} = {text}",
+        lambda row: row.get(column) == bound,
+        frozenset((str(value),)) if column == KEY else None,
+    )
 
 
-def in_list(column: str, values: Iterable[str | int | datetime]) -> str:
+def differs(column: str, value: Value) -> Clause:
+    """That `column` is something else than `value`, and not absent."""
+    bound, text = _bound(value)
+    return Clause(
+        f"{quote_identifier(column)} <> {text}",
+        lambda row: (found := row.get(column)) is not None and found != bound,
+    )
+
+
+def in_list(column: str, values: Iterable[Value]) -> Clause:
     """That `column` is one of `values`, of which there may be many thousands, or none."""
-    listed = ", ".join(literal(value) for value in values)
-    return f"{quote_identifier(column)} IN ({listed})" if listed else NOTHING
+    values = _bounds(values)
+    if not values:
+        return NOTHING
+    named = frozenset(values)
+    return Clause(
+        _in_list(column, values),
+        lambda row: row.get(column) in named,
+        cast("frozenset[str]", named) if column == KEY else None,
+    )
 
 
-def all_of(clauses: Iterable[str]) -> str:
-    """That all of `clauses` hold; the empty clause, which restricts nothing, if there are none."""
-    return _joined(" AND ", [clause for clause in clauses if clause])
+def not_in_list(column: str, values: Iterable[Value]) -> Clause:
+    """That `column` is none of `values`, and not absent."""
+    values = _bounds(values)
+    if not values:
+        return is_present(column)
+    unnamed = frozenset([None, *values])
+    return Clause(f"NOT {_in_list(column, values)}", lambda row: row.get(column) not in unnamed)
 
 
-def any_of(clauses: Iterable[str]) -> str:
+def compare(column: str, name: str, value: Value) -> Clause:
+    """That `column` stands to `value` as the operator of that name says, one of SIGNS.
+
+    Texts are compared by code points.
+    """
+    bound, text = _bound(value)
+    stands = COMPARISONS[name]
+    return Clause(
+        f"{quote_identifier(column)} {SIGNS[name]} {text}",
+        lambda row: (found := row.get(column)) is not None and stands(found, bound),
+    )
+
+
+def after(column: str, value: Value) -> Clause:
+    """That `column` is more, or later, than `value`."""
+    return compare(column, "gt", value)
+
+
+def at_or_after(column: str, value: Value) -> Clause:
+    """That `column` is `value` or more, or later."""
+    return compare(column, "gte", value)
+
+
+def absent_or_after(column: str, value: Value) -> Clause:
+    """That `column` is null, or more, or later, than `value`."""
+    bound, text = _bound(value)
+    name = quote_identifier(column)
+    return Clause(
+        f"{name} IS NULL OR {name} > {text}",
+        lambda row: (found := row.get(column)) is None or found > bound,
+    )
+
+
+def before(column: str, value: Value) -> Clause:
+    """That `column` is less, or earlier, than `value`."""
+    return compare(column, "lt", value)
+
+
+def at_or_before(column: str, value: Value) -> Clause:
+    """That `column` is `value` or less, or earlier."""
+    return compare(column, "lte", value)
+
+
+# Of a column with texts
+
+
+def starts_with(column: str, text: str) -> Clause:
+    """That `column` is a text that begins with this one."""
+    return Clause(
+        f"starts_with({quote_identifier(column)}, {quote_string(text)})",
+        lambda row: (found := row.get(column)) is not None and found.startswith(text),
+    )
+
+
+def ends_with(column: str, text: str) -> Clause:
+    """That `column` is a text that ends with this one."""
+    return Clause(
+        f"ends_with({quote_identifier(column)}, {quote_string(text)})",
+        lambda row: (found := row.get(column)) is not None and found.endswith(text),
+    )
+
+
+def has_part(column: str, text: str) -> Clause:
+    """That `column` is a text with this one in it."""
+    return Clause(
+        f"contains({quote_identifier(column)}, {quote_string(text)})",
+        lambda row: (found := row.get(column)) is not None and text in found,
+    )
+
+
+def matches(column: str, regex: str, *, to_end: bool = False) -> Clause:
+    """That `regex` is found in `column`; with `to_end`, that it ends where the text does.
+
+    The expression must mean the same to Rust and to Python: escaped characters, sets without
+    classes, groups, alternatives and `^` do; `$` does not, before a line feed at the end.
+    """
+    search = re.compile(rf"{regex}\Z" if to_end else regex).search
+    return Clause(
+        f"regexp_like({quote_identifier(column)}, {quote_string(f'{regex}$' if to_end else regex)})",
+        lambda row: (found := row.get(column)) is not None and search(found) is not None,
+    )
+
+
+# Of a column with lists of texts; a null is an empty list
+
+
+def is_empty(column: str) -> Clause:
+    """That nothing is in the list."""
+    text = f"coalesce(array_length({quote_identifier(column)}), 0) = 0"
+    return Clause(text, lambda row: not row.get(column))
+
+
+def is_not_empty(column: str) -> Clause:
+    """That something is in the list."""
+    text = f"array_length({quote_identifier(column)}) > 0"
+    return Clause(text, lambda row: bool(row.get(column)))
+
+
+def is_list(column: str, texts: Sequence[str]) -> Clause:
+    """That the list holds these texts in this order, of which there is at least one."""
+    wanted = list(texts)
+    return Clause(
+        f"{quote_identifier(column)} = {_array(wanted)}",
+        lambda row: (found := row.get(column)) is not None and list(found) == wanted,
+    )
+
+
+def has_element(column: str, text: str) -> Clause:
+    """That `text` is in the list."""
+    return Clause(
+        f"array_has({quote_identifier(column)}, {quote_string(text)})",
+        lambda row: text in (row.get(column) or ()),
+    )
+
+
+def has_any(column: str, texts: Sequence[str]) -> Clause:
+    """That at least one of `texts` is in the list."""
+    if not texts:
+        return NOTHING
+    wanted = frozenset(texts)
+    return Clause(
+        f"array_has_any({quote_identifier(column)}, {_array(texts)})",
+        lambda row: not wanted.isdisjoint(row.get(column) or ()),
+    )
+
+
+def has_all(column: str, texts: Sequence[str]) -> Clause:
+    """That all of `texts` are in the list; none are in every one."""
+    if not texts:
+        return EVERYTHING
+    wanted = frozenset(texts)
+    return Clause(
+        f"array_has_all({quote_identifier(column)}, {_array(texts)})",
+        lambda row: wanted.issubset(row.get(column) or ()),
+    )
+
+
+# Of several clauses, which hold as asked of a row in memory if each of them can be
+
+
+def all_of(clauses: Iterable[str]) -> Clause:
+    """That all of `clauses` hold; the empty clause, which restricts nothing, if there are none.
+
+    Of a row in memory they are asked in their order: those that few rows match belong first.
+    """
+    parts = [_clause(clause) for clause in clauses if clause]
+    if len(parts) < 2:
+        return parts[0] if parts else _UNRESTRICTED
+    tests = [part.holds for part in parts if part.holds is not None]
+    known = [part.keys for part in parts if part.keys is not None]
+
+    def holds(row: Row) -> bool:
+        for test in tests:  # noqa: SIM110 - all() costs a generator for each row
+            if not test(row):
+                return False
+        return True
+
+    return Clause(
+        f"({') AND ('.join(parts)})",
+        holds if len(tests) == len(parts) else None,
+        frozenset.intersection(*known) if known else None,
+    )
+
+
+def any_of(clauses: Iterable[str]) -> Clause:
     """That at least one of `clauses` holds; none of none does."""
-    return _joined(" OR ", list(clauses)) or NOTHING
+    parts = [_clause(clause) for clause in clauses]
+    if not all(parts):
+        return _UNRESTRICTED
+    if len(parts) < 2:
+        return parts[0] if parts else NOTHING
+    tests = [part.holds for part in parts if part.holds is not None]
+    known = [part.keys for part in parts if part.keys is not None]
+
+    def holds(row: Row) -> bool:
+        for test in tests:  # noqa: SIM110 - any() costs a generator for each row
+            if test(row):
+                return True
+        return False
+
+    return Clause(
+        f"({') OR ('.join(parts)})",
+        holds if len(tests) == len(parts) else None,
+        frozenset.union(*known) if len(known) == len(parts) else None,
+    )
 
 
-def _joined(word: str, clauses: list[str]) -> str:
-    return clauses[0] if len(clauses) == 1 else word.join(f"({clause})" for clause in clauses)
+def all_equal(values: Mapping[str, Value | None]) -> Clause:
+    """That each of these columns is its value, or is absent if that is None."""
+    return all_of([equals(column, value) for column, value in values.items()])
+
+
+def not_true(clause: str) -> Clause:
+    """That `clause` does not hold."""
+    test = _clause(clause).holds
+    return Clause(f"({clause}) IS NOT TRUE", None if test is None else lambda row: not test(row))
+
+
+def _clause(text: str) -> Clause:
+    return text if isinstance(text, Clause) else _CONSTANTS.get(text) or Clause(text)
+
+
+def _bound(value: Value) -> tuple[Any, str]:
+    """What values of a column are compared with, here and in SQL."""
+    if not isinstance(value, datetime):
+        return value, literal(value)
+    # In UTC: Python calls no two times equal of which one is in an hour that some zone has twice.
+    utc = check_time(value, "a time in a condition")
+    text = utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return utc, f"timestamp '{text}'"
+
+
+def _bounds(values: Iterable[Value]) -> list[Any]:
+    return [_bound(one)[0] if isinstance(one, datetime) else one for one in values]
+
+
+def _in_list(column: str, values: Iterable[Value]) -> str:
+    return f"{quote_identifier(column)} IN ({', '.join(map(literal, values))})"
+
+
+def _array(texts: Iterable[str]) -> str:
+    return f"make_array({', '.join(map(quote_string, texts))})"

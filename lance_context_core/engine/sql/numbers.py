@@ -29,7 +29,7 @@ def compare_integer(
         return NOTHING
     floor = math.floor(min(max(operand, least - 1), greatest + 1))
     is_integer = floor == operand
-    if sign == "=" and floor != least:
+    if sign == "=" and (floor != least or not is_integer):
         is_possible = is_integer and least < floor <= greatest
         return f"{integer} = {literal(floor)}" if is_possible else NOTHING
     if sign in {">", ">="}:

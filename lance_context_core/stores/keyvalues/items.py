@@ -22,7 +22,8 @@ from lance_context_core.filters import ITEM_FIELDS
 from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.rows import items as itemrows
-from lance_context_core.rows.selection import Selection, alive
+from lance_context_core.rows.selection import Selection
+from lance_context_core.rows.visibility import alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.keyvalues import writing as itemwriting
@@ -231,7 +232,7 @@ class AsyncKeyValues:
         """
         self._resources.writable()
         clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
-        return await self._table.delete(sql.all_of([*self._scope_clauses(), *clauses]) or "true")
+        return await self._table.delete(self._own(*clauses) or sql.EVERYTHING)
 
     async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
         """Let items expire at another moment, or never; returns how many of them there were.
@@ -251,8 +252,7 @@ class AsyncKeyValues:
         It only frees the space: they are not seen before either.
         """
         self._resources.writable()
-        expired = f"expires_at <= {sql.timestamp(self._now())}"
-        return await self._table.delete(sql.all_of([*self._scope_clauses(), expired]))
+        return await self._table.delete(self._own(sql.at_or_before("expires_at", self._now())))
 
     async def version(self) -> int:
         """The number of the items' version, of those of all scopes; 0 before the first write.
@@ -279,11 +279,11 @@ class AsyncKeyValues:
     def _now(self) -> datetime:
         return self._resources.clock.now()
 
-    def _scope_clauses(self) -> builtins.list[str]:
-        return [sql.equals(part, value) for part, value in self._scope.parts().items()]
+    def _own(self, *clauses: sql.Clause) -> sql.Clause:
+        return sql.all_of([sql.all_equal(self._scope.parts()), *clauses])
 
-    def _where(self, *clauses: str) -> str:
-        return sql.all_of([*self._scope_clauses(), *clauses, alive(self._now())])
+    def _where(self, *clauses: sql.Clause) -> sql.Clause:
+        return self._own(*clauses, alive(self._now()))
 
     async def _page(self, selection: Selection, more: Sequence[str] = ()) -> pa.Table:
         """The row ids of what is selected, what it is ordered by, and more columns; in order."""

@@ -7,6 +7,7 @@ from typing import Any
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
 from lance_context_core._retrying import Attempts
+from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
@@ -17,7 +18,7 @@ Change = Callable[[ContextRecord], ContextRecord]
 """What a record becomes; what it puts there is in plain types."""
 
 
-async def patch(records: Records, where: str, change: Change) -> ContextRecord | None:
+async def patch(records: Records, where: sql.Clause, change: Change) -> ContextRecord | None:
     """Change the first matching record and return it as it is then; None if none matches.
 
     Concurrent changes of one record are applied one after the other, none is lost.
@@ -44,7 +45,7 @@ async def patch(records: Records, where: str, change: Change) -> ContextRecord |
             return after
 
 
-async def patch_all(records: Records, where: str, change: Change) -> list[ContextRecord]:
+async def patch_all(records: Records, where: sql.Clause, change: Change) -> list[ContextRecord]:
     """Change all matching records, in one commit, and return them in order as they are then.
 
     Only where another writer changes one of them at the same moment it takes a second commit, on

@@ -318,7 +318,7 @@ class AsyncContext(ContextHandle):
             relation = check_name(relation, "relation")
         target = edge(check_name(target_id, "target_id"), relation)
         where = self._records.where(
-            f"array_has(edges, {sql.quote_string(target)})",
+            sql.has_element("edges", target),
             include_expired=include_expired,
             include_retired=include_retired,
         )
@@ -348,7 +348,7 @@ class AsyncContext(ContextHandle):
         return [_outcome(one, version) for one in upserted]
 
 
-def _identity(id: str | None, external_id: str | None) -> str:
+def _identity(id: str | None, external_id: str | None) -> sql.Clause:
     if (id is None) == (external_id is None):
         raise InvalidRequestError(
             f"id={id!r} and external_id={external_id!r}: pass exactly one of them"

@@ -19,7 +19,7 @@ async def warn_if_elsewhere(records: Records) -> None:
     if await records.table.count(sql.all_of([records.everything(), is_here])):
         warned.add(about)
         return
-    others = sql.all_of([records.everything(), f"NOT ({is_here})"])
+    others = sql.all_of([records.everything(), sql.differs("context", records.context)])
     found = await records.table.slice(others, columns=["context"], offset=0, limit=1, last=None)
     for name in found["context"].to_pylist():
         warned.add(about)

@@ -42,7 +42,7 @@ async def embed_all(records: Records, *, filter: FilterLike | None, limit: int |
 
 async def embed_records(
     resources: Resources,
-    where: str,
+    where: sql.Clause,
     *,
     filter: FilterLike | None = None,
     limit: int | None = None,
@@ -59,7 +59,7 @@ async def embed_records(
 
 async def embed_documents(
     resources: Resources,
-    where: str,
+    where: sql.Clause,
     *,
     filter: FilterLike | None = None,
     limit: int | None = None,
@@ -105,7 +105,9 @@ async def change_model(whole: Whole) -> None:
         if collection_of(table.name) is not None and old and await _model(table) == old:
             tables.insert(0, table)
     for table in tables:
-        without = f"{VECTOR} IS NOT NULL AND text IS NULL AND {SEARCH_TEXT} IS NULL"
+        without = sql.all_of(
+            [sql.is_present(VECTOR), sql.is_absent("text"), sql.is_absent(SEARCH_TEXT)]
+        )
         if VECTOR in (await table.schema()).names and (n := await table.count(without)):
             raise InvalidRequestError(
                 f"{n} vectors in {table.label} belong to nothing that has a text: no model could "
@@ -124,7 +126,7 @@ async def _model(table: Table) -> str | None:
 async def _embed(
     table: Table,
     resources: Resources,
-    where: str,
+    where: sql.Clause,
     *,
     text_of: Callable[[Mapping[str, Any]], str | None],
     limit: int | None,
@@ -132,9 +134,10 @@ async def _embed(
     done, first = 0, 0
     while limit is None or done < limit:
         columns = (await table.schema()).names
-        pending = [where, f"(text IS NOT NULL OR {SEARCH_TEXT} IS NOT NULL)", f"_rowid >= {first}"]
+        has_text = sql.any_of([sql.is_present("text"), sql.is_present(SEARCH_TEXT)])
+        pending = [where, has_text, f"_rowid >= {first}"]
         if VECTOR in columns:
-            pending.append(f"{VECTOR} IS NULL")
+            pending.append(sql.is_absent(VECTOR))
         wanted = _BATCH if limit is None else min(_BATCH, limit - done)
         found = await table.slice(sql.all_of(pending), columns=columns, limit=wanted)
         rows = found.to_pylist()

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from lance_context_core.engine import sql
 from lance_context_core.engine.database import PinnedDatabase
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import VECTOR
@@ -21,7 +22,9 @@ def check_batch_size(batch_size: object) -> int:
     return batch_size
 
 
-async def scan(records: Records, where: str, *, batch_size: int) -> AsyncIterator[RecordDict]:
+async def scan(
+    records: Records, where: sql.Clause, *, batch_size: int
+) -> AsyncIterator[RecordDict]:
     """The matching records in order, as they are when the first one is asked for.
 
     Beside `batch_size` records, memory holds eight bytes for each match.

@@ -53,19 +53,18 @@ class Records:
 
     # Which
 
-    def own(self, *conditions: str) -> str:
+    def own(self, *conditions: sql.Clause) -> sql.Clause:
         """The condition that a row is one of these, hidden or not, and satisfies what is given."""
-        parts = {**self.scope.parts(), "context": self.context}
-        mine = [sql.equals(column, value) for column, value in parts.items()]
-        return sql.all_of([*mine, *conditions])
+        mine = sql.all_equal({**self.scope.parts(), "context": self.context})
+        return sql.all_of([mine, *conditions])
 
     def where(
         self,
-        *conditions: str,
+        *conditions: sql.Clause,
         filter: FilterLike | None = None,
         include_expired: bool = False,
         include_retired: bool = False,
-    ) -> str:
+    ) -> sql.Clause:
         """The condition that a row is one of these, is visible, and satisfies all that is given."""
         shown = visibility.conditions(
             self.now(), include_expired=include_expired, include_retired=include_retired
@@ -73,13 +72,13 @@ class Records:
         named = sql.filtered(filter, columns=RECORD_FIELDS)
         return self.own(*conditions, *shown, named)
 
-    def inside(self) -> str:
+    def inside(self) -> sql.Clause:
         """The condition that a row of any table is in the scope, hidden or not."""
-        return sql.all_of([sql.equals(part, value) for part, value in self.scope.parts().items()])
+        return sql.all_equal(self.scope.parts())
 
-    def everything(self) -> str:
+    def everything(self) -> sql.Clause:
         """The condition that a row is in the scope, hidden or not, in whatever context."""
-        return sql.all_of([self.inside(), f"context <> '{NO_CONTEXT}'"])
+        return sql.all_of([self.inside(), sql.differs("context", NO_CONTEXT)])
 
     def whose(self, part: str, value: str) -> str | None:
         """The agent or user that a call is about, inside the scope; None for an empty name."""
@@ -98,7 +97,7 @@ class Records:
 
     async def read(
         self,
-        where: str,
+        where: sql.Clause,
         *,
         offset: int = 0,
         limit: int | None = None,
@@ -110,7 +109,7 @@ class Records:
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return await steps.each_row(from_row, rows)
 
-    async def visible(self, condition: str) -> ContextRecord | None:
+    async def visible(self, condition: sql.Clause) -> ContextRecord | None:
         """The first record that matches and is visible, with all that it has.
 
         For conditions that few records match: all of them are read, and `is_visible` is asked
@@ -123,7 +122,7 @@ class Records:
     async def search(
         self,
         query: str | Sequence[float] | None,
-        *conditions: str,
+        *conditions: sql.Clause,
         include_expired: bool = False,
         include_retired: bool = False,
         columns: Sequence[str] = WITHOUT_BLOB,
@@ -146,7 +145,7 @@ class Records:
 
     # Rows that are about to be replaced
 
-    async def whole_rows(self, where: str) -> list[dict[str, Any]]:
+    async def whole_rows(self, where: sql.Clause) -> list[dict[str, Any]]:
         """The matching rows, with all that is read of one that another is about to replace."""
         found = await self.table.select(where, columns=[*SUCCEEDED, *COLUMNS, VECTOR])
         return await steps.each_row(dict, found)

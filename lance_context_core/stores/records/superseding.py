@@ -63,7 +63,7 @@ async def _missing(
         return []
     where = records.where(
         sql.in_list("id", sorted({str(record.supersedes_id) for record in newer})),
-        "superseded_by_id IS NULL",
+        sql.is_absent("superseded_by_id"),
         include_expired=True,
         include_retired=True,
     )

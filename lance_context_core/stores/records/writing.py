@@ -165,7 +165,7 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
 
 async def exchange(
     records: Records,
-    where: str,
+    where: sql.Clause,
     draft: Callable[[int, T], Draft],
     given: Sequence[T],
     *,
@@ -383,11 +383,11 @@ def _keys(new: Sequence[_New], within: Within | None) -> list[str] | None:
 async def _clear(records: Records, expired: Sequence[str]) -> None:
     """Remove the records with these keys, as far as they are still expired."""
     if expired:
-        gone = f"expires_at <= {sql.timestamp(records.now())}"
+        gone = sql.at_or_before("expires_at", records.now())
         await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
 
 
-async def _revisions(table: Table, where: str) -> dict[str, int]:
+async def _revisions(table: Table, where: sql.Clause) -> dict[str, int]:
     """The revisions of the matching rows, by key."""
     found = await table.select(where, columns=[KEY, "revision"])
     return dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
