@@ -290,7 +290,11 @@ class _Merge:
             source = await self.source.schema()
             row_ids = [self.after[key].row_id for key in self.plan.taken]
             taken = await self.source.take(row_ids, columns=source.names)
-            vector = schema.field(VECTOR) if VECTOR in schema.names else None
+            if VECTOR in schema.names:
+                vector = schema.field(VECTOR)
+            elif (vector := self.target.vectors.column) is not None:
+                # Restored to a moment before it had any: it is given the column with the rows.
+                schema = schema.append(vector)
             made = to_table(written, written_as(self.target.spec.schema, vector))
             rows = pa.concat_tables([conformed(taken, schema), conformed(made, schema)])
         return Changes(

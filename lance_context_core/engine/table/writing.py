@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core.engine.revisions import SUCCEEDS
-from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp
 from lance_context_core.engine.table.arrow import Row, written_as
 
@@ -116,7 +116,7 @@ async def apply(handle: Any, changes: Changes) -> Applied:
     if changes.removed:
         merge = merge.when_not_matched_by_source_delete(gone)
     # Of several chunks the engine takes some at the same time, and loses their order.
-    rows = conformed(changes.rows, await handle.schema()).combine_chunks()
+    rows = (await fitted(handle, changes.rows)).combine_chunks()
     result = await merge.use_index(False).execute(rows, **_NULLS)
     return Applied(
         added=int(result.num_inserted_rows),
@@ -141,6 +141,16 @@ async def make_way(handle: Any, rows: Sequence[Row]) -> None:
     expired = f"{in_list(KEY, [row[KEY] for row in rows])} AND expires_at <= {timestamp(now)}"
     if await handle.count_rows(expired):
         await handle.delete(expired)
+
+
+async def fitted(handle: Any, rows: pa.Table) -> pa.Table:
+    """`rows`, which came from the engine, with the table's columns; it gets one for their vectors."""
+    schema = await handle.schema()
+    has_vectors = VECTOR in rows.column_names and rows[VECTOR].null_count < rows.num_rows
+    if has_vectors and VECTOR not in schema.names:
+        await handle.add_columns(rows.schema.field(VECTOR))
+        schema = await handle.schema()
+    return conformed(rows, schema)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

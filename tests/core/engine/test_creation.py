@@ -5,9 +5,12 @@ import subprocess
 import sys
 
 import pytest
+from core.conformance.doubles import WordVectors
 
-from lance_context_core import Message
+from lance_context_core import Message, StorageError
+from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
+from lance_context_core.engine.table.access import STABLE_ROW_IDS
 
 
 @pytest.fixture
@@ -115,3 +118,170 @@ def test_who_is_killed_while_making_it_holds_nobody_up(local_backend, run):
             return await read(store)
 
     assert run(use()) == ["here"]
+
+
+# Made twice, as it can be on an object store: the later one replaces the first
+
+
+class Late:
+    """The engine to one who saw no table: it makes another in the place of that which others made."""
+
+    def __init__(self, connection, meanwhile, seen_as=lambda handle: handle):
+        self._connection = connection
+        self._meanwhile = meanwhile
+        self._seen_as = seen_as
+        self.open_table = connection.open_table
+
+    async def create_table(self, name, **what):
+        handle = await self._connection.create_table(name, mode="overwrite", **what)
+        await self._meanwhile()
+        return self._seen_as(handle)
+
+
+class Failing:
+    """A handle of the engine of which one method fails at first, before or after it has done its work."""
+
+    def __init__(self, handle, method, error, *, n_times=1, after=None):
+        self._handle = handle
+        self._method = method
+        self._error = error
+        self._n_left = n_times
+        self._after = after
+
+    def __getattr__(self, name):
+        method = getattr(self._handle, name)
+        if name != self._method or not self._n_left:
+            return method
+        self._n_left -= 1
+
+        async def fail(*arguments):
+            if self._after is not None:
+                await method(*arguments)
+                await self._after()
+            raise RuntimeError(self._error)
+
+        return fail
+
+
+CONFLICT = (
+    "lance error: Too many concurrent writers. Attempted 6 times, but failed on retry_timeout"
+)
+NETWORK = "lance error: LanceError(IO): Generic S3 error: Error performing PUT"
+
+
+@pytest.fixture
+def plain_and_embedding(local_backend):
+    """Two stores in one place, which is empty: one gives what it writes no vectors."""
+    stores = [
+        local_backend.open(maintenance=None, embedder=embedder)
+        for embedder in (None, WordVectors())
+    ]
+    yield stores
+    for store in stores:
+        asyncio.run(store.close())
+
+
+async def make_again(store, meanwhile, **more):
+    """Make the records anew, as one does who saw no table; `meanwhile` is what others do at once."""
+    connection = await store._resources.database.connection.engine()
+    late = Late(connection, meanwhile, **more)
+    return await creation._make(late, "records", schema=RECORDS.schema, options=STABLE_ROW_IDS)
+
+
+async def near(store, text):
+    """The first of those whose vectors are near; there may be none."""
+    return [hit.record.text for hit in await store.search(text, mode="vector", limit=1)]
+
+
+async def test_what_is_written_until_a_replaced_table_is_back_keeps_its_vectors(
+    plain_and_embedding,
+):
+    plain, embedding = plain_and_embedding
+    await say(plain, "old")
+    await make_again(plain, lambda: say(embedding, "new"))
+    await say(embedding, "newest")
+    for store in plain_and_embedding:
+        assert await read(store) == ["old", "new", "newest"]
+    assert await near(embedding, "new") == ["new"]
+    assert await near(embedding, "newest") == ["newest"]
+
+
+async def test_a_replaced_table_in_which_nothing_was_written_is_not_put_back(plain_and_embedding):
+    plain, embedding = plain_and_embedding
+    await plain._resources.records.access.writer()
+    await make_again(
+        plain,
+        lambda: say(embedding, "new"),
+        seen_as=lambda handle: Failing(handle, "restore", "nobody needs that"),
+    )
+    assert await read(plain) == ["new"]
+    assert await near(embedding, "new") == ["new"]
+
+
+@pytest.mark.parametrize("method", ["checkout_latest", "restore", "add_columns"])
+@pytest.mark.parametrize("error", [CONFLICT, NETWORK], ids=["conflict", "network"])
+async def test_what_fails_while_a_replaced_table_is_put_back_is_tried_again(
+    plain_and_embedding, method, error
+):
+    plain, embedding = plain_and_embedding
+    await say(plain, "old")
+    await make_again(
+        plain,
+        lambda: say(embedding, "new"),
+        seen_as=lambda handle: Failing(handle, method, error, n_times=3),
+    )
+    assert await read(plain) == ["old", "new"]
+    assert await near(embedding, "new") == ["new"]
+
+
+async def test_a_table_that_is_put_back_twice_since_an_answer_was_lost_lacks_nothing(
+    plain_and_embedding,
+):
+    plain, embedding = plain_and_embedding
+    await say(plain, "old")
+    await make_again(
+        plain,
+        lambda: say(embedding, "new"),
+        seen_as=lambda handle: Failing(
+            handle, "restore", NETWORK, after=lambda: say(embedding, "newer")
+        ),
+    )
+    assert await read(plain) == ["old", "new", "newer"]
+    assert await near(embedding, "newer") == ["newer"]
+
+
+async def test_who_gives_up_making_a_table_still_puts_back_what_it_replaced(plain_and_embedding):
+    plain, embedding = plain_and_embedding
+    await say(plain, "old")
+    connection = await plain._resources.database.connection.engine()
+
+    async def meanwhile():
+        task.cancel()
+        await asyncio.sleep(0)
+        await say(embedding, "new")
+
+    make = {"schema": RECORDS.schema, "options": STABLE_ROW_IDS}
+    making = creation.create(Late(connection, meanwhile), "s3://bucket", "records", **make)
+    task = asyncio.create_task(making)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(30):
+        while await read(plain) != ["old", "new"]:  # noqa: ASYNC110 - of another task
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("error", [CONFLICT, NETWORK], ids=["conflict", "network"])
+async def test_where_the_former_table_cannot_be_put_back_it_is_told_where_it_is(
+    plain_and_embedding, error
+):
+    plain, embedding = plain_and_embedding
+    await say(plain, "old")
+    version = await plain.version()
+    with pytest.raises(StorageError, match=f"it is in version {version} of it"):
+        await make_again(
+            plain,
+            lambda: say(embedding, "new"),
+            seen_as=lambda handle: Failing(handle, "restore", error, n_times=1000),
+        )
+    assert await read(await plain.checkout(version)) == ["old"]
+    assert await read(embedding) == ["new"]

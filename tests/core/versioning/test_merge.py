@@ -412,6 +412,29 @@ async def test_the_model_of_vectors_comes_along(local_backend, embedder):
         await one.close()
 
 
+@pytest.mark.parametrize("policy", ["theirs", "function"])
+async def test_vectors_come_along_into_a_store_that_was_restored_to_before_it_had_any(
+    local_backend, embedder, policy
+):
+    def theirs(conflict):
+        return replace(conflict.theirs, text=f"{conflict.theirs.text} leaves")
+
+    plain = local_backend.open()
+    await put(plain, a="0")
+    before = await plain.version()
+    store = local_backend.open(embedder=embedder)
+    branch = await store.create_branch("b")
+    await put(branch, a="tea")
+    await put(store, b="wine")
+    await store.restore(before)
+    await put(plain, a="1")
+    await store.merge("b", policy=theirs if policy == "function" else policy)
+    found = await store.context().search("tea", 1)
+    assert [one["external_id"] for one in found] == ["a"]
+    for one in (plain, store):
+        await one.close()
+
+
 # Crashes and other writers
 
 
