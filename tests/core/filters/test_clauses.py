@@ -251,6 +251,11 @@ def test_every_builder_is_tried():
     assert builders <= BUILT.keys()
 
 
+def test_nothing_is_one_of_no_values_and_all_that_is_there_is_none_of_them(table):
+    assert agree(table, sql.in_list("role", [])) == 0
+    assert agree(table, sql.not_in_list("role", [])) == agree(table, sql.is_present("role"))
+
+
 # What is put together
 
 texts, moments = st.sampled_from(TEXTS), st.sampled_from(TIMES)
