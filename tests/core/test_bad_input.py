@@ -89,7 +89,7 @@ FIELDS += [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), hostile, max_size=5),
     hostile,
@@ -132,7 +132,7 @@ async def keep_or_refuse(store, fields, content, tags):
         await context.delete(id=(await context.list(include_retired=True))[0]["id"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(hostile, hostile)
 def test_what_is_related_is_found_by_any_name_or_refused(full, target, relation):
     async def relate():
@@ -178,7 +178,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=7 * settings.default.max_examples)
 @given(st.dictionaries(keys | hostile, anything, max_size=3) | anything)
 def test_a_filter_of_anything_is_understood_or_refused_by_a_filter_error(full, filter):
     async def ask():

@@ -374,7 +374,7 @@ def _one_store_for_all_examples():
     asyncio.run(STORE.pop().close())
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(filters, st.sampled_from(TENANTS), st.sampled_from(MODES))
 @example({"$or": [{"tenant": "b"}, {"tenant": {"$exists": False}}]}, "a", MODES[0])
 @example({"$not": {"tenant": "a"}}, "a", MODES[2])
@@ -425,7 +425,7 @@ def vars_of(hit):
     return {name: getattr(record, name) for name in ("id", "kind", "tenant", "user_id")}
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(filters, st.sampled_from(TENANTS))
 @example({"$not": {"tenant": "a"}}, "a")
 @example({"id": {"$exists": True}}, "a")
@@ -454,7 +454,7 @@ async def delete_through_a_filter(store, filter, tenant):
 # Names of what is another scope's
 
 
-@settings(max_examples=10)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(scopes())
 def test_nothing_of_another_scope_is_reached_by_its_name(scopes):
     asyncio.run(reach_over(scopes))

@@ -12,7 +12,7 @@ from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vector
 
 def pytest_generate_tests(metafunc):
     if "place" in metafunc.fixturenames:
-        places = places_of(metafunc.definition)
+        places = places_of(metafunc.definition, metafunc.config.getoption("--effort"))
         metafunc.parametrize("place", places, ids="-".join, indirect=True)
 
 

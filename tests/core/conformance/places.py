@@ -15,6 +15,8 @@ A filter, an order or a refusal is decided before or after the object store is a
 import pytest
 
 PLACES = [("local", "async"), ("local", "sync"), ("memory", "async")]
+PLACES_IN_CHECK = PLACES[1:]
+"""Each place and each API once; that of the two that is left out is between them."""
 S3 = ("s3", "async")
 FEWER_PLACES = {
     "anywhere": [("local", "async"), ("memory", "sync")],
@@ -44,10 +46,11 @@ SHIPPED_ON_S3 = {
 """Those of the shipped contracts that are run on S3, where the marks of ours do not stand."""
 
 
-def places_of(test):
+def places_of(test, effort):
     """In which places, and through which APIs, a test is run."""
     marks = (name for name in FEWER_PLACES if test.get_closest_marker(name))
-    places = FEWER_PLACES.get(next(marks, ""), PLACES)
+    usual = PLACES_IN_CHECK if effort == "check" else PLACES
+    places = FEWER_PLACES.get(next(marks, ""), usual)
     return [*places, S3] if test.originalname in SHIPPED_ON_S3 else places
 
 

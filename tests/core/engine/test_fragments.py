@@ -175,7 +175,11 @@ async def check(handle, alive):
     assert [row["key"] for row in await search.to_list()] == best
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2 * settings.default.max_examples // 5,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(
     steps=st.lists(
         st.sampled_from(["add", "many", "delete", "index", "optimize", "merge", "merge"]),

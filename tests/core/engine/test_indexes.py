@@ -178,7 +178,11 @@ def test_an_index_in_too_many_pieces_is_made_anew(tmp_path):
         assert found == [f"d{i}" for i in nearest(rows, query, 10)]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings.default.max_examples // 4,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_answers_are_the_same_with_indexes_and_without(data):
     steps = st.lists(

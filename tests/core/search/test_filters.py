@@ -10,7 +10,7 @@ from lance_context_core import ContextStore, Document, Message
 from lance_context_core.settings import IndexPolicy, SearchOptions
 
 MODES = ("hybrid", "vector", "text")
-BETTER = 10_000
+BETTER = 2_000
 """Rows that answer the question word for word, and that no filter of these tests lets through."""
 
 QUESTION = "blue vase"
@@ -80,7 +80,7 @@ def store(request):
         yield store
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(
     filter=FILTERS,
     mode=st.sampled_from(MODES),

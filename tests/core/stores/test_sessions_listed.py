@@ -1,5 +1,6 @@
 """Pages of the list of sessions are parts of the whole list, and cost what they show."""
 
+import asyncio
 import random
 
 import pytest
@@ -7,12 +8,15 @@ import pytest
 from lance_context_core import Message
 from lance_context_core.engine.table import reading
 
+N = 100
+"""Sessions of as many messages as make more rows than a page is first looked for in."""
+
 
 async def said(store, clock, numbers, *, agent="a"):
-    """Has two messages in each of the sessions, one session after the other."""
+    """Has three messages in each of the sessions, one session after the other."""
     for number in numbers:
         clock.advance(seconds=1)
-        messages = [Message.user(f"{number}"), Message.user("and more")]
+        messages = [Message.user(f"{number}"), Message.user("and more"), Message.user("and more")]
         await store.history.append_many(agent, messages, session_id=f"s{number}")
 
 
@@ -28,22 +32,22 @@ async def check_pages(store):
 
 async def test_a_page_is_a_part_of_the_list_whatever_happened_to_the_sessions(store, clock):
     drawn = random.Random(1)
-    await said(store, clock, range(200))
-    assert [one.id for one in (await check_pages(store))[:3]] == ["s199", "s198", "s197"]
+    await said(store, clock, range(N))
+    assert [one.id for one in (await check_pages(store))[:3]] == ["s99", "s98", "s97"]
     # What was changed last need not be what was written last.
-    for number in drawn.sample(range(200), 5):
+    for number in drawn.sample(range(N), 5):
         clock.advance(minutes=1)
         await store.history.annotate("a", {"seen": True}, session_id=f"s{number}")
         latest = (await check_pages(store))[0]
-        assert (latest.id, latest.n_messages) == (f"s{number}", 2)
-    for number in (7, 201):
+        assert (latest.id, latest.n_messages) == (f"s{number}", 3)
+    for number in (7, N + 1):
         clock.advance(minutes=1)
         await store.sessions.create(f"s{number}", title="described")
         assert (await check_pages(store))[0].title == "described"
-    for number in (7, 198, 199):
+    for number in (7, 98, 99):
         await store.sessions.delete(f"s{number}")
-    await store.history.clear("a", session_id="s197")
-    assert len(await check_pages(store)) == 197
+    await store.history.clear("a", session_id="s97")
+    assert len(await check_pages(store)) == N - 3
     await store.maintain()
     await check_pages(store)
 
@@ -51,15 +55,16 @@ async def test_a_page_is_a_part_of_the_list_whatever_happened_to_the_sessions(st
 async def test_a_page_of_a_scope_is_a_part_of_its_list(store, clock):
     rare = store.scope(tenant="rare")
     await said(rare, clock, range(5))
-    await said(store.scope(tenant="frequent"), clock, range(5, 200))
+    await said(store.scope(tenant="frequent"), clock, range(5, N))
     assert [one.id for one in await check_pages(rare)] == ["s4", "s3", "s2", "s1", "s0"]
     await check_pages(store)
 
 
 async def test_sessions_of_one_moment_are_listed_by_their_ids(store, clock):
-    messages = [Message.user("hello")]
-    for number in range(150):
-        await store.history.append_many("a", messages * 2, session_id=f"s{number}")
+    messages = [Message.user("hello")] * 3
+    await asyncio.gather(
+        *(store.history.append_many("a", messages, session_id=f"s{n}") for n in range(N))
+    )
     assert [one.id for one in await store.sessions.list(limit=3)] == ["s0", "s1", "s10"]
     await check_pages(store)
 
@@ -82,7 +87,7 @@ async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, cl
         return sum(rows)
 
     store = open_store(maintenance=None)
-    await said(store, clock, range(200))
+    await said(store, clock, range(N))
     before = await cost()
-    await said(store, clock, range(200, 400))
+    await said(store, clock, range(N, 2 * N))
     assert await cost() == before < 600

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from core.conformance.doubles import ManualClock
 from core.versioning.samples import AXES, dump
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.engine.refs import refs
@@ -556,7 +556,6 @@ def merged(base, ours, theirs, policy):
     return result
 
 
-@settings(max_examples=25)
 @given(start=st.dictionaries(NAMES, st.sampled_from(["0", "1"])), steps=STEPS)
 def test_merges_are_those_of_dicts(start, steps):
     asyncio.run(against_dicts(start, steps))
