@@ -256,6 +256,12 @@ def test_nothing_is_one_of_no_values_and_all_that_is_there_is_none_of_them(table
     assert agree(table, sql.not_in_list("role", [])) == agree(table, sql.is_present("role"))
 
 
+def test_of_no_clauses_all_hold_and_not_one_does(table):
+    assert agree(table, sql.all_of([])) == len(ROWS)
+    assert agree(table, sql.any_of([])) == 0
+    assert agree(table, sql.any_of(["", sql.is_present("role")])) == len(ROWS)
+
+
 # What is put together
 
 texts, moments = st.sampled_from(TEXTS), st.sampled_from(TIMES)
