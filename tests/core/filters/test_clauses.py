@@ -158,7 +158,7 @@ BUILT = {
         sql.in_list("role", []),
         sql.in_list("role", ["a"]),
         sql.in_list("role", iter(TEXTS[::2])),
-        sql.in_list("expires_at", TIMES[1:5]),
+        sql.in_list("expires_at", TIMES[1:6]),
         sql.in_list("payload_size", [1, 2**53 + 1]),
         sql.in_list(KEY, [ROWS[3][KEY], "unknown"]),
     ],
@@ -166,7 +166,7 @@ BUILT = {
         sql.not_in_list("role", []),
         sql.not_in_list("role", ["a"]),
         sql.not_in_list("role", iter(TEXTS[::2])),
-        sql.not_in_list("expires_at", TIMES[1:5]),
+        sql.not_in_list("expires_at", TIMES[1:6]),
     ],
     **{
         name: [
