@@ -6,6 +6,7 @@ ends with an exit code other than 0 if it is not, or if anything else is wrong.
 """
 
 import argparse
+import asyncio
 import random
 import shutil
 import sys
@@ -15,14 +16,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import environments
+from core.conformance.back_door import BackDoor
 from proofs.soak.crew import CrewError, Member, torment
 from proofs.soak.journal import notes
 from proofs.soak.judging import judged
-from proofs.soak.page import printed
+from proofs.soak.page import printed, summed_up
 from proofs.soak.places import PLACES, MissingError
 from proofs.soak.talk import USER, embedder
 
-from lance_context_core import ContextStore
+from lance_context_core import AsyncContextStore
 
 ENVIRONMENTS = {
     "core": None,
@@ -41,16 +43,17 @@ def main():
     arguments = _arguments()
     names = list(PLACES) if arguments.store == "all" else [arguments.store]
     seconds = arguments.seconds / len(names)
-    try:
-        pythons = environments.interpreters(arguments, ENVIRONMENTS)
-        problems = [
-            problem
-            for name in names
-            for problem in _soak(name, pythons, seconds, arguments.seed, arguments.journals)
-        ]
-    except (CrewError, MissingError) as error:
-        problems = [error]
-        _say(f"✗ {error}")
+    pythons = environments.interpreters(arguments, ENVIRONMENTS)
+    problems = []
+    for name in names:
+        try:
+            found = _soak(name, pythons, seconds, arguments.seed, arguments.journals)
+        except (CrewError, MissingError) as error:
+            found = [error]
+            _say(f"✗ {error}")
+        problems += [(name, problem) for problem in found]
+    if len(names) > 1:
+        _say(summed_up(problems))
     return 1 if problems else 0
 
 
@@ -90,23 +93,23 @@ def _soak(name, pythons, seconds, seed, journals_to):
             for one in members:
                 shutil.copy(one.journal, journals_to / f"{name}-{one.journal.name}")
         samples = _samples(journals, seed)
-        sessions, n_rows = _looked_at(place)
+        sessions, rows = asyncio.run(_looked_at(place))
         with ThreadPoolExecutor() as pool:
             asked = pool.map(
                 lambda one: one.asked(sessions=sessions, samples=samples), writers.values()
             )
             seen = dict(zip(writers, asked, strict=True))
-        verdict = judged(journals, sessions, n_rows, samples, seen)
+        verdict = judged(journals, sessions, rows, samples, seen)
         _say(printed(place, members, journals, verdict))
         return verdict.problems
 
 
-def _looked_at(place):
-    """The sessions that the store tells of, once it was maintained, and how many records it has."""
-    with ContextStore.open(**place.store, embedder=embedder()) as store:
-        store.maintain()
-        (n_rows,) = (one.rows for one in store.stats().tables if one.table == "records")
-        return store.scope(user_id=USER).history.session_ids(""), n_rows
+async def _looked_at(place):
+    """The sessions that the store tells of, once it was maintained; text and vector of each record."""
+    async with AsyncContextStore.open(**place.store, embedder=embedder()) as store:
+        await store.maintain()
+        rows = [(row["text"], row.get("vector")) for row in await BackDoor(store).rows("records")]
+        return await store.scope(user_id=USER).history.session_ids(""), rows
 
 
 def _samples(journals, seed):

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from proofs.soak.talk import Batch, TornError, batches, digests
+from proofs.soak.talk import Batch, TornError, batches, digests, vector_of
 
 
 @dataclass(slots=True)
@@ -26,12 +26,12 @@ class Verdict:
     checked: Counter = field(default_factory=Counter)
 
 
-def judged(journals, sessions, n_rows, samples, seen):
+def judged(journals, sessions, rows, samples, seen):
     """The verdict on one soak.
 
     `journals`: the notes of each process, by its name. `sessions`: those that the store tells of.
-    `n_rows`: how many records it holds. `samples`: (session, batch, size) that were searched for.
-    `seen`: by framework what it read and found in the end.
+    `rows`: the text and the vector of each record in its table. `samples`: (session, batch, size) that
+    were searched for. `seen`: by framework what it read and found in the end.
     """
     verdict = Verdict()
     written = _written(journals)
@@ -40,13 +40,16 @@ def judged(journals, sessions, n_rows, samples, seen):
         verdict.problems.append(f"the store does not tell of the sessions {sorted(lost)}")
     orders = _orders(verdict, written, seen["core"]["texts"])
     _check_readers(verdict, seen)
-    _check_records(verdict, written, orders, n_rows)
+    _check_records(verdict, written, orders, len(rows))
+    texts = {text for one in written.values() for text in one.batch.texts}
+    rows = [(text, vector) for text, vector in rows if text in texts]
+    _check_vectors(verdict, rows)
     for session, names in orders.items():
         _check_session(verdict, written, session, names)
     for name, notes in journals.items():
         _check_reads(verdict, name, notes, written, orders)
         _check_errors(verdict, name, notes)
-    _check_found(verdict, samples, seen)
+    _check_found(verdict, samples, seen, rows)
     return verdict
 
 
@@ -112,6 +115,27 @@ def _check_records(verdict, written, orders, n_rows):
         verdict.problems.append(f"the table holds {n_rows} records, the sessions {n_messages}")
 
 
+def _check_vectors(verdict, rows):
+    """Each record has the vector of its text."""
+    for text, vector in rows:
+        verdict.checked["vectors"] += 1
+        if vector != vector_of(text):
+            verdict.problems.append(f"{text}: the table {_held(rows, text)}")
+
+
+def _held(rows, text):
+    """What of a text, and its vector, is in the table."""
+    vectors = [vector for there, vector in rows if there == text]
+    if not vectors:
+        return "does not have it"
+    if None in vectors:
+        return "has no vector of it"
+    if all(vector == vector_of(text) for vector in vectors):
+        return "has it with its vector"
+    texts = [there for there, _ in rows if vector_of(there) in vectors]
+    return f"has it with a vector of {texts or 'nothing'}"
+
+
 def _check_session(verdict, written, session, names):
     """No batch stands before one that was acknowledged before it began."""
     last_began, last = -float("inf"), None
@@ -165,7 +189,7 @@ def _check_errors(verdict, name, notes):
             verdict.problems.append(f"{name}, {one['what']}: {one['error']}")
 
 
-def _check_found(verdict, samples, seen):
+def _check_found(verdict, samples, seen, rows):
     """Whoever searches finds, by words and by meaning, what is asked for."""
     for framework, one in seen.items():
         if not one["found"]:
@@ -177,4 +201,7 @@ def _check_found(verdict, samples, seen):
             if len(by_words) != min(len(texts), 2) or not set(by_words) <= set(texts):
                 verdict.problems.append(f"{framework} searches {name} by words: {by_words}")
             if by_meaning[:1] != texts[:1]:
-                verdict.problems.append(f"{framework} searches {name} by meaning: {by_meaning}")
+                verdict.problems.append(
+                    f"{framework} searches {name} by meaning: {by_meaning}; "
+                    f"the table {_held(rows, texts[0])}"
+                )

@@ -7,6 +7,8 @@ from proofs.soak.fates import Faults
 
 _COLUMNS = ("process", "kills", "batches", "messages", "in doubt", "repeated", "reads", "errors")
 
+_MAX_REPEATED = 20
+
 
 def printed(place, members, journals, verdict):
     """The table of one soak, what was checked, and what is wrong."""
@@ -28,9 +30,23 @@ def printed(place, members, journals, verdict):
     )
     lines += [f"- {kind}, {n} times" for kind, n in sorted(kinds.items())]
     lines += [f"✗ {problem}" for problem in verdict.problems]
-    n = len(verdict.problems)
-    lines += ["", f"{n} problem{'s' if n > 1 else ''}." if n else "Nothing is lost."]
+    lines += ["", _counted(len(verdict.problems))]
     return "\n".join(lines)
+
+
+def summed_up(problems):
+    """What is wrong in several places, once more: of a long output the end is what is kept.
+
+    `problems`: (place, problem).
+    """
+    lines = [f"✗ {place}: {problem}".splitlines()[0] for place, problem in problems]
+    if (n_more := len(lines) - _MAX_REPEATED) > 0:
+        lines = [*lines[:_MAX_REPEATED], f"✗ and {n_more} more: see above"]
+    return "\n".join(["", f"In all places: {_counted(len(problems))}", *lines])
+
+
+def _counted(n):
+    return f"{n} problem{'s' if n > 1 else ''}." if n else "Nothing is lost."
 
 
 def _row(member, notes):

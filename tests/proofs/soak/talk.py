@@ -70,6 +70,12 @@ def embedder():
     return CallableEmbedder(_embedded, model="soak", dimension=DIMENSION)
 
 
+def vector_of(text):
+    """What a message is found by."""
+    (vector,) = _embedded([text])
+    return vector
+
+
 def _embedded(texts):
     # The store embeds the name of the speaker, too, where a framework knows it, and the date.
     said = (_SAID.search(text)[0] for text in texts)

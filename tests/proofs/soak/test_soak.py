@@ -9,9 +9,9 @@ from itertools import count
 import pytest
 from proofs.soak.journal import Journal, notes
 from proofs.soak.judging import judged
-from proofs.soak.page import printed
+from proofs.soak.page import printed, summed_up
 from proofs.soak.places import Place
-from proofs.soak.talk import Batch, TornError, batches, digests
+from proofs.soak.talk import Batch, TornError, batches, digests, vector_of
 
 
 class Story:
@@ -47,7 +47,7 @@ class Story:
         """Let all readers see these texts."""
         for seen in self.texts.values():
             seen["s"] = texts
-        self.n_rows = len(texts)
+        self.rows = [(text, vector_of(text)) for text in texts]
 
     def show_all(self):
         self.show([text for batch in self.there for text in batch.texts])
@@ -56,7 +56,7 @@ class Story:
     def verdict(self):
         seen = {name: {"texts": texts, "found": {}} for name, texts in self.texts.items()}
         seen["langchain"]["found"] = {"bx0": self.found}
-        return judged(self.journals, [*self.texts["core"]], self.n_rows, self.samples, seen)
+        return judged(self.journals, [*self.texts["core"]], self.rows, self.samples, seen)
 
 
 def in_doubt(story):
@@ -101,6 +101,7 @@ def test_what_was_checked_is_counted():
         "acknowledged messages": 8,
         "batches in doubt": 1,
         "of these there": 1,
+        "vectors": 11,
         "places in order": 5,
         "reads meanwhile": 1,
         "searches": 2,
@@ -139,7 +140,7 @@ def in_the_wrong_order(story):
 
 
 def hidden(story):
-    story.n_rows += 1
+    story.rows.append(("what nobody says", None))
 
 
 def dropped_by_a_reader(story):
@@ -179,6 +180,23 @@ def found_another_by_meaning(story):
     story.found["vector"] = A[:1]
 
 
+def without_a_vector(story):
+    story.rows[2] = (B[0], None)
+
+
+def with_the_vector_of_another(story):
+    story.rows[2] = (B[0], vector_of(C[1]))
+
+
+def with_a_vector_of_nothing(story):
+    story.rows[2] = (B[0], [1.0])
+
+
+def neither_found_by_meaning_nor_with_a_vector(story):
+    found_another_by_meaning(story)
+    without_a_vector(story)
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
@@ -198,7 +216,20 @@ def found_another_by_meaning(story):
         (raised_by_python, "core, unread: KeyError: 'x'"),
         (raised_unknown, "core, failed: ?"),
         (not_found_by_words, "langchain searches bx0 by words"),
-        (found_another_by_meaning, "langchain searches bx0 by meaning"),
+        (
+            found_another_by_meaning,
+            "langchain searches bx0 by meaning: ['ax0 says 0 of 2']; the table has it with its vector",
+        ),
+        (without_a_vector, "bx0 says 0 of 2: the table has no vector of it"),
+        (
+            with_the_vector_of_another,
+            "bx0 says 0 of 2: the table has it with a vector of ['cx0 says 1 of 2']",
+        ),
+        (with_a_vector_of_nothing, "bx0 says 0 of 2: the table has it with a vector of nothing"),
+        (
+            neither_found_by_meaning_nor_with_a_vector,
+            "langchain searches bx0 by meaning: ['ax0 says 0 of 2']; the table has no vector of it",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(spoil, told):
@@ -221,6 +252,19 @@ def test_the_table_says_what_each_process_did_and_what_was_lost():
     assert "| langchain | 0 | 2 | 4 | 0 | 0 | 0 | 0 |" in page
     assert "✗ s: bx0 was acknowledged, and is lost" in page
     assert page.endswith("1 problem.")
+
+
+def test_what_is_wrong_in_several_places_is_told_once_more_in_the_end():
+    problems = [("local", "bx0 is there 2 times"), ("s3", "core has failed; it said:\nmuch")]
+    assert summed_up(problems).splitlines() == [
+        "",
+        "In all places: 2 problems.",
+        "✗ local: bx0 is there 2 times",
+        "✗ s3: core has failed; it said:",
+    ]
+    *_, last, more = summed_up([("s3", f"{n}") for n in range(30)]).splitlines()
+    assert (last, more) == ("✗ s3: 19", "✗ and 10 more: see above")
+    assert summed_up([]).endswith("Nothing is lost.")
 
 
 class Killed:
