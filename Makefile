@@ -29,8 +29,7 @@ test: lint types
 	rm -f $(NOTES)
 	$(MAKE) --jobs 2 --output-sync=target unit environments
 	$(MAKE) adapters
-	$(MAKE) matrix
-	$(MAKE) --jobs 2 --output-sync=target wheel soak ARGS="--seconds 45 --store all"
+	$(MAKE) --jobs 2 --output-sync=target matrix wheel soak SOAK="--seconds 45 --store all"
 	$(RUN) tests/slowest.py $(NOTES)
 
 proofs: $(VENV)/ready
@@ -66,7 +65,7 @@ wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
 
 soak: $(VENV)/ready
-	PYTHONPATH=tests $(RUN) -m proofs.soak $(ARGS)
+	PYTHONPATH=tests $(RUN) -m proofs.soak $(ARGS) $(SOAK)
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
