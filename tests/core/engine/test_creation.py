@@ -6,8 +6,10 @@ import sys
 
 import pytest
 from core.conformance.doubles import WordVectors
+from proofs.soak.fates import calm
+from proofs.soak.proxy import Proxy
 
-from lance_context_core import Message, StorageError
+from lance_context_core import AsyncContextStore, Message, StorageError
 from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
 from lance_context_core.engine.table.access import STABLE_ROW_IDS
@@ -191,6 +193,59 @@ async def make_again(store, meanwhile, **more):
 async def near(store, text):
     """The first of those whose vectors are near; there may be none."""
     return [hit.record.text for hit in await store.search(text, mode="vector", limit=1)]
+
+
+class Between:
+    """A fate for no request: at one of them, and then behind a commit, something else happens first."""
+
+    def __init__(self, at, first, then):
+        self._at = at
+        self._steps = [first, then]
+        self.seen = []
+
+    def __call__(self, request):
+        self.seen.append(request)
+        is_next = len(self.seen) == self._at if len(self._steps) == 2 else _is_commit(self.seen[-2])
+        if self._steps and is_next:
+            self._steps.pop(0)()
+
+
+def _is_commit(request):
+    return request.startswith("PUT") and "/records.lance/_versions/" in request
+
+
+def _is_look(request):
+    return request.startswith("GET") and "records.lance%2F_versions" in request
+
+
+async def test_two_who_make_a_table_on_an_object_store_lose_nothing(s3_server):
+    """The engine looks twice for it: what comes between the two looks, it replaces."""
+    loop = asyncio.get_running_loop()
+    with Proxy(int(s3_server.endpoint.rpartition(":")[2])) as proxy:
+
+        async def run(at):
+            there = s3_server.backend()
+            options = {**there.storage_options, "aws_endpoint": proxy.endpoint}
+            plain = there.open(maintenance=None)
+            embedding = there.open(maintenance=None, embedder=WordVectors())
+            late = AsyncContextStore.open(there.uri, storage_options=options, maintenance=None)
+
+            def says(store, text):
+                return lambda: asyncio.run_coroutine_threadsafe(say(store, text), loop).result(60)
+
+            proxy.fate = between = Between(at, says(plain, "old"), says(embedding, "new"))
+            await say(late, "late")
+            proxy.fate = calm
+            found = await read(plain), await near(embedding, "new")
+            for store in (plain, embedding, late):
+                await store.close()
+            return found, between.seen
+
+        _, seen = await run(at=None)
+        made = next(place for place, one in enumerate(seen) if one.startswith("PUT"))
+        last_look = max(place for place, one in enumerate(seen[:made], 1) if _is_look(one))
+        found, _ = await run(at=last_look)
+        assert found == (["old", "new", "late"], ["new"])
 
 
 async def test_what_is_written_until_a_replaced_table_is_back_keeps_its_vectors(
