@@ -9,7 +9,9 @@ from lance_context_core import CallableEmbedder
 USER = "ada"
 """Whose sessions they are."""
 
-DIMENSION = 8
+DIMENSION = 64
+"""Enough for unequal texts to be far from each other. Of few numbers some are near by chance, and a turn
+between two such gains more from these by the rule of neighbours than the turn that is asked for."""
 
 _SAID = re.compile(r"(?P<name>\w+) says \d+ of (?P<size>[1-9]\d*)")
 

@@ -11,7 +11,9 @@ from proofs.soak.journal import Journal, notes
 from proofs.soak.judging import judged
 from proofs.soak.page import printed, summed_up
 from proofs.soak.places import Place
-from proofs.soak.talk import Batch, TornError, batches, digests, vector_of
+from proofs.soak.talk import Batch, TornError, batches, digests, embedder, vector_of
+
+from lance_context_core import ContextStore, Message
 
 
 class Story:
@@ -281,6 +283,21 @@ def test_a_journal_goes_on_where_its_predecessor_was_killed(tmp_path):
     for name in ("first", "second"):
         Journal(tmp_path / "journal").note("begun", batch=name)
     assert [one["batch"] for one in notes(tmp_path / "journal")] == ["first", "second"]
+
+
+def test_each_message_is_the_nearest_to_itself_whatever_its_neighbours_are_lent():
+    said = [
+        Batch(f"{name}x{n}", 1 + n % 4)
+        for n in range(30)
+        for name in ("llamaindex0", "llamaindex1")
+    ]
+    with ContextStore.open("memory://", embedder=embedder()) as store:
+        for batch in said:
+            messages = [Message.user(text, id=id) for id, text in batch.messages.items()]
+            store.history.append_many("", messages, session_id="s")
+        for batch in said:
+            best, _ = store.history.search(batch.texts[0], mode="vector", session_id="s", limit=2)
+            assert best.record.text == batch.texts[0]
 
 
 def test_a_history_is_read_as_batches_or_not_at_all():
