@@ -98,6 +98,13 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
     ),
     (
         re.compile(
+            r"[Ff]ield '[^']{1,300}' (does not exist in table schema|not found in target schema)"
+        ),
+        ConflictError,
+        "another writer has just taken a column from the table: try again",
+    ),
+    (
+        re.compile(
             r"(tag|table) .{0,300}? already exists|Clone operation should not enter build_manifest",
             re.IGNORECASE,
         ),

@@ -6,7 +6,11 @@ import pyarrow as pa
 
 from lance_context_core.engine.schema import VECTOR, vector_field, vector_length, vector_model
 from lance_context_core.engine.table.access import Access
-from lance_context_core.errors import DimensionMismatchError, EmbeddingModelMismatchError
+from lance_context_core.errors import (
+    ConflictError,
+    DimensionMismatchError,
+    EmbeddingModelMismatchError,
+)
 
 
 class Vectors:
@@ -48,23 +52,27 @@ class Vectors:
         Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
         """
 
-        async def add(handle: Any) -> None:
-            if VECTOR in (await handle.schema()).names:
-                return
+        async def add(handle: Any) -> pa.Schema:
+            if VECTOR in (schema := await handle.schema()).names:
+                return schema
             try:
                 is_many = self._access.spec.has_many_vectors
                 await handle.add_columns(vector_field(dimension, model, is_many=is_many))
             except Exception:
                 # Another writer may have added it first; what counts is what is there now.
                 await handle.checkout_latest()
-                if VECTOR not in (await handle.schema()).names:
+                if VECTOR not in (schema := await handle.schema()).names:
                     raise
+                return schema
+            if VECTOR not in (schema := await handle.schema()).names:
+                raise ConflictError(f"{self._access.label} has just been restored: try again")
+            return schema
 
         if self._has_room(dimension, model):
             return
         handle = await self._access.writer()
-        await self._access.commit(f"add a vector column to {self._access.label}", handle, add)
-        schema = await handle.schema()
+        action = f"add a vector column to {self._access.label}"
+        schema = await self._access.commit(action, handle, add)
         self.check(schema, dimension, model)
         self.column = schema.field(VECTOR)
 

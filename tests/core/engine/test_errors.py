@@ -219,6 +219,15 @@ async def of_an_append_onto_a_restored_table(connection):
     await table.add([{"key": "a", "n": 1}])
 
 
+async def of_an_append_of_a_column_that_is_gone(connection):
+    await (await connection.open_table("t")).add([{"key": "a", "n": 1, "gone": 1}])
+
+
+async def of_a_merge_of_a_column_that_is_gone(connection):
+    merge = (await connection.open_table("t")).merge_insert("key").when_not_matched_insert_all()
+    await merge.execute([{"key": "a", "n": 1, "gone": 1}])
+
+
 async def of_a_condition_that_is_none(connection):
     await (await connection.open_table("t")).count_rows("n = 'connection refused (os error 28)")
 
@@ -246,6 +255,8 @@ FAILURES = [
     (of_writing_into_the_past, ReadOnlyError, "write through the store itself"),
     (of_two_new_columns_at_once, ConflictError, "try again"),
     (of_an_append_onto_a_restored_table, ConflictError, "try again"),
+    (of_an_append_of_a_column_that_is_gone, ConflictError, "try again"),
+    (of_a_merge_of_a_column_that_is_gone, ConflictError, "try again"),
     (of_a_condition_that_is_none, InternalError, "does not understand the condition"),
     (of_a_column_that_does_not, InternalError, "does not understand the condition"),
     (of_a_condition_of_another_type, InternalError, "does not understand the condition"),
