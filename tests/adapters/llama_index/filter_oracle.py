@@ -1,6 +1,7 @@
 """What LlamaIndex's filters mean, in plain Python over the metadata of one node."""
 
 import operator
+from decimal import InvalidOperation
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilters
 
@@ -35,8 +36,8 @@ def _holds(filter, metadata):
         return filter.operator in (FilterOperator.NE, FilterOperator.NIN)
     try:
         return _OPERATORS[filter.operator](value, filter.value)
-    except TypeError:
-        # Things of different types are not comparable.
+    except (TypeError, InvalidOperation):
+        # Things of different types are not comparable, nor is a decimal with what is no number.
         return False
 
 
