@@ -8,6 +8,7 @@ from adapters.agentscope.agentscope1_doubles import CONVERSATION, DATA, PNG, pla
 from agentscope.memory import InMemoryMemory
 from agentscope.message import Msg
 from agentscope_lance_context import LanceContextMemory
+from agentscope_lance_context._blocks import to_parts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from lance_context_core import (
     TextPart,
     ToolCallPart,
 )
+from lance_context_core.messages import UnknownPart
 
 IDS = ["1", "a'b", 'say "x" %_']
 MARKS = ["hint", "a.b", "ab", "it's"]
@@ -258,3 +260,9 @@ async def test_what_is_no_message_or_mark_is_refused_and_nothing_is_written(tmp_
         assert (await memory.size(), await memory.delete(["absent"])) == (0, 0)
     with pytest.raises(InvalidRequestError, match="store"):
         LanceContextMemory(7)
+
+
+def test_data_without_a_media_type_is_kept_as_what_nobody_has_a_word_for():
+    block = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+    (part,) = to_parts([block])
+    assert part == UnknownPart(type="image", payload={"source": block["source"]})

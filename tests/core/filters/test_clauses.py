@@ -420,3 +420,20 @@ def test_what_only_the_engine_can_tell_is_not_guessed(clause):
 )
 def test_a_clause_knows_the_keys_of_what_it_can_match(clause, keys):
     assert clause.keys == keys
+
+
+def test_what_stands_on_which_side_of_a_bound_is_as_the_names_say():
+    """Apart from the engine: a builder that is wrong in both of its meanings agrees with it."""
+    rows = {n: {"n": n, "tags": ["a"]} for n in (1, 2, 3)}
+
+    def holding(clause):
+        return [n for n, row in rows.items() if clause.holds(row)]
+
+    assert holding(sql.before("n", 2)) == [1]
+    assert holding(sql.at_or_before("n", 2)) == [1, 2]
+    assert holding(sql.at_or_after("n", 2)) == [2, 3]
+    assert holding(sql.after("n", 2)) == [3]
+    assert holding(clauses.has_any("tags", [])) == []
+    assert holding(clauses.has_all("tags", [])) == [1, 2, 3]
+    assert holding(sql.all_equal({"n": 2, "role": None})) == [2]
+    assert holding(sql.all_equal({"n": 2, "role": "a"})) == []
