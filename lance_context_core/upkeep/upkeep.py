@@ -307,13 +307,14 @@ class Upkeep:
         if _COMPACT in due:
             metrics = await maintenance.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
-        # What is merged with rows outside an index is outside it, too: building comes after merging.
         if MERGE in due:
             try:
                 merged = await maintenance.merge_fragments(table, self._merges_of(table, settings))
                 removed, added = merged.fragments_removed, merged.fragments_added
             except ConflictError as error:
                 skipped = str(error)  # It stays due.
+            # What is merged with rows outside an index is outside it, too: often it is due only now.
+            due = due | await self._due(table, settings, policy)
         if BUILD in due:
             built = await maintenance.build_indexes(table, policy)
         if _THIN in due and self.thin is not None:

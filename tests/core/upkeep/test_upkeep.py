@@ -129,6 +129,21 @@ async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store
     await upkeep.stop()
 
 
+async def test_what_a_merge_takes_out_of_an_index_is_indexed_in_the_same_run(store):
+    records = store._resources.records
+    upkeep = upkeep_of(store)
+    records.access.connection.on_commit = lambda table: None  # nothing but what is asked for
+    for n_before, n in [(0, 50), (50, 16), (66, 16), (82, 16)]:
+        await fill(store, n, start=n_before)
+        (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+        assert done.fragments_removed >= n
+    assert done.fragments_removed > 16  # the 50 that had been in the indexes are among them
+    stats = await table_stats(upkeep, records)
+    assert (stats.rows, stats.due) == (98, ())
+    assert stats.unindexed_rows < 50
+    await upkeep.stop()
+
+
 async def test_nothing_is_made_where_nothing_is_stored(store, local_backend):
     upkeep = upkeep_of(store)
     assert (await upkeep.stats(await store._whole().tables())).tables == ()
