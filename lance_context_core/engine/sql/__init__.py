@@ -7,6 +7,7 @@ from typing import Any
 
 from lance_context_core._stand_ins import has_order
 from lance_context_core.engine.sql import json as json_sql
+from lance_context_core.engine.sql import json_in_memory
 from lance_context_core.engine.sql.clauses import (
     COMPARISONS,
     EVERYTHING,
@@ -139,7 +140,10 @@ def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clau
     type_ = columns.check(public)
     column = columns.stored_as.get(public, public)
     if type_ is ColumnType.JSON:
-        inside = Clause(json_sql.condition(condition, quote_identifier(column)))
+        inside = Clause(
+            json_sql.condition(condition, quote_identifier(column)),
+            json_in_memory.condition(condition, column),
+        )
         return not_true(inside) if negated else inside
     if condition.field.paths != ((),):
         raise FilterError(
@@ -180,9 +184,14 @@ def _on_text(condition: Condition, column: str) -> Clause:
         case Contains():
             return NOTHING
         case Text(part=part):
-            # What is lower case is up to the version of Unicode, which the engine has of its own.
             name = quote_identifier(column)
-            return Clause(f"contains(lower({name}), lower({quote_string(part)}))")
+            return Clause(
+                f"contains(lower({name}), lower({quote_string(part)}))",
+                lambda row: (
+                    (found := row.get(column)) is not None
+                    and json_in_memory.lower(part) in json_in_memory.lower(found)
+                ),
+            )
     raise _inapplicable(condition, "text")
 
 

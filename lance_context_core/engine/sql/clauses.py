@@ -24,28 +24,45 @@ Value: TypeAlias = str | int | datetime
 Test: TypeAlias = Callable[[Row], bool]
 
 
+Among: TypeAlias = Mapping[str, frozenset[str]]
+
+IDENTIFYING = frozenset((KEY, "id", "external_id"))
+"""The columns of which few rows have the same value."""
+
+_ANY: Among = {}
+
+
+class UnsureError(Exception):
+    """Of this row only the engine can tell whether it matches."""
+
+
 class Clause(str):
     """A condition on rows, in SQL, which can also be asked of a row in memory."""
 
-    __slots__ = ("holds", "keys")
+    __slots__ = ("among", "holds")
 
     holds: Test | None
-    """Whether a row matches, as the engine would tell; None if only the engine can."""
-    keys: frozenset[str] | None
-    """The primary keys among which those of all matching rows are; None if these are not known."""
+    """Whether a row matches, as the engine would tell; None if only the engine can.
 
-    def __new__(
-        cls, text: str, holds: Test | None = None, keys: frozenset[str] | None = None
-    ) -> Self:
+    Raises UnsureError if of that row only the engine can."""
+    among: Among
+    """By column, among which values those of all matching rows are; of columns that identify a row."""
+
+    def __new__(cls, text: str, holds: Test | None = None, among: Among = _ANY) -> Self:
         """The condition that is `text` in SQL; that it says what `holds` says is up to the caller."""
         clause = str.__new__(cls, text)
         clause.holds = holds
-        clause.keys = keys
+        clause.among = among
         return clause
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """The primary keys among which those of all matching rows are; None if these are not known."""
+        return self.among.get(KEY)
 
 
 EVERYTHING = Clause("true", lambda _: True)
-NOTHING = Clause("false", lambda _: False, frozenset())
+NOTHING = Clause("false", lambda _: False, {KEY: frozenset()})
 
 SIGNS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 """The operators of `Comparison`, as SQL."""
@@ -118,7 +135,7 @@ def equals(column: str, value: Value | None) -> Clause:
     return Clause(
         f"{quote_identifier(column)} = {text}",
         lambda row: row.get(column) == bound,
-        frozenset((str(value),)) if column == KEY else None,
+        {column: frozenset((str(value),))} if column in IDENTIFYING else _ANY,
     )
 
 
@@ -140,7 +157,7 @@ def in_list(column: str, values: Iterable[Value]) -> Clause:
     return Clause(
         _in_list(column, values),
         lambda row: row.get(column) in named,
-        cast("frozenset[str]", named) if column == KEY else None,
+        {column: cast("frozenset[str]", named)} if column in IDENTIFYING else _ANY,
     )
 
 
@@ -302,7 +319,10 @@ def all_of(clauses: Iterable[str]) -> Clause:
     if len(parts) < 2:
         return parts[0] if parts else _UNRESTRICTED
     tests = [part.holds for part in parts if part.holds is not None]
-    known = [part.keys for part in parts if part.keys is not None]
+    among: dict[str, frozenset[str]] = {}
+    for part in parts:
+        for column, values in part.among.items():
+            among[column] = among[column] & values if column in among else values
 
     def holds(row: Row) -> bool:
         for test in tests:  # noqa: SIM110 - all() costs a generator for each row
@@ -313,7 +333,7 @@ def all_of(clauses: Iterable[str]) -> Clause:
     return Clause(
         f"({') AND ('.join(parts)})",
         holds if len(tests) == len(parts) else None,
-        frozenset.intersection(*known) if known else None,
+        among,
     )
 
 
@@ -325,7 +345,7 @@ def any_of(clauses: Iterable[str]) -> Clause:
     if len(parts) < 2:
         return parts[0] if parts else NOTHING
     tests = [part.holds for part in parts if part.holds is not None]
-    known = [part.keys for part in parts if part.keys is not None]
+    columns = frozenset.intersection(*(frozenset(part.among) for part in parts))
 
     def holds(row: Row) -> bool:
         for test in tests:  # noqa: SIM110 - any() costs a generator for each row
@@ -336,7 +356,7 @@ def any_of(clauses: Iterable[str]) -> Clause:
     return Clause(
         f"({') OR ('.join(parts)})",
         holds if len(tests) == len(parts) else None,
-        frozenset.union(*known) if len(known) == len(parts) else None,
+        {column: frozenset.union(*(part.among[column] for part in parts)) for column in columns},
     )
 
 

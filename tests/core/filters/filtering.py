@@ -9,7 +9,8 @@ import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, LabelList
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.table.access import STABLE_ROW_IDS
+from lance_context_core.engine.sql.clauses import UnsureError
+from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.filters import RECORD_FIELDS, parse
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -88,9 +89,19 @@ async def found_by_text(table, where, limit):
     return await _numbers(search.where(where).select(["n", "_score"]))
 
 
+def found_in_memory(records, clause):
+    """The places of those that match, as they are before they are in a table; None if it is unsure."""
+    if clause.holds is None:
+        return None
+    try:
+        return [n for n, record in enumerate(records) if clause.holds(_row(record, n))]
+    except UnsureError:
+        return None
+
+
 def where(filter, columns=RECORD_FIELDS):
     parsed = parse(filter, columns=columns)
-    return sql.compile(parsed) if parsed else "true"
+    return sql.compile(parsed) if parsed else sql.EVERYTHING
 
 
 def places(records, *filters):

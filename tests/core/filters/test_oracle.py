@@ -13,6 +13,7 @@ from core.filters.filtering import (
     found_by_scan,
     found_by_text,
     found_by_vector,
+    found_in_memory,
     matching,
     places,
     where,
@@ -207,6 +208,7 @@ def test_every_way_of_asking_finds_what_the_oracle_finds(filter):
         assert await found_by_scan(plain, clause) == expected
         assert await found_by_scan(indexed, clause) == expected
         assert await plain.count_rows(clause) == len(expected)
+        assert found_in_memory(RECORDS, clause) in (expected, None)
         assert await found_by_vector(indexed, clause, n_all) == expected
         assert await found_by_text(indexed, clause, n_all) == expected
         if len(expected) > 3:
@@ -235,7 +237,33 @@ def test_every_operator_is_right_about_every_value_and_operand(name):
     asked += [{"$not": one} for one in asked]
     records = [{"metadata": {"k": value}} for value in values] + [{"metadata": {}}]
     for one, found in zip(asked, places(records, *({"k": one} for one in asked)), strict=True):
+        assert found_in_memory(records, where({"k": one})) in (found, None)
         assert found == [n for n, value in enumerate([*values, None]) if satisfies(value, one)], one
+
+
+@pytest.mark.parametrize("name", [*SINGLE, "$text"])
+def test_what_stands_in_memory_is_asked_without_the_engine(name):
+    values = ["a", "É", 1, 1.5, True, None, ["a", 1], {"a": 1}]
+    records = [{"metadata": {"k": value}} for value in values]
+    operands = ["a", "é"] if name == "$text" else ["a", 1, 1.5]
+    if name in {"$in", "$contains_any", "$contains_all"}:
+        operands = [[one] for one in operands]
+    for operand in operands:
+        found = found_in_memory(records, where({"k": {name: operand}}))
+        assert found == [n for n, one in enumerate(values) if satisfies(one, {name: operand})]
+
+
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [
+        (10**30, {"$gt": 1}),
+        ({"lance_context:type": "tuple", "value": [1]}, {"$eq": [1]}),
+        ("\u0378", {"$text": "a"}),
+        ("x", {"$gt": DAY}),
+    ],
+)
+def test_what_only_the_engine_can_tell_is_not_told_in_memory(value, asked):
+    assert found_in_memory([{"metadata": {"k": value}}], where({"k": asked})) is None
 
 
 @pytest.mark.parametrize(
