@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextvars import Context
 from typing import Any, TypeVar
 
 from lance_context_core.errors import BlockingCallError
@@ -49,6 +50,10 @@ class StoreLoop:
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start `work` on the store's loop, from any thread, without waiting for it."""
         return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+
+    def spawn_apart(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """As `spawn`, of what is no part of what the caller does, and sees nothing of its context."""
+        return Context().run(self.spawn, work)
 
     def stop(self) -> None:
         """Cancel what still runs and end the thread; the next call starts another one."""

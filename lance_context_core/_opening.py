@@ -15,6 +15,7 @@ from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files.durability import Durability
+from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
@@ -44,6 +45,9 @@ class OpenOptions(TypedDict, total=False):
       call returns. An object store keeps what it acknowledged either way; `memory://` refuses.
     - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
       one a day of a month, and whatever tags and branches name.
+    - `journal`: what small writes the journal of a store in a directory takes, which acknowledges
+      them at the price of a row, and when they are folded into the tables; None: each write is a
+      commit.
     - `maintenance`: when the store maintains itself beside the writes; None leaves that to
       `maintain`.
     """
@@ -57,6 +61,7 @@ class OpenOptions(TypedDict, total=False):
     read_consistency: timedelta | None
     durability: Durability
     retention: VersionRetention | None
+    journal: JournalPolicy | None
     maintenance: Maintenance | None
 
 
@@ -70,6 +75,7 @@ DEFAULTS: OpenOptions = {
     "read_consistency": timedelta(0),
     "durability": "process",
     "retention": None,
+    "journal": DEFAULT_JOURNAL,
     "maintenance": DEFAULT_MAINTENANCE,
 }
 """What holds for an option that is not given."""
@@ -79,6 +85,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "text_index": (TextIndex, "a TextIndex"),
     "read_consistency": (timedelta, "a timedelta, or None"),
     "retention": (VersionRetention, "a VersionRetention"),
+    "journal": (JournalPolicy, "a JournalPolicy, or None"),
     "maintenance": (Maintenance, "a Maintenance, or None"),
 }
 """What an option must be that may also be None. What an embedder may be, `as_embedder` knows, and
@@ -97,6 +104,7 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         read_consistency=options["read_consistency"],
         text_index=options["text_index"],
         durability=options["durability"],
+        journal=options["journal"],
     )
     database = Database(connection)
     clock = options["clock"] or SystemClock()

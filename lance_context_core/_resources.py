@@ -73,7 +73,13 @@ class Resources:
 
     async def at(self, ref: versions.Ref) -> "Resources":
         """The same as it was then, for reading only. Raises NotFoundError if there was no such moment."""
+        await self.settle()
         return self.on(self.database.at(await versions.pin(self.records, ref)))
+
+    async def settle(self) -> None:
+        """Have all that was acknowledged in the tables themselves, where versions have numbers."""
+        if not isinstance(self.database, PinnedDatabase):
+            await self.database.settle()
 
     def embedding_with(self, embedder: Any) -> "Resources":
         """The same with another embedder, or with its own for None."""

@@ -11,6 +11,7 @@ from lance_context_core.composition import (
 )
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.files.fragments import FragmentPolicy
+from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
@@ -38,6 +39,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "query_words",
     # Keeping
     "Durability",
+    "JournalPolicy",
     "VersionRetention",
     # Maintaining
     "Maintenance",

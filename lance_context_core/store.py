@@ -180,6 +180,7 @@ class AsyncContextStore:
 
     async def version(self) -> int:
         """The number of the store's version: that of its records; 0 before the first write."""
+        await self._resources.settle()
         return await self._resources.records.version()
 
     async def versions(
@@ -190,6 +191,7 @@ class AsyncContextStore:
         `before` is the number that all are less than, so that they can be read backwards page by
         page. In a directory only those of the page are read; an object store reads all of them.
         """
+        await self._resources.settle()
         return await versions.versions(self._resources.records, limit=limit, before=before)
 
     async def checkout(self, ref: Ref) -> Self:
@@ -345,11 +347,23 @@ class AsyncContextStore:
         would do by itself; else all of it.
         """
         tables = await self._whole().tables_to("maintain")
+        await self._resources.settle()
         return await self._resources.upkeep.maintain(tables, policy=policy, only_due=only_due)
 
     async def stats(self) -> StoreStats:
-        """What the tables of this branch consist of, what is due there, and what was done last."""
+        """What the tables of this branch consist of, what is due there, and what was done last.
+
+        What the journal holds stands beside them: it is not folded for that.
+        """
         return await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+
+    async def flush(self) -> None:
+        """Fold what the journal holds into the tables: after it, whoever reads these sees all.
+
+        Nothing need be flushed to be kept, or to be read through a store: this is for programs that
+        open the tables with LanceDB itself. Without a journal there is nothing to do.
+        """
+        await self._resources.settle()
 
     async def thin(
         self, *, retention: VersionRetention | None = None, dry_run: bool = False

@@ -19,6 +19,8 @@ import lancedb
 from lance_context_core._checks import check_name
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.durability import Durability, syncer_of
+from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError, StoreClosedError
@@ -53,6 +55,7 @@ class Connection:
         read_consistency: timedelta | None = timedelta(0),
         text_index: TextIndex | None = None,
         durability: Durability = "process",
+        journal: JournalPolicy | None = None,
     ) -> None:
         """Name the place; see `ContextStore.open` for what the arguments mean."""
         if not isinstance(storage_options, Mapping | None):
@@ -62,6 +65,15 @@ class Connection:
         self.text_index = text_index or TextIndex()
         self.syncer = syncer_of(self.uri, durability)
         """Makes commits durable; None where there is nothing to do for it."""
+        self.journal: Journal | None = None
+        """Takes small writes; None where there can be none."""
+        if (place := Path(self.uri)).is_absolute():
+            self.journal = Journal(
+                place,
+                journal,
+                is_synced=durability == "fsync",
+                require_open=self.require_open,
+            )
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
         self.n_renewals = 0
@@ -133,6 +145,8 @@ class Connection:
     def close(self) -> None:
         """Let go of the engine's connection; closing twice is no error."""
         self._is_closed = True
+        if self.journal is not None:
+            self.journal.close()
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:

@@ -1,13 +1,18 @@
 """A LanceDB database: hands out its tables by name, on a branch, or as they were."""
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.names import kv_of, shown_name
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import Pin
-from lance_context_core.engine.schema import RECORDS, SESSIONS, TableSpec
+from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
 
@@ -32,6 +37,7 @@ class Database:
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.RLock()
         self.records = self.table(RECORDS_TABLE, RECORDS)
+        self.records.access.before_fold = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
@@ -67,15 +73,55 @@ class Database:
         if name in await self.table_names():
             handle = await self.connection.table(name)
             if any(map(refs.branch_of, await refs.listed(handle, name))):
-                with translated(f"empty {shown_name(name)}"):
-                    await handle.delete("true")
+                access = self.table(name, spec_of(name)).access
+                async with access.commits.committing(handle):
+                    with translated(f"empty {shown_name(name)}"):
+                        await handle.checkout_latest()
+                        await handle.delete("true")
                 return
-        with translated(f"drop {shown_name(name)}"):
-            await engine.drop_table(name, ignore_missing=True)
+        async with self._dropping(name):
+            with translated(f"drop {shown_name(name)}"):
+                await engine.drop_table(name, ignore_missing=True)
         if (syncer := self.connection.syncer) is not None:
             await syncer.sync_names()
         with self._lock:
             self._tables.pop(name, None)
+
+    async def settle(self) -> None:
+        """Fold what the journal holds, of all tables; the records last, whose time is the others'."""
+        if (journal := self.connection.journal) is None:
+            return
+        parts = await journal.parts()
+        for part in sorted(parts, key=lambda part: part.name == RECORDS_TABLE):
+            await self._settle(part)
+
+    async def settle_others(self, ref: str) -> None:
+        """As `settle`, of the tables on that ref but the records, whose version is to show them."""
+        if (journal := self.connection.journal) is not None:
+            for part in await journal.parts():
+                if part.ref == ref and part.name != RECORDS_TABLE:
+                    await self._settle(part)
+
+    async def _settle(self, part: Part) -> None:
+        spec = spec_of(part.name)
+        table = self.at_ref(part.name, spec, part.ref) if part.ref else self.table(part.name, spec)
+        await table.access.settle()
+
+    async def wipe_journal(self) -> bool:
+        """As `Journal.wipe`; True where there is none."""
+        return self.connection.journal is None or await self.connection.journal.wipe()
+
+    @asynccontextmanager
+    async def _dropping(self, name: str) -> AsyncIterator[None]:
+        """Drop the table in here, with what the journal holds of it."""
+        if (journal := self.connection.journal) is None:
+            yield
+            return
+        ledger = Ledger(journal, name, None)
+        async with ledger.committing():
+            await self.table(name, spec_of(name)).access.settle()
+            await ledger.discard()
+            yield
 
     def on(self, branch: str) -> "Database | BranchDatabase":
         """This database on a branch; `main` is the database itself."""
@@ -117,6 +163,8 @@ class BranchDatabase:
         self._tables: dict[str, Table] = {}
         self._lock = threading.Lock()
         self.records = self.table(RECORDS_TABLE, RECORDS)
+        ref = str(refs.head(branch))
+        self.records.access.before_fold = partial(database.settle_others, ref)
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
@@ -137,8 +185,10 @@ class BranchDatabase:
         if await self._has(name):
             handle = await self._database.connection.table(name)
             opened = await refs.opened(handle, name, refs.head(self.branch))
-            with translated(f"empty {shown_name(name)}"):
-                await opened.delete("true")
+            async with self.table(name, spec_of(name)).access.commits.committing(opened):
+                with translated(f"empty {shown_name(name)}"):
+                    await opened.checkout_latest()
+                    await opened.delete("true")
 
     def on(self, branch: str) -> "Database | BranchDatabase":
         """The same database on another branch."""
@@ -158,6 +208,10 @@ class BranchDatabase:
             tables, self._tables = list(self._tables.values()), {}
         for table in tables:
             table.access.close()
+
+    async def settle(self) -> None:
+        """As that of the underlying database."""
+        await self._database.settle()
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
@@ -202,3 +256,10 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
+
+
+def spec_of(table: str) -> TableSpec:
+    """What a table of the store of that name looks like."""
+    if kv_of(table) is not None:
+        return KEY_VALUES
+    return {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS}.get(table, VECTORS)

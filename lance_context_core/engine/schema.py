@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ SEARCH_TEXT = "search_text"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableSpec:
     """What a table of one sort looks like.
 
@@ -36,6 +37,17 @@ class TableSpec:
     """Whether a row has a list of vectors, and is as near as the nearest of them."""
     is_ordered: bool = False
     """Whether the order in which rows were added is shown: what replaces an expired row is last."""
+    tells_versions: bool = False
+    """Whether a write answers with a version, in which what it wrote is found for ever after."""
+    repeats_keys: bool = False
+    """Whether there may be several rows of one key."""
+    is_journaled: bool = True
+    """Whether small writes go through the journal, where the store has one."""
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The names of all columns, that of the vectors among them."""
+        return frozenset((*self.schema.names, VECTOR))
 
     @property
     def is_searchable(self) -> bool:
@@ -143,6 +155,7 @@ RECORDS = TableSpec(
         ]
     ),
     is_ordered=True,
+    tells_versions=True,
     indexed={
         KEY: "btree",
         "id": "btree",
@@ -198,4 +211,5 @@ KEY_VALUES = TableSpec(
     ),
     indexed={KEY: "btree", "namespace": "btree", "id": "btree"},
     has_many_vectors=True,
+    repeats_keys=True,
 )

@@ -43,6 +43,7 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
     database = main.resources.database
     assert isinstance(database, Database)
     tables = await main.tables()
+    await database.settle()
     if not dry_run:
         await branching.finish_deletions(main, tables)
     specs = {table.name: table.spec for table in tables}
@@ -55,10 +56,12 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
         for plan in plans:
             await plan.hide()
         removed = [one for plan in plans for one in await plan.scour(sole_writer=sole_writer)]
+        # Also what came and went between two folds, which no table has seen.
+        is_wiped = await database.wipe_journal()
     return replace(
         report,
         bytes_removed=sum(one.n_bytes for one in removed),
-        may_linger=report.may_linger or not all(one.is_all for one in removed),
+        may_linger=report.may_linger or not is_wiped or not all(one.is_all for one in removed),
     )
 
 

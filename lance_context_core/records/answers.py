@@ -120,7 +120,8 @@ class Erasure:
     bytes_removed: int = 0
     """The size of the files that went; what had to stay of them was written anew. 0 in a dry run."""
     may_linger: bool = False
-    """Whether something may be left for up to seven days: files of writes that were never finished."""
+    """Whether something may be left: files of writes that were never finished, for up to seven days, or
+    a journal that others kept reading, until the next erasure."""
 
     def __bool__(self) -> bool:
         """Whether anything was found."""

@@ -85,11 +85,18 @@ class AsyncVectors:
         if are_new:
             return await self._append(given)
         attempts = Attempts("the same documents kept being changed by others")
+        pending, tried = given, set[tuple[str, int]]()
         while True:
             attempts.begin()
-            rows = await self._rows(given, await self._existing(given))
+            existing = await self._existing(pending)
+            # What was written before the others were lost stays: to write it again would take it
+            # from whoever else is trying, for ever.
+            done = {id for id, old in existing.items() if (id, old["revision"]) in tried}
+            pending = [document for document in pending if document.id not in done]
+            rows = await self._rows(pending, existing)
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
                 return [str(document.id) for document in given]
+            tried |= {(row["id"], row["revision"]) for row in rows}
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(

@@ -222,6 +222,10 @@ class ContextStore:
         """What the tables consist of, and what is due. See `AsyncContextStore.stats`."""
         return block_on(self._aio.stats())
 
+    def flush(self) -> None:
+        """Fold what the journal holds into the tables. See `AsyncContextStore.flush`."""
+        block_on(self._aio.flush())
+
     def thin(self, *, retention: VersionRetention | None = None, dry_run: bool = False) -> Thinned:
         """Remove the versions that need not be kept. See `AsyncContextStore.thin`."""
         return block_on(self._aio.thin(retention=retention, dry_run=dry_run))

@@ -59,6 +59,7 @@ UPKEEP = TableSpec(
         metadata={FORMAT_KEY: str(FORMAT_VERSION).encode()},
     ),
     indexed={},
+    is_journaled=False,
 )
 
 

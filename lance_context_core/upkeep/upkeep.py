@@ -15,7 +15,8 @@ from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
 from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.table import Table, Written
+from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.claims import (
@@ -97,6 +98,10 @@ class TableStats:
     versions: int
     unindexed_rows: int
     """Rows outside the index that lacks most: a search reads them one by one."""
+    journal_rows: int
+    """Small writes that were acknowledged, and are not yet folded into the table."""
+    journal_bytes: int
+    """What these take."""
     due: tuple[str, ...]
     """What maintenance would do now, and why."""
     last_at: datetime | None
@@ -172,7 +177,7 @@ class Upkeep:
                 return
             self._waiting[_key(table)] = table
             if self._worker is None:
-                self._worker = store_loop.spawn(self._work(self.settings))
+                self._worker = store_loop.spawn_apart(self._work(self.settings))
 
     async def maintain(
         self, tables: Sequence[Table], *, policy: IndexPolicy | None, only_due: bool

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
+from lance_context_core.engine.database import spec_of
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.revisions import succeeds
@@ -41,7 +42,7 @@ from lance_context_core.versioning.conflicts import (
     settled,
     table_shown,
 )
-from lance_context_core.versioning.places import Whole, spec_of
+from lance_context_core.versioning.places import Whole
 
 _MAX_LISTED = 2_000
 """Up to so many keys are looked up one by one; for more, all keys are read."""

@@ -5,12 +5,16 @@ from dataclasses import dataclass, replace
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
-from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, PinnedDatabase
+from lance_context_core.engine.database import (
+    RECORDS_TABLE,
+    SESSIONS_TABLE,
+    PinnedDatabase,
+    spec_of,
+)
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -61,6 +65,7 @@ class Whole:
         The records come last: what is made of all tables exists when they have it, and a crash
         before leaves nothing that is seen. Raises NotFoundError if there were no records.
         """
+        await self.resources.settle()
         records = self.resources.records
         await records.access.writer()
         pin = None if ref is None else await versions.pin(records, ref)
@@ -93,6 +98,7 @@ class Whole:
     async def restore(self, ref: Ref) -> int:
         """Make every table what it was, as a new version; returns its number."""
         self.require("restore")
+        await self.resources.settle()
         pin = await versions.pin(self.resources.records, ref)
         known = {table.name for table in await self.tables()}
         for root in await self.main().tables():
@@ -139,13 +145,6 @@ class Whole:
             raise ReadOnlyError(
                 f"cannot {action} at an earlier version: do it through the store that was opened"
             )
-
-
-def spec_of(table: str) -> TableSpec:
-    """What a table of the store of that name looks like."""
-    if kv_of(table) is not None:
-        return KEY_VALUES
-    return {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS}.get(table, VECTORS)
 
 
 async def require_childless(

@@ -79,6 +79,7 @@ async def thin(whole: Whole, *, retention: VersionRetention, dry_run: bool = Fal
     after a crash.
     """
     whole.require("thin")
+    await whole.resources.settle()
     done: list[ThinnedTable] = []
     for branch in [MAIN, *(branch.name for branch in await branching.listed(whole))]:
         database = whole.resources.writable().on(branch)

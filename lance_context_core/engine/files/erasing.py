@@ -147,7 +147,7 @@ async def delete(table: Table, row_ids: Collection[int]) -> None:
 
         async def attempt() -> None:
             with translated(f"delete from {table.label}"):
-                async with table.access.in_flight.committing():
+                async with table.access.commits.in_flight.committing():
                     await handle.delete(_among("_rowid", row_ids))
 
         await retried(
@@ -174,12 +174,12 @@ async def scour(table: Table, *, sole_writer: bool) -> Removed:
 async def _scour(table: Table, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
         with translated(f"erase from {table.label}"):
-            in_flight = table.access.in_flight
+            in_flight = table.access.commits.in_flight
             await _write_anew(handle, in_flight, is_fork=table.ref is not None)
             await _index_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
-        await table.access.sync(handle)
+        await table.access.commits.sync(handle)
         with translated(f"remove old versions of {table.label}"):
             # Of an age of zero the engine warns.
             await asyncio.sleep(2 * _AGE.total_seconds())
@@ -192,7 +192,7 @@ async def _scour(table: Table, *, sole_writer: bool) -> Removed:
                 )
             # One that a machine with a clock ahead of this one's wrote may be left.
             is_all = min(await _numbers(handle)) >= clean
-    await table.access.sync_removals()
+    await table.access.commits.sync_removals()
     return Removed(int(done.prune.bytes_removed), is_all)
 
 

@@ -4,7 +4,9 @@ The system takes a lock from a process that ends, however it ends. Object stores
 """
 
 import asyncio
+import math
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,18 +22,24 @@ _LOOK_SECONDS = 0.001
 
 @asynccontextmanager
 async def locked(
-    place: Path, *, shared: bool = False, behind: Path | None = None
+    place: Path,
+    *,
+    shared: bool = False,
+    behind: Path | None = None,
+    patience_seconds: float = math.inf,
 ) -> AsyncIterator[None]:
     """Have the lock of that directory alone, or beside others who share it.
 
     With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
-    and nothing is held, where there are no such directories, or no such locks.
+    and nothing is held, where there are no such directories, or no such locks. Raises TimeoutError,
+    before anything is done, where somebody else has it for longer than `patience_seconds`.
     """
+    until = time.monotonic() + patience_seconds
     places = [place] if behind is None else [behind, place]
     files = await _opened(places) if fcntl is not None and place.is_absolute() else []
     try:
         for file in files:
-            await _lock(file, shared=shared)
+            await _lock(file, shared=shared, until=until)
             if file != files[-1]:
                 _unlock(file)
         yield
@@ -48,8 +56,13 @@ async def _opened(places: list[Path]) -> list[int]:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: _close(done.result()))
+        opening.add_done_callback(_close_opened)
         raise
+
+
+def _close_opened(opening: asyncio.Future[list[int]]) -> None:
+    if not opening.cancelled():
+        _close(opening.result())
 
 
 def _open(places: list[Path]) -> list[int]:
@@ -67,12 +80,14 @@ def _close(files: list[int]) -> None:
         os.close(file)
 
 
-async def _lock(file: int, *, shared: bool) -> None:
+async def _lock(file: int, *, shared: bool, until: float) -> None:
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
+            if time.monotonic() > until:
+                raise TimeoutError from None
             await asyncio.sleep(_LOOK_SECONDS)
         except OSError:  # Not every file system has them.
             return

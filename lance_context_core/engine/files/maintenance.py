@@ -49,13 +49,18 @@ class Survey:
     versions: int
     unindexed_rows: int
     """Rows outside the index that lacks most."""
+    journal_rows: int
+    """What the journal holds of it."""
+    journal_bytes: int
 
 
 async def survey(table: Table) -> Survey | None:
     """What the table consists of; None if it is absent."""
-    handle = await table.access.reader()
+    handle = await table.access.peek()
     if handle is None:
         return None
+    ledger = table.access.ledger
+    view = None if ledger is None else await ledger.view()
     with translated(f"inspect {table.label}"):
         stats: Any = await handle.stats()
         n_fragments, n_deleted = counted(stats)
@@ -66,6 +71,8 @@ async def survey(table: Table) -> Survey | None:
             bytes=int(stats["total_bytes"]),
             versions=len(await handle.list_versions()),
             unindexed_rows=max((await indexes.unindexed(handle)).values(), default=0),
+            journal_rows=0 if view is None else len(view.entries),
+            journal_bytes=0 if view is None else view.size,
         )
 
 
@@ -74,7 +81,7 @@ async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
 
     Raises ConflictError where another writer was faster: what is due stays due.
     """
-    async with table.access.pausing(), table.access.separately() as handle:
+    async with table.access.commits.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
             return await merges.step(handle)
 
@@ -102,7 +109,7 @@ async def compact(table: Table) -> CompactionMetrics:
         return CompactionMetrics(
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
-    async with table.access.pausing(), table.access.separately() as handle:
+    async with table.access.commits.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
             stats = (await indexes.optimize(handle, older_than=_NEVER)).compaction
     return CompactionMetrics(
@@ -117,7 +124,7 @@ async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
     """Build the indexes that are due at the table's size; returns their columns."""
     if await table.access.reader() is None:
         return []
-    async with table.access.pausing(), table.access.separately() as handle:
+    async with table.access.commits.pausing(), table.access.separately() as handle:
         with translated(f"index {table.label}"):
             return await indexes.build(
                 handle, table.spec, policy=policy, text_index=table.access.connection.text_index
@@ -126,7 +133,7 @@ async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
 
 async def count_fragments(table: Table) -> int:
     """How many fragments the table consists of."""
-    handle = await table.access.reader()
+    handle = await table.access.peek()
     if handle is None:
         return 0
     with translated(f"inspect {table.label}"):

@@ -136,7 +136,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
     table is compacted by it.
     """
     branch = str(refs.branch_of(table.ref))
-    async with table.access.pausing(), table.access.separately() as handle:
+    async with table.access.commits.pausing(), table.access.separately() as handle:
         holds = refs.kept_of(branch, await refs.listed(handle, table.name))
         wanted = {version.number: version for version in but}
         for number in sorted(wanted.keys() - holds.keys()):
@@ -145,7 +145,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
         for number in holds.keys() - wanted.keys():
             with suppress(NotFoundError):  # somebody else let go of it
                 await table.access.drop(holds[number])
-        await table.access.sync(handle)
+        await table.access.commits.sync(handle)
 
         async def attempt() -> int:
             with translated(f"thin {table.label}"):
@@ -161,7 +161,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
             attempts=FEW_ATTEMPTS,
             between=lambda _: handle.checkout_latest(),
         )
-    await table.access.sync_removals()
+    await table.access.commits.sync_removals()
     return n_bytes
 
 

@@ -193,19 +193,20 @@ async def delete_tag(table: Table, tag: str) -> bool:
 async def restore(table: Table, moment: Pin) -> None:
     """Make the table what it was, as a new version; empty if it did not exist then."""
     handle = await table.access.writer()
-    with translated(f"restore {table.label}"):
-        # What others wrote meanwhile is undone too.
-        await handle.checkout_latest()
-    at = await moment.locate(table.name, handle)
-    with translated(f"restore {table.label}"):
-        if at is None:
-            await handle.delete("true")
-        elif at.ref == table.ref and at.version != await handle.version():
-            await handle.restore(at.version)
-    if at is not None and at.ref != table.ref:
-        await _imitate(table, handle, at)
-    await table.access.complete(handle)
-    await table.access.sync(handle)
+    async with table.access.commits.committing(handle):
+        with translated(f"restore {table.label}"):
+            # What others wrote meanwhile is undone too.
+            await handle.checkout_latest()
+        at = await moment.locate(table.name, handle)
+        with translated(f"restore {table.label}"):
+            if at is None:
+                await handle.delete("true")
+            elif at.ref == table.ref and at.version != await handle.version():
+                await handle.restore(at.version)
+        if at is not None and at.ref != table.ref:
+            await _imitate(table, handle, at)
+        await table.access.complete(handle)
+    await table.access.commits.sync(handle)
 
 
 async def _imitate(table: Table, handle: Any, at: At) -> None:

@@ -4,55 +4,38 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import meaning, translated
-from lance_context_core.engine.files.inflight import InFlight
+from lance_context_core.engine.errors import is_missing_file, meaning, translated
+from lance_context_core.engine.journal.entries import Moment, View
+from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import refs, remains
+from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At, Pin
-from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
-from lance_context_core.engine.table import creation, indexes, reading
+from lance_context_core.engine.schema import TableSpec, check_format
+from lance_context_core.engine.sql.clauses import UnsureError
+from lance_context_core.engine.table import overlay, reading
+from lance_context_core.engine.table.commits import Commits
+from lance_context_core.engine.table.opening import Beside, Opening
+from lance_context_core.engine.table.presence import Presence
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
-    NotFoundError,
     ReadOnlyError,
     StorageError,
 )
 
 T = TypeVar("T")
 
-STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
-"""A row's id then survives compaction and updates, and grows in the order of commits: it is the
-order in which a session reads back."""
-
-_ATTEMPTS = 5
-"""How often a write is tried anew on top of what others committed; the engine retries by itself
-where it can."""
-
-_WAIT_SECONDS = 0.05
-"""For how long a commit waits for upkeep: most merges of fragments take less."""
+_LOOKS = 5
+"""How often a read begins anew where others remove the version that it was looking at."""
 
 _running: set[asyncio.Task[Any]] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A ref of a table beside main."""
-
-    ref: str
-    main: "Access"
-    """The table on main: with it a table begins on every other."""
-    records: "Access"
-    """The records on main, which tell what branches there are."""
 
 
 class Access:
@@ -76,24 +59,53 @@ class Access:
         self.label = shown_name(name)
         """What error messages call it."""
         self.spec = spec
-        self.in_flight = InFlight(connection.uri, name)
         self.connection = connection
-        self._beside = beside
+        self.ledger: Ledger | None = None
+        """The journal's part about the table; None where it has none."""
+        if connection.journal is not None and pin is None and spec.is_journaled:
+            self.ledger = Ledger(connection.journal, name, self.ref)
+        self.commits = Commits(connection, name, self.ledger)
+        """What is written to it, whichever way."""
+        self.before_fold: Callable[[], Awaitable[None]] | None = None
+        """Is done before what the journal holds is folded, unless that is for a commit here."""
+        self.presence = Presence(self.snapshot, self.label)
+        """Which keys the table surely does not have."""
+        self._opening = Opening(connection, name, spec, self.commits, beside=beside, pin=pin)
         self._pin = pin
-        self.committed: Callable[[], None] | None = None
-        """Is called after each commit."""
         self.handle: Any = None
         """Of what was read or written last; None if nothing was, or the table is absent."""
         self._opened_for = 0
         """Which connection the handle is of, by the number of its renewal."""
+        self.closing: Callable[[], None] | None = None
+        """Is called when this is closed."""
         self._creating = threading.Lock()
-        self._upkeep: Future[None] | None = None
         self._refreshed_at = -float("inf")
+        self._snapshot: tuple[tuple[Moment, int], Any] | None = None
 
     # Reading
 
     async def reader(self) -> Any | None:
-        """The engine's handle, as fresh as the store's read consistency asks; None if absent."""
+        """The engine's handle, as fresh as the store's read consistency asks; None if absent.
+
+        What the journal holds is folded before.
+        """
+        await self.settle()
+        return await self.peek()
+
+    async def view(self) -> View | None:
+        """What the journal holds of the table; None if it does not know it."""
+        return None if self.ledger is None else await self.ledger.view()
+
+    async def settle(self) -> None:
+        """Fold what the journal holds, if it holds anything."""
+        view = await self.view()
+        if view is not None and view.entries and (fold := self.commits.fold) is not None:
+            if self.before_fold is not None:
+                await self.before_fold()
+            await fold()
+
+    async def peek(self) -> Any | None:
+        """As `reader`, without what the journal holds."""
         connection, handle = self.connection, self.handle
         connection.require_open()
         connection.keep_caches_small()
@@ -101,9 +113,7 @@ class Access:
         if handle is None or is_outworn:
             self._opened_for = connection.n_renewals
             return await self._opened_after(handle)
-        if self._pin is not None or (interval := connection.read_consistency) is None:
-            return handle
-        if time.monotonic() - self._refreshed_at >= interval.total_seconds():
+        if self._pin is None and (self._is_stale() or await self._is_behind(handle)):
             try:
                 await handle.checkout_latest()
             except Exception as error:
@@ -114,9 +124,60 @@ class Access:
             self._refreshed_at = time.monotonic()
         return handle
 
+    async def over(self, where: str | None, read: Callable[[View], Awaitable[T]]) -> T | None:
+        """What `read` makes of the journal; None if that is empty, or cannot be asked `where`."""
+        if (ledger := self.ledger) is None or not overlay.is_askable(where):
+            return None
+
+        async def look() -> T | None:
+            view = await ledger.view()
+            if view is None or not view.entries:
+                return None
+            try:
+                return await read(view)
+            except UnsureError:
+                return None
+
+        return await self.follow(look)
+
+    async def follow(self, look: Callable[[], Awaitable[T]]) -> T:
+        """What `look` finds at the version that the journal knows; again if others removed that one.
+
+        Long work makes versions beside the journal, which gets to know of them in the end, unless
+        the process is killed. Meanwhile the one that it knows may be removed for its age.
+        """
+
+        async def catch_up(error: Exception) -> None:
+            if self.ledger is None or not is_missing_file(error):
+                raise error
+            self._snapshot = None
+            handle = await self.opened()
+            with translated(f"read {self.label}"):
+                await handle.checkout_latest()
+                there = {about["version"] for about in await handle.list_versions()}
+            if (view := await self.view()) is not None and view.version not in there:
+                await self.catch_up()
+
+        return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
+
+    async def read_at(self, moment: Moment, action: str, read: Callable[[Any], Awaitable[T]]) -> T:
+        """What `read` finds through a handle at that version, which nobody moves; see `look`."""
+        with translated(action.format(self.label)):
+            return await read(await self.snapshot(moment))
+
+    async def snapshot(self, moment: Moment) -> Any:
+        """A handle at that version, which nobody moves."""
+        wanted = moment, self.connection.n_renewals
+        if (known := self._snapshot) is None or known[0] != wanted:
+            handle = await self.connection.table(self.name)
+            handle = await refs.opened(handle, self.name, self.ref, moment.version)
+            check_format(await handle.schema(), self.name)
+            self._snapshot = known = wanted, handle
+        return known[1]
+
     async def schema(self) -> pa.Schema:
         """The columns of the table as they are; those of its specification if it is absent."""
-        handle = await self.reader()
+        handle = await self.peek()
         return self.spec.schema if handle is None else await handle.schema()
 
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
@@ -151,16 +212,24 @@ class Access:
         """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
         self.require_writable()
         if self.handle is None:
-            await self.writer()
+            await self.opened()
 
     async def writer(self) -> Any:
-        """The engine's handle for writing; creates the table if it is absent."""
+        """The engine's handle for writing; creates the table if it is absent.
+
+        What the journal holds is folded before.
+        """
+        await self.settle()
+        return await self.opened()
+
+    async def opened(self) -> Any:
+        """As `writer`, without what the journal holds."""
         self.require_writable()
         if self.handle is None:
-            self.handle = await self._open() or await self._create()
+            self.handle = await self._opening.open() or await self._create()
         elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
-            self.handle = await self._open() or await self._create()
+            self.handle = await self._opening.open() or await self._create()
         return self.handle
 
     async def write(
@@ -174,41 +243,12 @@ class Access:
 
         One that `adds_only` rows, whatever is there, gets on with every commit of others.
         """
-        handle = await self.writer()
-        work = write if adds_only else self.in_flight.guarded(write)
-        task = asyncio.ensure_future(self.commit(f"{action} {self.label}", handle, work))
+        handle = await self.opened()
+        work = write if adds_only else self.commits.in_flight.guarded(write)
+        task = asyncio.ensure_future(self.commits.commit(f"{action} {self.label}", handle, work))
         _running.add(task)
         task.add_done_callback(_running.discard)
         return await asyncio.shield(task)
-
-    async def commit(
-        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Do `work`, which is one commit, as durably as the store promises."""
-        if (syncer := self.connection.syncer) is not None:
-            syncer.require_sound()
-        if (upkeep := self._upkeep) is not None:
-            await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
-        done = await self._insist(action, handle, work)
-        if syncer is not None:
-            await syncer.sync(handle)
-        if self.committed is not None:
-            self.committed()
-        return done
-
-    @asynccontextmanager
-    async def pausing(self) -> AsyncIterator[None]:
-        """Let each commit through this object that begins meanwhile wait a moment.
-
-        Of two commits at a time the engine tries the later one again. One that takes long would be
-        the later one for ever where somebody else writes without a pause.
-        """
-        self._upkeep = upkeep = Future[None]()
-        try:
-            yield
-        finally:
-            self._upkeep = None
-            upkeep.set_result(None)
 
     @asynccontextmanager
     async def separately(self) -> AsyncIterator[Any]:
@@ -225,90 +265,65 @@ class Access:
         try:
             yield handle
             if await handle.version() != before:
-                await self.sync(handle)
+                await self.commits.sync(handle)
         finally:
+            has_moved = await handle.version() != before
             handle.close()
+            if has_moved:
+                await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Have the journal know which version the table is at, after long work beside it."""
+        if await self.view() is not None:
+            handle = await self.opened()
+            async with self.commits.committing(handle):
+                with translated(f"read {self.label}"):
+                    await handle.checkout_latest()
 
     async def complete(self, handle: Any) -> None:
         """Give the table what an older release, a crash or a restored version left it without."""
-
-        async def work(handle: Any) -> None:
-            names = (await handle.schema()).names
-            if missing := [field for field in self.spec.schema if field.name not in names]:
-                await handle.add_columns(missing)
-            if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self.connection.text_index)
-
-        before = await handle.version()
-        await self._insist(f"bring {self.label} up to date", handle, work)
-        if await handle.version() != before:
-            await self.sync(handle)
-
-    async def sync(self, handle: Any) -> None:
-        """Return when what `handle` is at is as durable as the store promises."""
-        if (syncer := self.connection.syncer) is not None:
-            await syncer.sync(handle)
-
-    async def sync_removals(self) -> None:
-        """Return when the files that were removed are gone for good, if the store promises it."""
-        if (syncer := self.connection.syncer) is not None:
-            await syncer.sync_removals(self.name)
+        await self._opening.complete(handle)
 
     # Refs
 
     async def fork(self, ref: str, at: At, handle: Any = None) -> Any:
         """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
-        handle = handle or await self.writer()
-        forked = await remains.fork(self.connection, handle, self.name, ref, at)
-        await self.sync(forked)
-        await self._sync_refs()
-        return forked
+        return await self._opening.fork(handle or await self.writer(), ref, at)
 
     async def drop(self, ref: str) -> None:
         """Remove a ref that exists and from which no other was forked."""
-        await refs.drop(await self.reader(), self.name, ref)
-        await self._sync_refs()
+        await self._opening.drop(await self.peek(), ref)
 
     async def clear(self, suspects: Iterable[str]) -> None:
         """Remove the files of refs whose process was killed as it made or dropped them.
 
         Only `suspects` are looked for on an object store, whose directories the engine does not list.
         """
-        handle = await self.reader()
-        if handle is not None and await remains.clear(self.connection, handle, self.name, suspects):
-            await self._sync_refs()
+        if (handle := await self.peek()) is not None:
+            await self._opening.clear(handle, suspects)
 
     def close(self) -> None:
         """Let go of the engine's handle."""
+        if self.closing is not None:
+            self.closing()
         handle, self.handle = self.handle, None
+        self._snapshot = None
         if handle is not None:
             handle.close()
 
     # Helpers
 
-    async def _insist(
-        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
+    def _is_stale(self) -> bool:
+        """Whether it is time to look for what others wrote."""
+        interval = self.connection.read_consistency
+        if interval is None:
+            return False
+        return time.monotonic() - self._refreshed_at >= interval.total_seconds()
 
-        async def attempt() -> T:
-            with translated(action):
-                return await work(handle)
-
-        async def catch_up(error: Exception) -> None:
-            if isinstance(error, ConflictError):
-                with translated(action):
-                    await handle.checkout_latest()
-            elif not await reading.has_moved(handle, error):
-                raise error
-
-        return await retried(
-            attempt, on=(ConflictError, StorageError), attempts=_ATTEMPTS, between=catch_up
-        )
-
-    async def _sync_refs(self) -> None:
-        if (syncer := self.connection.syncer) is not None:
-            await syncer.sync_refs(self.name)
+    async def _is_behind(self, handle: Any) -> bool:
+        """Whether the journal knows a newer version: what was seen there may be folded by now."""
+        view = await self.view()
+        return view is not None and int(await handle.version()) < view.version
 
     async def _opened_after(self, former: Any | None) -> Any | None:
         """A handle that is opened now, in the place of `former`.
@@ -316,41 +331,10 @@ class Access:
         If that was replaced meanwhile, its successor stays: there may be writes in it that this
         one, although it comes later, does not show.
         """
-        handle = await self._open()
+        handle = await self._opening.open()
         if self.handle is former:
             self.handle = handle
         return handle
-
-    async def _open(self) -> Any | None:
-        if not await self.connection.has_place():
-            return None
-        try:
-            handle = await self.connection.table(self.name)
-        except NotFoundError:
-            await self._require_branch()
-            return None
-        check_format(await handle.schema(), self.name)
-        if self._pin is not None:
-            at = await self._pin.locate(self.name, handle)
-            return at and await refs.opened(handle, self.name, at.ref, at.version)
-        if self.ref is not None:
-            if self.ref not in await refs.listed(handle, self.name):
-                await self._require_branch()
-                return None
-            handle = await refs.opened(handle, self.name, self.ref)
-        await self.complete(handle)
-        return handle
-
-    async def _require_branch(self) -> None:
-        """Raise NotFoundError if there is no such branch at all: the records have it."""
-        if self._beside is None:
-            return
-        records = self._beside.records
-        handle = await records.reader()
-        if handle is None or self.ref not in await refs.listed(handle, records.name):
-            raise NotFoundError(
-                f"branch {refs.branch_of(self.ref)!r} does not exist: see branches(), or create it"
-            )
 
     async def _create(self) -> Any:
         """Make the table, or open it where another task or process was faster."""
@@ -358,48 +342,10 @@ class Access:
         while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
             await asyncio.sleep(0.001)
         try:
-            return self.handle or await self._open() or await self._created()
+            return self.handle or await self._opening.open() or await self._opening.create()
         except (AlreadyExistsError, ConflictError):
-            if (handle := await self._open()) is None:
+            if (handle := await self._opening.open()) is None:
                 raise
             return handle
         finally:
             self._creating.release()
-
-    async def _created(self) -> Any:
-        if self._beside is not None:
-            return await self._forked_empty(self._beside)
-        if (syncer := self.connection.syncer) is not None:
-            syncer.require_sound()
-        engine = await self.connection.engine()
-        with translated(f"create {self.label}"):
-            handle = await creation.create(
-                engine,
-                self.connection.uri,
-                self.name,
-                schema=self.spec.schema,
-                options=STABLE_ROW_IDS,
-            )
-            if self.spec.is_searchable:
-                await indexes.ensure_text_index(handle, self.connection.text_index)
-        await self.sync(handle)
-        return handle
-
-    async def _forked_empty(self, beside: Beside) -> Any:
-        """Make a table that main may have, but had not when this branch was made."""
-        root = await beside.main.writer()
-        branch = str(refs.branch_of(beside.ref))
-        base = refs.base(branch, 0)
-        if base in await refs.listed(root, self.name):
-            empty = await refs.opened(root, self.name, base)
-        else:
-            empty = await self.fork(base, At(None, await root.version()), root)
-        with translated(f"create {self.label}"):
-            if await empty.count_rows():
-                await empty.delete("true")
-            if VECTOR in (await empty.schema()).names:
-                # The branch may bring vectors of another length.
-                await empty.drop_columns([VECTOR])
-        # What was main's is gone before the branch has the table.
-        await self.sync(empty)
-        return await self.fork(beside.ref, At(base, await empty.version()), root)

@@ -37,9 +37,22 @@ def to_table(
         if is_sparse and field.nullable and all(value is None for value in values):
             continue
         taken.append(field)
-        is_vector = field.name == VECTOR
-        columns.append(_vectors(values, field.type) if is_vector else pa.array(values, field.type))
+        columns.append(_array(values, field))
     return pa.Table.from_arrays(columns, schema=pa.schema(taken))
+
+
+def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
+    """One column of `rows`, as the engine gives it back."""
+    values = [row.get(field.name) for row in rows]
+    if isinstance(field.type, pa.JsonType):
+        return pa.ExtensionArray.from_storage(field.type, pa.array(values, field.type.storage_type))
+    return _array(values, field)
+
+
+def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    if field.name == VECTOR:
+        return _vectors(values, field.type)
+    return pa.array(values, field.type)
 
 
 def _vectors(values: Sequence[Any], type_: pa.DataType) -> pa.Array:

@@ -150,7 +150,7 @@ class Incoming:
     ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
         """The rows as the engine takes them, and for each batch why it is not among them."""
         seen, known = await self.look_at(handle), self._vectors.column
-        if known is not None and seen.vectors is None and any(map(_vectors, batches)):
+        if known is not None and seen.vectors is None and any(map(vectors_of, batches)):
             # Restored to a moment before it had any, after the rows were checked.
             await handle.add_columns(known)
             seen = await self.look_at(handle)
@@ -159,7 +159,7 @@ class Incoming:
         )
 
         def convert(rows: Sequence[Row]) -> pa.Table:
-            for vector in [] if is_as_checked else _vectors(rows):
+            for vector in [] if is_as_checked else vectors_of(rows):
                 self._vectors.check(seen.schema, len(vector), known and vector_model(known))
             return to_table(rows, seen.fields, is_sparse=is_sparse)
 
@@ -194,7 +194,7 @@ def _together(
     return joined, refusals
 
 
-def _vectors(rows: Sequence[Row]) -> list[Sequence[float]]:
+def vectors_of(rows: Sequence[Row]) -> list[Sequence[float]]:
     """The vectors of the rows; of those that have several, one each."""
     vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
     return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]

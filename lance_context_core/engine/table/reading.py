@@ -48,6 +48,30 @@ async def take(
     return rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
 
 
+async def slice_of(
+    handle: Any,
+    where: str | None,
+    columns: Sequence[str],
+    *,
+    nothing: pa.Table,
+    offset: int = 0,
+    limit: int | None = None,
+    last: int | None = None,
+) -> pa.Table:
+    """Part of the matching rows, in the order of their commits; `nothing` if that is empty.
+
+    With `last` the `offset` is counted from the end. Rows outside the part are not read, only their
+    ids.
+    """
+    if limit is None and last is None and offset == 0:
+        return await scan(handle, where, columns)
+    ids = (await scan(handle, where, []))["_rowid"].to_numpy()
+    end = len(ids) if last is None else max(len(ids) - offset, 0)
+    start = offset if last is None else max(end - last, 0)
+    wanted = ids[start:end][:limit]
+    return await take(handle, wanted, columns) if len(wanted) else nothing
+
+
 async def nearest(
     handle: Any, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:

@@ -1,50 +1,24 @@
 """One table: the few verbs that the stores are written in."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table import indexes, keyed, reading, writing
-from lance_context_core.engine.table.access import Access, Beside
+from lance_context_core.engine.sql.clauses import Clause, Value, literal
+from lance_context_core.engine.table import indexes, keyed, overlay, reading, writing
+from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.grouping import Group, Incoming
+from lance_context_core.engine.table.journaled import Journaled
+from lance_context_core.engine.table.opening import Beside
 from lance_context_core.engine.table.vectors import Vectors
-from lance_context_core.engine.table.writing import Applied, Changes
-
-
-class Appended(NamedTuple):
-    """What became of rows that were appended."""
-
-    version: int
-    """A version that shows them: the one it made, or a later one."""
-    n_rows: int | None
-    """How many rows that version added to the one before; None if others made it or the one before."""
-    grows_since: int
-    """Since which version nothing but rows appended through this table came about, until that one."""
-
-
-@dataclass(slots=True)
-class Written:
-    """How much was written since somebody looked after the table.
-
-    About so much, as several threads may count at once. A commit that is tried again on top of
-    another's counts its rows twice.
-    """
-
-    commits: int = 0
-    rows: int = 0
-    bytes: int = 0
-    """Of the rows in memory."""
-
-    def note(self, rows: pa.Table) -> None:
-        """Count rows that are handed to the engine."""
-        self.rows += rows.num_rows
-        self.bytes += rows.nbytes
+from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
 
 
 class Table:
@@ -52,7 +26,7 @@ class Table:
 
     def __init__(self, access: Access) -> None:
         """The table, on the ref that `access` leads to."""
-        access.committed = self._committed
+        access.commits.committed = self._committed
         self.access = access
         """The engine's handles of it, and what is done to them as a whole."""
         self.vectors = Vectors(access)
@@ -67,6 +41,12 @@ class Table:
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
         self._keyed = Group(partial(keyed.write_all, self))
+        self._journaled: Journaled | None = None
+        if access.ledger is not None:
+            folding = Folding(access, access.ledger, self._incoming, self.written)
+            self._journaled = Journaled(access, access.ledger, self.vectors, folding)
+            access.commits.fold = folding.fold
+            access.closing = folding.stop
 
     def on(self, ref: str, *, records: "Table") -> "Table":
         """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""
@@ -79,25 +59,47 @@ class Table:
         """The columns of the table as they are; those of its specification if it is absent."""
         return await self.access.schema()
 
+    async def exists(self) -> bool:
+        """Whether there is such a table."""
+        return await self.access.peek() is not None
+
     async def version(self) -> int:
-        """The number of the version that is read; 0 if the table is absent."""
+        """The number of the version that is read; 0 if the table is absent.
+
+        What the journal holds is in it: it is folded before.
+        """
         handle = await self.access.reader()
         return 0 if handle is None else await handle.version()
 
+    async def token(self) -> int:
+        """A number that changes with whatever the table holds, and grows; 0 if the table is absent."""
+        if (view := await self.access.view()) is not None:
+            return view.token
+        handle = await self.access.peek()
+        return 0 if handle is None else int(await handle.version())
+
     async def last_seen(self) -> int:
-        """As `version`, of what was read or written last; a write of one's own is in it."""
+        """As `token`, of what was read or written last; a write of one's own is in it."""
+        if (view := await self.access.view()) is not None:
+            return view.token
         return 0 if (handle := self.access.handle) is None else int(await handle.version())
 
     async def count(self, where: str | None = None) -> int:
         """How many rows match."""
-
-        async def read(handle: Any) -> int:
-            return int(await handle.count_rows(where))
-
-        return await self.access.look("count {}", read, 0)
+        n = await self.access.over(where, lambda view: overlay.count(self.access, view, where))
+        if n is not None:
+            return n
+        return await self.access.look("count {}", lambda handle: handle.count_rows(where), 0)
 
     async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
         """The matching rows in the order of their commits, with their `_rowid`."""
+
+        async def over(view: View) -> pa.Table:
+            nothing = await self._nothing_at(view, columns)
+            return await overlay.select(self.access, view, where, columns, nothing)
+
+        if (rows := await self.access.over(where, over)) is not None:
+            return rows
         nothing = self.nothing(columns)
         return await self.access.look(
             "read {}", lambda handle: reading.scan(handle, where, columns), nothing
@@ -117,18 +119,22 @@ class Table:
         With `last` the `offset` is counted from the end: the last rows but `offset`. Rows outside
         the part are not read, only their ids.
         """
+        span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
+
+        async def over(view: View) -> pa.Table:
+            nothing = await self._nothing_at(view, columns)
+            return await overlay.slice_of(
+                self.access, view, where, columns=columns, nothing=nothing, **span
+            )
+
+        if (rows := await self.access.over(where, over)) is not None:
+            return rows
         nothing = self.nothing(columns)
-
-        async def read(handle: Any) -> pa.Table:
-            if limit is None and last is None and offset == 0:
-                return await reading.scan(handle, where, columns)
-            ids = (await reading.scan(handle, where, []))["_rowid"].to_numpy()
-            end = len(ids) if last is None else max(len(ids) - offset, 0)
-            start = offset if last is None else max(end - last, 0)
-            wanted = ids[start:end][:limit]
-            return await reading.take(handle, wanted, columns) if len(wanted) else nothing
-
-        return await self.access.look("read {}", read, nothing)
+        return await self.access.look(
+            "read {}",
+            lambda handle: reading.slice_of(handle, where, columns, nothing=nothing, **span),
+            nothing,
+        )
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
@@ -137,6 +143,8 @@ class Table:
         nothing = self.nothing(columns)
         if len(row_ids) == 0:
             return nothing
+        if self._journaled is not None and max(row_ids) >= overlay.FIRST_ID:
+            return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
         return await self.access.look(
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
         )
@@ -199,6 +207,8 @@ class Table:
 
         What many callers append at the same time is one commit.
         """
+        if self._journaled is not None and (done := await self._journaled.append(rows)) is not None:
+            return done
         await self.access.ready()
         return await self._appends.write(rows)
 
@@ -208,6 +218,8 @@ class Table:
         Returns how many were added, and the version that is current afterwards. What many callers
         insert at the same time is one commit.
         """
+        if self._journaled is not None and (n := await self._journaled.insert(rows)) is not None:
+            return n
         await self.access.ready()
         return await self._inserts.write(rows)
 
@@ -218,6 +230,8 @@ class Table:
         how many were written, and the version that is current afterwards: the rows that are
         missing in the number were written or changed by others since they were read.
         """
+        if self._journaled is not None and (done := await self._journaled.upsert(rows)) is not None:
+            return done
 
         async def write(handle: Any) -> tuple[int, int]:
             return await writing.upsert(handle, await self._arrow(handle, rows))
@@ -226,6 +240,9 @@ class Table:
 
     async def replace(self, rows: Sequence[Row]) -> int:
         """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""
+        journaled = self._journaled
+        if journaled is not None and (done := await journaled.upsert(rows, adds=False)) is not None:
+            return done[0]
 
         async def write(handle: Any) -> int:
             return await writing.replace(handle, await self._arrow(handle, rows))
@@ -259,6 +276,8 @@ class Table:
         Returns for each row whether there was one of its key, which had not expired. What many
         callers write at the same time is one commit.
         """
+        if self._journaled is not None and (done := await self._journaled.write(rows)) is not None:
+            return done
         await self.access.ready()
         return await self._keyed.write(rows)
 
@@ -279,25 +298,31 @@ class Table:
 
         return await self.access.write("write to", write)
 
-    async def update(self, where: str, values: Mapping[str, str]) -> int:
-        """Set columns of the matching rows to the values of SQL expressions; returns how many.
+    async def update(self, where: Clause, values: Mapping[str, Value | None]) -> int:
+        """Set columns of the matching rows to these values; returns how many.
 
         One commit, or none if nothing matches. The rows' revisions stay what they are.
         """
         self.access.require_writable()
+        journaled = self._journaled
+        if journaled is not None and (n := await journaled.update(where, values)) is not None:
+            return n
         if await self.count(where) == 0:
             return 0
+        said = {name: "NULL" if one is None else literal(one) for name, one in values.items()}
 
         async def write(handle: Any) -> int:
-            done = await handle.update(where=where, updates_sql=dict(values))
+            done = await handle.update(where=where, updates_sql=said)
             self.written.rows += done.rows_updated
             return int(done.rows_updated)
 
         return await self.access.write("update", write)
 
-    async def delete(self, where: str) -> int:
+    async def delete(self, where: Clause) -> int:
         """Remove the matching rows in one commit; returns how many there were."""
         self.access.require_writable()
+        if self._journaled is not None and (n := await self._journaled.delete(where)) is not None:
+            return n
         if await self.count(where) == 0:
             # A deletion of nothing would be a version of its own.
             return 0
@@ -308,6 +333,16 @@ class Table:
         return await self.access.write("delete from", write)
 
     # Helpers
+
+    async def _nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
+        """As `nothing`, with the vectors too, if they are among the columns."""
+        nothing = self.nothing(columns)
+        if VECTOR in columns:
+            schema = await (await self.access.snapshot(view.moment)).schema()
+            if VECTOR in schema.names:
+                vectors = schema.field(VECTOR)
+                nothing = nothing.append_column(vectors, pa.array([], vectors.type))
+        return nothing
 
     async def _has_text_index(self, handle: Any) -> bool:
         self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)
@@ -333,7 +368,8 @@ class Table:
             self._grows = _Growth(
                 self._grows.since if self._grows.until == since else since, version
             )
-            done = Appended(version, rows.num_rows if is_next else None, self._grows.since)
+            n_rows = rows.num_rows if is_next else None
+            done = Appended(version, version, n_rows, self._grows.since)
             return [refusal or done for refusal in refusals]
 
         return await self.access.write("append to", write, adds_only=True)

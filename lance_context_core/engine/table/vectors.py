@@ -72,7 +72,7 @@ class Vectors:
             return
         handle = await self._access.writer()
         action = f"add a vector column to {self._access.label}"
-        schema = await self._access.commit(action, handle, add)
+        schema = await self._access.commits.commit(action, handle, add)
         self.check(schema, dimension, model)
         self.column = schema.field(VECTOR)
 
@@ -88,7 +88,9 @@ class Vectors:
 
         handle = await self._access.writer()
         self.column = None
-        await self._access.commit(f"empty the vectors of {self._access.label}", handle, drop)
+        await self._access.commits.commit(
+            f"empty the vectors of {self._access.label}", handle, drop
+        )
         await self.ensure(dimension, model)
 
     def check(self, schema: pa.Schema, dimension: int, model: str | None) -> None:

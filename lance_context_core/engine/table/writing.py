@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,6 +13,38 @@ from lance_context_core.engine.table.arrow import Row, written_as
 
 _NULLS = {"on_bad_vectors": "null"}
 """A merge takes a row without a vector for one with a bad vector, and would refuse it."""
+
+
+class Appended(NamedTuple):
+    """What became of rows that were appended."""
+
+    version: int
+    """A version of the table that shows them: the one it made or will make, or a later one."""
+    token: int
+    """As `Table.token`, once they are there: that of this addition, or a later one."""
+    n_rows: int | None
+    """How many rows came with that token; None if others made it or the one before."""
+    grows_since: int
+    """Since which token nothing but rows appended through this table came about, until that one."""
+
+
+@dataclass(slots=True)
+class Written:
+    """How much was written since somebody looked after the table.
+
+    About so much, as several threads may count at once. A commit that is tried again on top of
+    another's counts its rows twice.
+    """
+
+    commits: int = 0
+    rows: int = 0
+    bytes: int = 0
+    """Of the rows in memory."""
+
+    def note(self, rows: pa.Table) -> None:
+        """Count rows that are handed to the engine."""
+        self.rows += rows.num_rows
+        self.bytes += rows.nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +136,32 @@ async def merge(
     return int(result.num_inserted_rows + result.num_updated_rows)
 
 
+async def put(handle: Any, rows: pa.Table | None, removed: Collection[str]) -> None:
+    """Have these rows there, whatever there was of their keys, and none of the keys `removed`.
+
+    For whoever knows that nobody else commits. Doing it again changes nothing.
+    """
+    if rows is None:
+        await handle.delete(in_list(KEY, removed))
+        return
+    merge = handle.merge_insert(KEY).when_matched_update_all().when_not_matched_insert_all()
+    if removed:
+        merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
+    await merge.use_index(False).execute(rows, **_NULLS)
+
+
+async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
+    """Remove what has the keys of these rows, and is not they: then they come behind all others."""
+    there = all_of(
+        [
+            in_list(KEY, [row[KEY] for row in rows]),
+            f"revision NOT IN ({_listed(row['revision'] for row in rows)})",
+        ]
+    )
+    if await handle.count_rows(there):
+        await handle.delete(there)
+
+
 async def apply(handle: Any, changes: Changes) -> Applied:
     """Make the changes in one commit; it does less where a row has changed since it was read."""
     gone = _with_revisions(changes.removed)
@@ -185,5 +243,5 @@ def _with_revisions(rows: Iterable[tuple[str, int]]) -> str:
     return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
 
 
-def _listed(revisions: Sequence[int]) -> str:
+def _listed(revisions: Iterable[int]) -> str:
     return ", ".join(map(str, revisions))

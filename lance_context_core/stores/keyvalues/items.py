@@ -242,9 +242,8 @@ class AsyncKeyValues:
         self._resources.writable()
         wanted = await itemwriting.row_keys(self._scope, keys)
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
-        value = "NULL" if moment is None else sql.timestamp(moment)
         where = self._where(sql.in_list(KEY, wanted))
-        return await self._table.update(where, {"expires_at": value})
+        return await self._table.update(where, {"expires_at": moment})
 
     async def sweep(self) -> int:
         """Remove what has expired, in one commit; returns how many items that were.
@@ -260,7 +259,7 @@ class AsyncKeyValues:
         It grows with every commit, those of maintenance too: while it is the same, nothing has
         changed. No item is read for it.
         """
-        return await self._table.version()
+        return await self._table.token()
 
     async def names(self) -> builtins.list[str]:
         """The names of all such tables of the store, in alphabetical order.

@@ -32,10 +32,10 @@ async def append(
     refuse_duplicates(("key", repr(_key(one))) for one in given)
     rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
     if not rows:
-        version = await table.version()
+        version = await table.token()
         return ItemsAppended(version=version, n_items=None, grows_since=version)
     done = await table.append([row | {"revision": new_revision()} for row in rows])
-    return ItemsAppended(version=done.version, n_items=done.n_rows, grows_since=done.grows_since)
+    return ItemsAppended(version=done.token, n_items=done.n_rows, grows_since=done.grows_since)
 
 
 async def add(
@@ -98,7 +98,7 @@ async def _write(
     now = resources.clock.now()
     hows = [how for how, some in given.items() for _ in some]
     some = [one for some in given.values() for one in some]
-    if not some and (not gone or await table.access.reader() is None):
+    if not some and (not gone or not await table.exists()):
         # There need not be a table for nothing to be in it.
         return dict.fromkeys(gone, False)
     rows = await _rows(table, some, scope=scope, resources=resources, now=now)

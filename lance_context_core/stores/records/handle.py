@@ -96,12 +96,14 @@ class ContextHandle:
 
     async def version(self) -> int:
         """The number of the version that is read; 0 before anything was written."""
+        await self._records.resources.settle()
         return await self._records.table.version()
 
     async def versions(
         self, *, limit: int | None = None, before: int | None = None
     ) -> builtins.list[Version]:
         """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
+        await self._live.resources.settle()
         return await versions.versions(self._live.table, limit=limit, before=before)
 
     async def checkout(self, version: Ref) -> Self:
@@ -182,6 +184,7 @@ class ContextHandle:
 
     async def _at(self, version: Ref) -> Records:
         """The records as they were at that moment."""
+        await self._live.resources.settle()
         pin = await versions.pin(self._live.table, await self._ref(version))
         database = self._live.resources.database.at(pin)
         resources = replace(self._live.resources, database=database)

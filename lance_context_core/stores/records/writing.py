@@ -151,9 +151,9 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
         n_written, version = await records.table.upsert([*rows, *marks])
         written = {row[KEY] for row in rows}
         if n_written < len(rows) + len(marks):
-            # Of those that replace others somebody else may have made the next by now.
-            added = zip(rows, replaced, strict=True)
-            written = {*await records.written({row[KEY]: row for row, old in added if old is None})}
+            # What stands there stays: to write it again would take it from whoever else is trying,
+            # for ever. Of the others somebody else may have made the next by now.
+            written = {*await records.written({row[KEY]: row for row in rows})}
             await superseding.mark(records, [from_row(row) for row in rows if row[KEY] in written])
         _remember(records, [one for one in new if one.row[KEY] in written])
         for index, row, old in zip(todo, rows, replaced, strict=True):

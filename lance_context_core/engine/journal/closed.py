@@ -1,0 +1,55 @@
+"""The journal while whoever commits to a table keeps all others from writing into it."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from lance_context_core.engine.journal import file, statements
+from lance_context_core.engine.journal.statements import Part
+
+
+class Closed:
+    """The journal while nobody else writes into it."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, begin: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._begin = begin
+
+    def note(self, part: Part, version: int) -> None:
+        """As `Journal.note`, of a change."""
+        self._do(statements.noted(part, version, is_change=True))
+
+    def forget(self, part: Part, last: int, version: int) -> None:
+        """As `Journal.forget`."""
+        self._do(statements.forgotten(part, last, version))
+
+    async def doubt(self, part: Part) -> int:
+        """Do not know the version of a table, which has no entries, until one is noted.
+
+        That, and all that was forgotten, is so whatever becomes of this process: what is committed
+        to the table next must not meet entries that were folded before. Returns the version; 0 if
+        it was not known before.
+        """
+        with file.translated(self._path):
+            found = self._connection.execute(statements.TABLE, part).fetchone()
+        self._do([(statements.DOUBTED, tuple(part))])
+        await self._secure()
+        return 0 if found is None else int(found[1])
+
+    async def discard(self, part: Part) -> None:
+        """Let go of a table, with its entries, whatever becomes of this process."""
+        self._do(statements.discarded(part))
+        await self._secure()
+
+    async def _secure(self) -> None:
+        with file.translated(self._path):
+            self._connection.execute("COMMIT")
+        await self._begin()
+
+    def _do(self, done: statements.Statements) -> None:
+        with file.translated(self._path):
+            for statement, values in done:
+                self._connection.execute(statement, values)

@@ -1,0 +1,145 @@
+"""What the journal holds of one table: entries, in the order in which they were acknowledged."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple
+
+from lance_context_core.engine.journal.payload import decoded, encoded
+from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.arrow import Row
+
+
+class How(IntEnum):
+    """What becomes of a row of that key which the table has."""
+
+    APPEND = 0
+    """There is none: the key is new."""
+    PUT = 1
+    """It is replaced."""
+    REMOVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """An entry that is about to be written."""
+
+    how: How
+    key: str
+    row: Row
+    """Nothing for a removal."""
+    payload: bytes | None
+    """The row as the journal's file has it."""
+
+    @classmethod
+    def of(cls, how: How, row: Row, columns: Container[str]) -> "New":
+        """That there is to be this row, of which the table has these columns."""
+        kept = {name: value for name, value in row.items() if value is not None and name in columns}
+        return cls(how, row[KEY], kept, encoded(kept))
+
+    @classmethod
+    def removing(cls, key: str) -> "New":
+        """That the row of that key is to go."""
+        return cls(How.REMOVE, key, {}, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry that was acknowledged."""
+
+    seq: int
+    """Its place among all entries of the store."""
+    how: How
+    key: str
+    row: Row
+    size: int
+    """Its bytes."""
+
+
+class Moment(NamedTuple):
+    """A version of a table, which never changes."""
+
+    table: int
+    """Which one: if it is made anew under its name, it is another."""
+    version: int
+
+
+_IN_THE_TABLE = 0
+"""No entry's place."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the journal held of one table at one moment, and which version of the table goes with it."""
+
+    version: int
+    """Of the table: with the entries laid over it, it is all that was acknowledged.
+
+    0 while somebody commits to it directly, or was killed at that: then there are no entries, what
+    was acknowledged is in the newest version, and nothing is written until that is noted.
+    """
+    token: int
+    """Another one after each change of what the table holds."""
+    entries: Sequence[Entry]
+    table: int
+    """Which one: if it is made anew under its name, it is another."""
+
+    @property
+    def moment(self) -> Moment:
+        """The version of the table, and of which one."""
+        return Moment(self.table, self.version)
+
+    @cached_property
+    def newest(self) -> Mapping[str, Entry]:
+        """The last entry of each key."""
+        return {entry.key: entry for entry in self.entries}
+
+    @cached_property
+    def shown(self) -> Sequence[Entry]:
+        """The entries whose rows are there, in the order of these; first those `in_place`."""
+        return [entry for _, entry in sorted(self._placed, key=itemgetter(0))]
+
+    @cached_property
+    def in_place(self) -> Mapping[str, Entry]:
+        """By key, those of the entries that are shown whose rows stand where the table has theirs."""
+        return {entry.key: entry for place, entry in self._placed if place == _IN_THE_TABLE}
+
+    @cached_property
+    def replaced(self) -> frozenset[str]:
+        """The keys whose rows in the table do not count any more."""
+        return frozenset(entry.key for entry in self.entries if entry.how is not How.APPEND)
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        """The keys whose rows in the table are gone; a new row of one comes behind all others."""
+        return frozenset(entry.key for entry in self.entries if entry.how is How.REMOVE)
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of all entries."""
+        return sum(entry.size for entry in self.entries)
+
+    @cached_property
+    def _placed(self) -> Sequence[tuple[int, Entry]]:
+        """The entries whose rows are there, each with the entry whose place it took."""
+        rows: dict[str, list[tuple[int, Entry]]] = {}
+        for entry in self.entries:
+            there = rows.get(entry.key)
+            if entry.how is How.REMOVE:
+                rows[entry.key] = []
+            elif entry.how is How.APPEND:
+                # Two that were appended under one key are both there.
+                rows[entry.key] = [*(there or ()), (entry.seq, entry)]
+            elif there is None:
+                rows[entry.key] = [(_IN_THE_TABLE, entry)]
+            else:
+                rows[entry.key] = [(there[0][0] if there else entry.seq, entry)]
+        return [one for some in rows.values() for one in some]
+
+
+def entry_of(seq: int, how: int, key: str, payload: bytes | None) -> Entry:
+    """The entry as the journal's file has it. Raises ValueError for what is none."""
+    row = {} if payload is None else decoded(payload)
+    return Entry(seq, How(how), key, row, len(payload or b""))

@@ -1,0 +1,292 @@
+"""The journal's file: an SQLite database in WAL mode, beside the tables.
+
+Only SQLite opens it in a process that holds the store: with POSIX locks, a file that the same process
+opens and closes lets go of SQLite's lock.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from lance_context_core.errors import StorageError, StoreFormatError
+
+NAME = "journal.sqlite"
+"""What the file is called, in the directory of the store."""
+
+_FORMAT = 1
+_APPLICATION = 0x4C434A31
+"""What says in the file's header whose it is: "LCJ1"."""
+
+_TABLES = """
+CREATE TABLE tables (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    ref TEXT NOT NULL,        -- empty for main
+    version INTEGER NOT NULL, -- all that was written is in it, but for the rows below
+    folded INTEGER NOT NULL,  -- the last of its rows that was folded
+    token INTEGER NOT NULL,   -- another one after each change of what the table holds
+    stamp INTEGER NOT NULL,   -- another one after each change of what the journal holds of it
+    UNIQUE (name, ref)
+);
+CREATE TABLE rows (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    tbl INTEGER NOT NULL,
+    how INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    payload BLOB
+);
+"""
+
+
+class BusyError(Exception):
+    """Somebody else is writing at this moment: try again."""
+
+
+class Way(NamedTuple):
+    """A connection to the file."""
+
+    connection: sqlite3.Connection
+    is_still: bool
+    """Whether it shows for good what was there when it was made: where nothing may be written beside
+    a file that nobody has open, SQLite reads it no other way."""
+
+
+def connect(path: Path, *, is_synced: bool) -> Way | None:
+    """A way to the journal at `path`, which exists; None while it is still being made.
+
+    Raises as `translated`.
+    """
+    if path.is_dir():
+        raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
+    with translated(path):
+        way = _connected(path)
+        connection = way.connection
+        try:
+            # Before anything that would change a file of somebody else.
+            if not _is_made(connection, path):
+                connection.close()
+                return None
+            _log_writes(connection)
+            connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            # That is for `wipe`: each fold would write the pages that it lets go of once more.
+            connection.execute("PRAGMA secure_delete=OFF")
+        except BaseException:
+            connection.close()
+            raise
+    return way
+
+
+def identity(path: Path, *, is_still: bool) -> object | None:
+    """Another one where a connection shows the file at `path` no more; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if not is_still:
+        return status.st_ino
+    return status.st_ino, status.st_mtime_ns, status.st_size, _log(path).exists()
+
+
+def create(path: Path, *, is_synced: bool) -> None:
+    """Make the journal at `path`, unless it is there; nobody else may be at it."""
+    if path.exists() and path.stat().st_size:
+        return
+    # Whoever looks meanwhile, or after a crash, finds all of it or nothing.
+    new = path.with_name(f"{path.name}.new")
+    # What one that was removed has left would be taken for the log of this one.
+    ends = ("-shm", "-wal", "-journal")
+    rests = [f"{name}{end}" for name in (new.name, path.name) for end in ends]
+    for rest in map(path.with_name, [*rests, new.name]):
+        with translated_os(rest):
+            rest.unlink(missing_ok=True)
+    with translated(path):
+        connection = sqlite3.connect(new, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={_APPLICATION}")
+            connection.execute(f"PRAGMA user_version={_FORMAT}")
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+    with translated_os(path):
+        new.replace(path)
+        if is_synced:
+            # SQLite syncs what it writes; that the file is called so, nobody has told the disk.
+            _sync_folder(path.parent)
+
+
+def checkpoint(path: Path, *, is_synced: bool) -> None:
+    """Move what is in the log into the database, so that the log does not grow; blocks no writer."""
+    with suppress(StorageError, BusyError, sqlite3.Error):
+        if (way := connect(path, is_synced=is_synced)) is not None:
+            try:
+                way.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            finally:
+                way.connection.close()
+
+
+def log_bytes(path: Path) -> int:
+    """The size of SQLite's log; 0 if there is none."""
+    try:
+        return _log(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def wipe(path: Path) -> None:
+    """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read."""
+    with translated(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            connection.execute("PRAGMA secure_delete=ON")
+            # What is there is written anew by way of a database that is not to be a file elsewhere.
+            connection.execute("PRAGMA temp_store=MEMORY")
+            connection.execute("VACUUM")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise BusyError
+        finally:
+            connection.close()
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Commit what is done inside; or nothing of it, if that raises.
+
+    Raises BusyError, before anything is done, while somebody else has one.
+    """
+    with translated(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises inside as an error of the store that names the file and the way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in _BUSY:
+            raise BusyError from error
+        raise StorageError(
+            f"the journal {str(path)!r} {_MEANINGS.get(code, _UNKNOWN)} ({error})"
+        ) from error
+
+
+@contextmanager
+def translated_os(path: Path) -> Iterator[None]:
+    """Raise what the system refuses to do with `path` as an error of the store."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot use {str(path)!r}: {error.strerror}: check who may write there"
+        ) from error
+
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_UNKNOWN = "cannot be used: see what SQLite says of it"
+_NOT_OURS = "which is no journal of a store: move it away, or give the store another directory"
+DAMAGED = (
+    "is damaged: put it back from a copy, or move it away with its -wal: the store then lacks what "
+    "was not folded"
+)
+"""What is said of such a journal."""
+_MEANINGS = {
+    sqlite3.SQLITE_FULL: "cannot be written, the disk is full: free some space",
+    sqlite3.SQLITE_READONLY: "cannot be written: check who may write there, and beside it",
+    sqlite3.SQLITE_PERM: "may not be used: check who may read and write there",
+    sqlite3.SQLITE_AUTH: "may not be used: check who may read and write there",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check who may read and write there, and beside it",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and what this process may write",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: f"{DAMAGED}, if this ever was one",
+}
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _connected(path: Path) -> Way:
+    """Writable where that may be; else for reading, also where its directory may not be written to."""
+    name = quote(str(path))
+    try:
+        return Way(_tried(f"file:{name}?mode=rw"), is_still=False)
+    except sqlite3.OperationalError as refused:
+        if getattr(refused, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+            raise
+        log = _log(path)
+        if log.exists():
+            try:
+                return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
+            except sqlite3.OperationalError:
+                if log.stat().st_size:
+                    raise
+        # Nobody has it open, or has written since, so that it is as its file says.
+        return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
+
+
+def _log_writes(connection: sqlite3.Connection) -> None:
+    """Have the file written by way of a log, unless it may not be written at all."""
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.OperationalError as refused:
+        if getattr(refused, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+            raise
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _tried(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=0, check_same_thread=False
+    )
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether there is a journal that this release reads; raises for anything else but nothing."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    written = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != _APPLICATION:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] or application:
+            raise StorageError(f"{str(path)!r} is a database, {_NOT_OURS}")
+        return False
+    if written > _FORMAT:
+        raise StoreFormatError(
+            f"the journal {str(path)!r} has format {written}, this release reads up to {_FORMAT}: "
+            "upgrade lance-context-core"
+        )
+    return True

@@ -1,0 +1,407 @@
+"""The journal of a store: small writes, acknowledged by one transaction of SQLite, until they are folded.
+
+Two locks keep the tables and the journal one. Whoever commits to a table has the store's lock alone
+(`alone`); whoever writes there otherwise than by folding also keeps others from the journal (`direct`),
+so that what it writes has a place among the entries. Nobody else waits: entries are written while
+others fold, and reads need no lock: the journal says which version of a table goes with its entries.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lance_context_core.engine.files.mounts import is_shared
+from lance_context_core.engine.journal import file, lock, statements
+from lance_context_core.engine.journal.closed import Closed
+from lance_context_core.engine.journal.entries import Entry, New, View, entry_of
+from lance_context_core.engine.journal.mirror import Mirror
+from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.journal.statements import Part
+from lance_context_core.errors import StorageError
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.0005
+_TURNS_IN_A_ROW = 16
+"""How often this is asked until the others on the loop have their turn: some milliseconds."""
+
+_MOST_LOG_BYTES = 4 * 1024 * 1024
+"""What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
+
+_PATIENCE_SECONDS = 60
+"""How long a write waits for somebody else's."""
+
+_LONG_PATIENCE_SECONDS = 600
+"""How long a commit to a table waits for somebody else's, which may bring a million rows."""
+
+_WIPE_SECONDS = 10
+"""How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
+
+
+class Journal:
+    """Safe to share between threads and loops; nothing is made before the first write."""
+
+    def __init__(
+        self,
+        root: Path,
+        policy: JournalPolicy | None,
+        *,
+        is_synced: bool,
+        require_open: Callable[[], None],
+    ) -> None:
+        """That of the store in the directory `root`; without a `policy` it takes nothing new.
+
+        Nor does it where other machines may have that directory: SQLite could not keep them apart.
+
+        `require_open` raises once the store is closed, and in a process forked since it was opened.
+        """
+        self._policy = policy
+        self._require_open = require_open
+        self._root = root
+        self._path = root / file.NAME
+        self._is_synced = is_synced
+        self._connection: sqlite3.Connection | None = None
+        self._identity: object | None = None
+        """Of the file to which that connection is."""
+        self._is_still = False
+        """Whether the connection shows nothing that is written later."""
+        self._spare: sqlite3.Connection | None = None
+        self._mirrors: dict[Part, Mirror] = {}
+        self._lock = threading.Lock()
+        self._n_turns = 0
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether whoever commits here has to have the store's lock."""
+        return self.policy is not None or lock.exists(self._root)
+
+    @cached_property
+    def policy(self) -> JournalPolicy | None:
+        """What it takes; None if it takes nothing new."""
+        return None if self._policy is None or is_shared(self._root) else self._policy
+
+    # Reading
+
+    async def view(self, part: Part) -> View | None:
+        """What it holds of a table; None of one that it does not know."""
+        if await self._opened() is None:
+            return None
+        return await self._insist(lambda: self._view(part))
+
+    def recall(self, part: Part, seqs: Sequence[int]) -> list[Entry]:
+        """The entries of those places that were seen lately, whatever has become of them."""
+        with self._lock:
+            mirror = self._mirrors.get(part)
+            return [] if mirror is None else mirror.recall(seqs)
+
+    async def parts(self) -> list[Part]:
+        """The tables of which it holds something."""
+        if await self._opened() is None:
+            return []
+        statement = "SELECT DISTINCT name, ref FROM rows JOIN tables ON tables.id = rows.tbl"
+
+        def read() -> list[Part]:
+            with self._lock:
+                return (
+                    []
+                    if self._connection is None
+                    else [Part(*row) for row in self._read(statement)]
+                )
+
+        return await self._insist(read)
+
+    async def exists(self) -> bool:
+        """Whether the store has a journal."""
+        return await self._opened() is not None
+
+    # Writing
+
+    async def write(
+        self, part: Part, decide: Callable[[View], Sequence[New] | None]
+    ) -> View | None:
+        """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
+
+        None if the table or its version is not known, or if `decide` wants nothing written since it
+        is not as expected.
+        It must be quick, and is called again where somebody else was writing.
+        """
+        await self._opened()
+        return await self._insist(lambda: self._write(part, decide))
+
+    async def make(self) -> None:
+        """Make the journal, unless there is one; whoever calls this has the store's lock."""
+        await self._opened(is_made=True)
+
+    async def note(self, part: Part, version: int, *, is_change: bool) -> None:
+        """Know a table, and that this version goes with the entries; for who has the store's lock.
+
+        `is_change` says whether the version holds anything else than the one before.
+        """
+        await self._opened()
+        await self._insist(lambda: self._do(statements.noted(part, version, is_change=is_change)))
+
+    async def forget(self, part: Part, last: int, version: int) -> None:
+        """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
+        await self._insist(lambda: self._do(statements.forgotten(part, last, version)))
+        if file.log_bytes(self._path) > _MOST_LOG_BYTES:
+            await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+
+    async def wipe(self) -> bool:
+        """Leave nothing in the file of entries that were folded or discarded; what is there stays.
+
+        False if others kept reading it: something may be left until the next time.
+        """
+        if await self._opened() is None:
+            return True
+        async with self.alone():
+            return await asyncio.to_thread(self._wipe)
+
+    # Locks
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Commit to a table in here: nobody else does."""
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(
+                    lock.alone(self._root, patience_seconds=_LONG_PATIENCE_SECONDS)
+                )
+            except TimeoutError as error:
+                raise self._locked(_LONG_PATIENCE_SECONDS) from error
+            yield
+
+    @asynccontextmanager
+    async def closed(self) -> AsyncIterator[Closed]:
+        """Keep all others from writing into the journal; for who has the store's lock."""
+        await self._opened()
+        connection = await self._taken()
+
+        async def begin() -> None:
+            await self._insist(lambda: self._begin(connection))
+
+        try:
+            await begin()
+            try:
+                yield Closed(connection, self._path, begin)
+            finally:
+                await self._insist(lambda: self._end(connection))
+        finally:
+            self._give_back(connection)
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is no error."""
+        with self._lock:
+            self._let_go()
+
+    # Helpers
+
+    def _view(self, part: Part) -> View | None:
+        with self._lock:
+            if self._connection is None:
+                return None
+            mirror = self._refreshed(part)
+            return None if mirror is None else mirror.view
+
+    def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        with self._lock:
+            if (connection := self._connection) is None:
+                return None
+            written: list[Entry] = []
+            with file.transaction(connection, self._path):
+                mirror = self._refreshed(part, is_alone=True)
+                if mirror is None or not mirror.view.version:
+                    return None
+                if (new := decide(mirror.view)) is None:
+                    return None
+                for one in new:
+                    values = (mirror.id, one.how, one.key, one.payload)
+                    seq = connection.execute(statements.INSERT, values).lastrowid or 0
+                    size = len(one.payload or b"")
+                    written.append(Entry(seq, one.how, one.key, one.row, size))
+                if written:
+                    connection.execute(statements.CHANGED, (mirror.id,))
+            mirror.add(written)
+            return mirror.view
+
+    def _do(self, done: statements.Statements) -> None:
+        with self._lock:
+            if (connection := self._connection) is None:
+                raise self._gone()
+            with file.transaction(connection, self._path):
+                for statement, values in done:
+                    connection.execute(statement, values)
+
+    def _wipe(self) -> bool:
+        until = time.monotonic() + _WIPE_SECONDS
+        while True:
+            try:
+                file.wipe(self._path)
+            except file.BusyError:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return True
+
+    def _refreshed(self, part: Part, *, is_alone: bool = False) -> Mirror | None:
+        """What is known of a table, as it is now."""
+        known = self._mirrors.get(part)
+        found = self._read(statements.TABLE, part)
+        if not found:
+            self._mirrors.pop(part, None)
+            return None
+        if known is not None and known.is_at(*found[0]):
+            return known
+        if is_alone:
+            return self._reread(part)
+        assert self._connection is not None
+        self._connection.execute("BEGIN")
+        try:
+            return self._reread(part)
+        finally:
+            self._connection.execute("COMMIT")
+
+    def _reread(self, part: Part) -> Mirror | None:
+        found = self._read(statements.TABLE, part)
+        if not found:
+            self._mirrors.pop(part, None)
+            return None
+        id, version, folded, token, stamp = found[0]
+        mirror = self._mirrors.get(part)
+        if mirror is None or mirror.id != id:
+            mirror = self._mirrors[part] = Mirror(id)
+        try:
+            entries = [entry_of(*row) for row in self._read(statements.ROWS, (id, mirror.last))]
+        except ValueError as error:
+            raise StorageError(
+                f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
+            ) from error
+        mirror.move(version, folded, token, stamp, entries)
+        return mirror
+
+    def _read(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        assert self._connection is not None
+        with file.translated(self._path):
+            return self._connection.execute(statement, tuple(values)).fetchall()
+
+    async def _insist(self, work: Callable[[], T]) -> T:
+        """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        self._n_turns += 1
+        if self._n_turns % _TURNS_IN_A_ROW == 0:
+            # Nothing else here gives way, and a caller without a pause would hold up its loop.
+            await asyncio.sleep(0)
+        while True:
+            try:
+                return work()
+            except file.BusyError as error:
+                if time.monotonic() > until:
+                    raise self._locked(_PATIENCE_SECONDS) from error
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _until_free(self, work: Callable[[], T]) -> T:
+        """As `_insist`, in a thread of one's own."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return work()
+            except file.BusyError as error:
+                if time.monotonic() > until:
+                    raise self._locked(_PATIENCE_SECONDS) from error
+                time.sleep(_PAUSE_SECONDS)
+
+    def _locked(self, seconds: float) -> StorageError:
+        return StorageError(
+            f"the journal {str(self._path)!r} was locked by somebody else for {seconds} "
+            "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
+            "it go on"
+        )
+
+    def _gone(self) -> StorageError:
+        return StorageError(
+            f"the journal {str(self._path)!r} was removed, or replaced, in this moment: nothing was "
+            "written, try again"
+        )
+
+    async def _opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
+        """The way to the file; None if there is none, unless it is to be made."""
+        self._require_open()
+        identity = file.identity(self._path, is_still=self._is_still)
+        if identity == self._identity and identity is not None:
+            return self._connection
+        if identity is None and not is_made:
+            if self._identity is not None:
+                self.close()
+            return None
+        return await asyncio.to_thread(self._open, is_made=is_made)
+
+    def _open(self, *, is_made: bool) -> sqlite3.Connection | None:
+        with self._lock:
+            identity = file.identity(self._path, is_still=self._is_still)
+            if self._connection is not None and self._identity == identity:
+                return self._connection
+            self._let_go()
+            if is_made:
+                lock.make_root(self._root)
+                self._until_free(lambda: file.create(self._path, is_synced=self._is_synced))
+            elif identity is None:
+                return None
+            if (way := self._connected()) is None:
+                return None
+            self._connection, self._is_still = way
+            self._identity = file.identity(self._path, is_still=way.is_still)
+            return way.connection
+
+    def _connected(self) -> file.Way | None:
+        return self._until_free(lambda: file.connect(self._path, is_synced=self._is_synced))
+
+    def _let_go(self) -> None:
+        for connection in (self._connection, self._spare):
+            if connection is not None:
+                connection.close()
+        self._connection = self._spare = self._identity = None
+        self._is_still = False
+        self._mirrors.clear()
+
+    async def _taken(self) -> sqlite3.Connection:
+        """A connection of one's own: a transaction through the shared one would be everybody's."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            return spare
+        if (way := await asyncio.to_thread(self._connected)) is None:
+            raise self._gone()
+        return way.connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if (
+                self._spare is None
+                and self._connection is not None
+                and not connection.in_transaction
+            ):
+                self._spare = connection
+                return
+        connection.close()
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        with file.translated(self._path):
+            connection.execute("BEGIN IMMEDIATE")
+
+    def _end(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            return
+        try:
+            with file.translated(self._path):
+                connection.execute("COMMIT")
+        except StorageError as error:
+            # The table has it, and the journal does not know: it is seen after the next fold.
+            raise StorageError(
+                f"what was to be written may have been committed or not: look before you repeat it: {error}"
+            ) from error

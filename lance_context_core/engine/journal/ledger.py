@@ -1,0 +1,99 @@
+"""The journal as one table sees it, and the moments in which that table is committed to."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+
+from lance_context_core.engine.journal.closed import Closed
+from lance_context_core.engine.journal.entries import Entry, New, View
+from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.journal.statements import Part
+
+_section: ContextVar["tuple[Journal, Closed] | None"] = ContextVar("_section", default=None)
+"""The journal that this task, or the one that began it, has closed to all others."""
+
+
+class Ledger:
+    """The journal's part about one table on one ref."""
+
+    def __init__(self, journal: Journal, name: str, ref: str | None) -> None:
+        self.part = Part(name, ref or "")
+        self._journal = journal
+
+    @property
+    def policy(self) -> JournalPolicy | None:
+        """What it takes; None if it takes nothing new."""
+        return self._journal.policy
+
+    async def view(self) -> View | None:
+        """What is in it, and which version of the table goes with that; None if it is not known."""
+        return await self._journal.view(self.part)
+
+    def recall(self, seqs: Sequence[int]) -> list[Entry]:
+        """As `Journal.recall`."""
+        return self._journal.recall(self.part, seqs)
+
+    async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """As `Journal.write`."""
+        return await self._journal.write(self.part, decide)
+
+    async def note(self, version: int, *, is_change: bool = True) -> None:
+        """Know the table, at that version; in `committing`, or `folding`."""
+        if (section := self._closed()) is not None:
+            section.note(self.part, version)
+        else:
+            await self._journal.make()
+            await self._journal.note(self.part, version, is_change=is_change)
+
+    async def forget(self, last: int, version: int) -> None:
+        """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
+        if (section := self._closed()) is not None:
+            section.forget(self.part, last, version)
+        else:
+            await self._journal.forget(self.part, last, version)
+
+    async def doubt(self) -> int:
+        """As `Closed.doubt`; in `committing`."""
+        section = self._closed()
+        return 0 if section is None else await section.doubt(self.part)
+
+    async def discard(self) -> None:
+        """Let go of the table with all entries, at once and for good; in `committing`."""
+        if (section := self._closed()) is not None:
+            await section.discard(self.part)
+
+    @asynccontextmanager
+    async def folding(self) -> AsyncIterator[None]:
+        """Fold in here: nobody else commits to a table of the store."""
+        if self._closed() is not None:
+            yield
+        else:
+            async with self._journal.alone():
+                yield
+
+    @asynccontextmanager
+    async def committing(self) -> AsyncIterator[None]:
+        """Commit in here: nobody else does, nor writes into the journal. May stand in itself.
+
+        Where there is no journal yet, nobody makes one meanwhile; but for a store without one, at its
+        very first write, whom that costs no file.
+        """
+        journal = self._journal
+        if self._closed() is not None or not journal.is_locked:
+            yield
+            return
+        async with journal.alone():
+            if not await journal.exists():
+                yield
+                return
+            async with journal.closed() as closed:
+                token = _section.set((journal, closed))
+                try:
+                    yield
+                finally:
+                    _section.reset(token)
+
+    def _closed(self) -> Closed | None:
+        section = _section.get()
+        return section[1] if section is not None and section[0] is self._journal else None

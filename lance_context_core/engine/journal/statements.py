@@ -1,0 +1,50 @@
+"""What the journal says to SQLite."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """One table, on one ref."""
+
+    name: str
+    ref: str
+    """Empty for main."""
+
+
+TABLE = "SELECT id, version, folded, token, stamp FROM tables WHERE name = ? AND ref = ?"
+ROWS = "SELECT seq, how, key, payload FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
+INSERT = "INSERT INTO rows (tbl, how, key, payload) VALUES (?, ?, ?, ?)"
+DOUBTED = "UPDATE tables SET version = 0, stamp = stamp + 1 WHERE name = ? AND ref = ?"
+CHANGED = "UPDATE tables SET token = token + 1, stamp = stamp + 1 WHERE id = ?"
+
+Statements = Sequence[tuple[str, tuple[object, ...]]]
+
+
+def noted(part: Part, version: int, *, is_change: bool) -> Statements:
+    """Know a table, and the version that goes with its entries."""
+    # What was counted before the journal was made, or by one that was removed, is never met again.
+    first = time.time_ns() // 1000
+    statement = (
+        "INSERT INTO tables (name, ref, version, folded, token, stamp) VALUES (?, ?, ?, 0, ?, ?) "
+        "ON CONFLICT (name, ref) DO UPDATE SET version = max(version, excluded.version), "
+        f"token = token + {int(is_change)}, stamp = stamp + 1"
+    )
+    return [(statement, (*part, version, first, first))]
+
+
+def forgotten(part: Part, last: int, version: int) -> Statements:
+    """Let go of the entries up to `last`, which that version holds."""
+    rows = "DELETE FROM rows WHERE seq <= ? AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
+    table = (
+        "UPDATE tables SET version = ?, folded = max(folded, ?), stamp = stamp + 1 "
+        "WHERE name = ? AND ref = ?"
+    )
+    return [(rows, (last, *part)), (table, (version, last, *part))]
+
+
+def discarded(part: Part) -> Statements:
+    """Let go of a table, with its entries."""
+    rows = "DELETE FROM rows WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
+    return [(rows, (*part,)), ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]

@@ -1,0 +1,133 @@
+"""One commit to a table: in its turn, again where others were faster, as durable as was promised."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from lance_context_core._retrying import retried
+from lance_context_core.engine.connection import Connection
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files.inflight import InFlight
+from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.table import reading
+from lance_context_core.errors import ConflictError, StorageError
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+"""How often a write is tried anew on top of what others committed; the engine retries by itself
+where it can."""
+
+_WAIT_SECONDS = 0.05
+"""For how long a commit waits for upkeep: most merges of fragments take less."""
+
+
+class Commits:
+    """The commits to one table, through whichever of its handles."""
+
+    def __init__(self, connection: Connection, name: str, ledger: Ledger | None) -> None:
+        """Those to the table `name`; `ledger` is the journal's part about it."""
+        self.name = name
+        self.in_flight = InFlight(connection.uri, name)
+        self.committed: Callable[[], None] | None = None
+        """Is called after each commit."""
+        self.fold: Callable[[], Awaitable[None]] | None = None
+        """Brings what the journal holds into the table."""
+        self._connection = connection
+        self._ledger = ledger
+        self._upkeep: Future[None] | None = None
+
+    async def commit(
+        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Do `work`, which is one commit, as durably as the store promises."""
+        self.require_sound()
+        if (upkeep := self._upkeep) is not None:
+            await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
+        async with self.committing(handle):
+            done = await self.insist(action, handle, work)
+            await self.sync(handle)
+        self.tell()
+        return done
+
+    @asynccontextmanager
+    async def committing(self, handle: Any) -> AsyncIterator[None]:
+        """Commit through `handle` in here, behind all that the journal holds; nobody else commits."""
+        if (ledger := self._ledger) is None:
+            yield
+            return
+        async with ledger.committing():
+            if (view := await ledger.view()) is None:
+                yield
+                return
+            if self.fold is not None and view.entries:
+                await self.fold()
+            before = await ledger.doubt()
+            if int(await handle.version()) != before:
+                # What is changed or removed may have been folded by others.
+                with translated(f"read {shown_name(self.name)}"):
+                    await handle.checkout_latest()
+            yield
+            # After a failure whoever comes next looks which version there is.
+            await ledger.note(max(before, int(await handle.version())))
+
+    @asynccontextmanager
+    async def pausing(self) -> AsyncIterator[None]:
+        """Let each commit through this object that begins meanwhile wait a moment.
+
+        Of two commits at a time the engine tries the later one again. One that takes long would be
+        the later one for ever where somebody else writes without a pause.
+        """
+        self._upkeep = upkeep = Future[None]()
+        try:
+            yield
+        finally:
+            self._upkeep = None
+            upkeep.set_result(None)
+
+    async def insist(
+        self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
+
+        async def attempt() -> T:
+            with translated(action):
+                return await work(handle)
+
+        async def catch_up(error: Exception) -> None:
+            if isinstance(error, ConflictError):
+                with translated(action):
+                    await handle.checkout_latest()
+            elif not await reading.has_moved(handle, error):
+                raise error
+
+        return await retried(
+            attempt, on=(ConflictError, StorageError), attempts=_ATTEMPTS, between=catch_up
+        )
+
+    def tell(self) -> None:
+        """Tell whoever wants to know that there was a commit."""
+        if self.committed is not None:
+            self.committed()
+
+    def require_sound(self) -> None:
+        """Raise StorageError if what is written now could be lost unnoticed."""
+        self._connection.require_sound()
+
+    async def sync(self, handle: Any) -> None:
+        """Return when what `handle` is at is as durable as the store promises."""
+        if (syncer := self._connection.syncer) is not None:
+            await syncer.sync(handle)
+
+    async def sync_removals(self) -> None:
+        """Return when the files that were removed are gone for good, if the store promises it."""
+        if (syncer := self._connection.syncer) is not None:
+            await syncer.sync_removals(self.name)
+
+    async def sync_refs(self) -> None:
+        """Return when it is as durable which refs there are."""
+        if (syncer := self._connection.syncer) is not None:
+            await syncer.sync_refs(self.name)

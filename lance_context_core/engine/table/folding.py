@@ -1,0 +1,126 @@
+"""The fold: what the journal holds of a table becomes a commit, and the journal forgets it."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from lance_context_core._loop import store_loop
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.journal.entries import View
+from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.table import writing
+from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.grouping import Incoming
+from lance_context_core.engine.table.writing import Written
+from lance_context_core.errors import ContextStoreError, InternalError
+
+_PRESSURE = 8
+"""How many times as much as is folded the journal may hold before writers wait for the fold."""
+
+
+class Folding:
+    """The folds of one table."""
+
+    def __init__(
+        self, access: Access, ledger: Ledger, incoming: Incoming, written: Written
+    ) -> None:
+        """Fold what `ledger` holds into the table of `access`; `written` counts it."""
+        self._access = access
+        self._ledger = ledger
+        self._incoming = incoming
+        self._written = written
+        self._is_at_it = threading.Lock()
+        self._written_at = 0.0
+        self._watch: Future[None] | None = None
+
+    async def fold(self) -> None:
+        """Bring what the journal holds into the table, in one commit. May be repeated after a crash."""
+        commits, ledger = self._access.commits, self._ledger
+        await self._access.peek()  # Somebody may have removed the table: it is then made anew.
+        handle = await self._access.opened()
+        async with ledger.folding():
+            view = await ledger.view()
+            if view is None or not view.entries:
+                return
+            commits.require_sound()
+            with translated(f"write to {self._access.label}"):
+                await handle.checkout_latest()
+                is_as_known = int(await handle.version()) == view.version
+
+            async def work(handle: Any) -> int:
+                return await self._commit(handle, view, is_as_known=is_as_known)
+
+            version = await commits.insist(f"write to {self._access.label}", handle, work)
+            # It is on the disk before the journal forgets it.
+            await commits.sync(handle)
+            await ledger.forget(view.entries[-1].seq, version)
+            if is_as_known:
+                self._access.presence.grow(
+                    view.moment, version, [entry.row for entry in view.shown]
+                )
+        commits.tell()
+
+    async def relieve(self, view: View) -> None:
+        """Have the journal folded if it is full, or once nobody writes; wait if it is overfull."""
+        if (policy := self._ledger.policy) is None:
+            return
+        self._written_at = time.monotonic()
+        if self._watch is None:
+            self._watch = store_loop.spawn_apart(self._fold_when_idle(policy.idle.total_seconds()))
+        fullness = max(len(view.entries) / policy.rows, view.size / policy.bytes)
+        if fullness >= _PRESSURE:
+            await self._access.settle()
+        elif fullness >= 1 and self._is_at_it.acquire(blocking=False):
+            store_loop.spawn_apart(self._fold_beside())
+
+    def stop(self) -> None:
+        """Wait for nothing any more; what the journal holds stays there."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+
+    async def _fold_when_idle(self, idle_seconds: float) -> None:
+        # There is nothing to wait for but the time, which every write moves on.
+        while (left := self._written_at + idle_seconds - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+        self._watch = None
+        with suppress(
+            ContextStoreError
+        ):  # It stays in the journal, and whoever writes next is told.
+            await self._access.settle()
+
+    async def _fold_beside(self) -> None:
+        try:
+            with suppress(ContextStoreError):  # It stays in the journal; at last writers are told.
+                await self._access.settle()
+        finally:
+            self._is_at_it.release()
+
+    async def _commit(self, handle: Any, view: View, *, is_as_known: bool) -> int:
+        """Commit the entries; returns the version that shows them."""
+        shown = view.shown
+        gone = view.replaced - {entry.key for entry in shown}
+        only_adds = not view.replaced
+        rows = None
+        if shown:
+            rows, (refusal,) = await self._incoming.prepared(
+                handle, [[entry.row for entry in shown]], is_sparse=only_adds and is_as_known
+            )
+            if rows is None:
+                raise refusal or InternalError(f"cannot fold into {self._access.label}")
+            self._written.note(rows)
+        if rows is not None and only_adds and is_as_known:
+            return int((await handle.add(rows)).version)
+        async with self._access.commits.in_flight.committing():
+            if rows is not None and only_adds:
+                # An earlier fold of the same may have come as far as its commit.
+                await writing.insert(handle, rows)
+            else:
+                anew = [entry.row for entry in shown if entry.key in view.removed]
+                if anew:
+                    await writing.clear_way(handle, anew)
+                await writing.put(handle, rows, gone)
+        return int(await handle.version())

@@ -1,0 +1,265 @@
+"""Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.journal.entries import How, Moment, New, View
+from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.schema import KEY, VECTOR, vector_model
+from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
+from lance_context_core.engine.table import keyed, overlay, reading
+from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.folding import Folding
+from lance_context_core.engine.table.grouping import vectors_of
+from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
+from lance_context_core.engine.table.vectors import Vectors
+from lance_context_core.engine.table.writing import Appended
+
+
+class _Known(NamedTuple):
+    """What was seen of a version of the table."""
+
+    moment: Moment
+    vectors: pa.Field | None
+    """Its column of vectors, if it has one."""
+
+
+class Journaled:
+    """The small writes of one table; those that are none are left to whoever asks."""
+
+    def __init__(self, access: Access, ledger: Ledger, vectors: Vectors, folding: Folding) -> None:
+        """Write into `ledger` what the table of `access` takes."""
+        self._access = access
+        self._ledger = ledger
+        self._vectors = vectors
+        self._folding = folding
+        self._known: _Known | None = None
+        self._grows = (0, 0)
+        """Since which token nothing but rows appended here came about, and until which."""
+
+    async def append(self, rows: Sequence[Row]) -> Appended | None:
+        """As `Table.append`; None if they are to be a commit of their own."""
+        if not self._may_be_small(rows) or not await self._fit(rows):
+            return None
+        if (new := self._small(rows)) is None:
+            return None
+        while (view := await self._ledger.write(self._if_known(new))) is None:
+            self._known = None
+            if not await self._fit(rows):
+                return None
+        before, (since, until) = view.token - 1, self._grows
+        self._grows = (since if until == before else before, view.token)
+        await self._folding.relieve(view)
+        return Appended(view.version + 1, view.token, len(rows), self._grows[0])
+
+    async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
+        """As `Table.insert_absent`; None if they are to be a commit of their own."""
+        if not self._may_be_small(rows) or not await self._fit(rows):
+            return None
+        if self._small(rows) is None:
+            return None
+        write = self._write(rows)
+        try:
+            there = await write.look([row[KEY] for row in rows])
+            if any(row.get("expires_at") is not None for row in there.values()):
+                # It may have expired, and then makes way.
+                return None
+            done = await write.insert_absent(rows)
+        except UnfitError:
+            return None
+        await self._wrote(write)
+        return done
+
+    async def write(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `Table.write_keyed`; None if they are to be a commit of their own."""
+        if not self._may_be_small(rows) or not await self._fit(rows):
+            return None
+        if self._small(rows) is None:
+            return None
+        write = self._write(rows)
+        try:
+            (outcome,) = await keyed.write_all(write, [rows])
+        except UnfitError:
+            return None
+        if isinstance(outcome, Exception):
+            raise outcome
+        await self._wrote(write)
+        return outcome
+
+    async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
+        """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
+        if not self._may_be_small(rows) or not await self._fit(rows):
+            return None
+        if self._small(rows) is None:
+            return None
+        await self._keep_states(row[KEY] for row in rows)
+        write = self._write(rows)
+        try:
+            done = await write.upsert(rows, adds=adds)
+        except UnfitError:
+            return None
+        await self._wrote(write)
+        return done
+
+    async def update(self, where: Clause, values: Row) -> int | None:
+        """As `Table.update`; None if it is to be a commit of its own."""
+        columns = [*self._access.spec.schema.names, VECTOR]
+        known = self._access.spec.columns
+
+        def put(row: Row) -> New:
+            return New.of(How.PUT, {**row, **values}, known)
+
+        return await self._change(where, columns, put)
+
+    async def delete(self, where: Clause) -> int | None:
+        """As `Table.delete`; None if it is to be a commit of its own."""
+        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]))
+
+    async def take(
+        self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
+    ) -> pa.Table:
+        """The rows with these ids, some of which are the journal's, in their order."""
+        ids = [int(row_id) for row_id in row_ids]
+        below = [row_id for row_id in ids if row_id < overlay.FIRST_ID]
+        above = [row_id - overlay.FIRST_ID for row_id in ids if row_id >= overlay.FIRST_ID]
+        rows = nothing
+        if below:
+            rows = await self._access.look(
+                "read {}", lambda handle: reading.take(handle, below, columns), nothing
+            )
+        return overlay.in_order(overlay.laid_over(rows, self._ledger.recall(above)), ids)
+
+    # Helpers
+
+    async def _change(
+        self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]
+    ) -> int | None:
+        """Write what `change` makes of the matching rows; returns how many there were.
+
+        None if there are none, too: another program may have written some into the table itself.
+        """
+        self._access.require_writable()
+        if self._ledger.policy is None or where.holds is None:
+            return None
+        view = await self._ledger.view()
+        if (view is None or not view.version) and await self._access.peek() is None:
+            return None
+        write = self._write(())
+        attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            try:
+                rows = await write.select(where, columns=columns)
+            except UnsureError:
+                return None
+            keys = frozenset(rows[KEY].to_pylist())
+            if not self._may_be_small(keys) or not await self._are_all(write, keys, rows.num_rows):
+                return None
+            if await self._keep_states(keys):
+                continue
+            new = [change(row) for row in rows.drop_columns(["_rowid"]).to_pylist()]
+            if not self._is_small(new):
+                return None
+            if not new:
+                return None
+            if await write.write(new) is not None:
+                await self._wrote(write)
+                return len(new)
+
+    async def _keep_states(self, keys: Iterable[str]) -> bool:
+        """Have rows that are about to be changed in a version, if one was told of them.
+
+        Returns whether anything was done for it.
+        """
+        if not self._access.spec.tells_versions:
+            return False
+        view = await self._ledger.view()
+        if view is None or view.newest.keys().isdisjoint(keys):
+            return False
+        await self._access.settle()
+        return True
+
+    async def _are_all(self, write: Unfolded, keys: Collection[str], n_rows: int) -> bool:
+        """Whether so many rows are all that have these keys, by which they are written."""
+        if not self._access.spec.repeats_keys or not keys:
+            return len(keys) == n_rows
+        return n_rows == len(keys) == await write.count(in_list(KEY, keys))
+
+    def _write(self, rows: Sequence[Row]) -> Unfolded:
+        async def fit(view: View) -> bool:
+            return await self._fit(rows, at=view.moment)
+
+        return Unfolded(self._access, self._ledger, self._look, fit)
+
+    async def _wrote(self, write: Unfolded) -> None:
+        if write.written is not None:
+            await self._folding.relieve(write.written)
+
+    def _may_be_small(self, rows: Sized) -> bool:
+        policy = self._ledger.policy
+        return policy is not None and len(rows) <= policy.batch_rows
+
+    def _small(self, rows: Sequence[Row]) -> list[New] | None:
+        """The rows as entries; None if they are too large for the journal."""
+        new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
+        return new if self._is_small(new) else None
+
+    def _is_small(self, new: Sequence[New]) -> bool:
+        policy = self._ledger.policy
+        size = sum(len(one.payload or b"") for one in new)
+        return policy is not None and size <= policy.batch_bytes
+
+    def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
+        """Write these if the table is at the version for which they were checked."""
+        known = self._known
+
+        def decide(view: View) -> Sequence[New] | None:
+            return new if known is not None and view.moment == known.moment else None
+
+        return decide
+
+    async def _fit(self, rows: Sequence[Row], *, at: Moment | None = None) -> bool:
+        """Whether the table takes the rows as it is; it is made, and known to the journal, before.
+
+        As it is `at` that version, by default at the one that was seen last.
+        """
+        self._access.require_writable()
+        wanted = self._vectors.column
+        known = self._known
+        if (
+            known is None
+            or at not in (None, known.moment)
+            or (known.vectors is None and wanted is not None)
+        ):
+            known = self._known = await self._look()
+        there = known.vectors
+        for vector in vectors_of(rows):
+            if there is None:
+                return False
+            model = None if wanted is None else vector_model(wanted)
+            self._vectors.check(pa.schema([there]), len(vector), model)
+        return True
+
+    async def _look(self) -> _Known:
+        """What there is to know of the table, which the journal knows afterwards."""
+        return await self._access.follow(self._look_once)
+
+    async def _look_once(self) -> _Known:
+        access = self._access
+        while (view := await self._ledger.view()) is None or not view.version:
+            handle = await access.opened()
+            async with self._ledger.folding():
+                # Another process may have been faster, and there may be entries by now.
+                if (view := await self._ledger.view()) is None or not view.version:
+                    with translated(f"read {access.label}"):
+                        await handle.checkout_latest()
+                        version = int(await handle.version())
+                    await self._ledger.note(version)
+        schema = await (await access.snapshot(view.moment)).schema()
+        return _Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)

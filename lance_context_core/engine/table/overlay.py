@@ -1,0 +1,217 @@
+"""Reads of a table with what the journal holds laid over it, as if that had been folded."""
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine.journal.entries import Entry, Moment, View
+from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.sql import EVERYTHING, all_of, any_of, in_list, quote_string
+from lance_context_core.engine.table import reading
+from lance_context_core.engine.table.arrow import Row, column_of
+
+FIRST_ID = 1 << 62
+"""Rows of the journal have ids from here on: those of the engine stay far below."""
+
+
+class Presence(Protocol):
+    """What is known of the values of a table."""
+
+    async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
+        """Whether the table surely has none of these values in that column at that version."""
+
+
+class Snapshots(Protocol):
+    """Where a table is read as it was at a version."""
+
+    @property
+    def presence(self) -> Presence:
+        """What is known of its values."""
+
+    async def read_at(self, moment: Moment, action: str, read: Any) -> Any:
+        """What `read` finds through a handle at that version."""
+
+
+def is_askable(where: str | None) -> bool:
+    """Whether a condition can be asked of a row that the engine has not seen."""
+    return not where or getattr(where, "holds", None) is not None
+
+
+def matching(view: View, where: str | None) -> list[Entry]:
+    """The entries that are shown and meet the condition, in order."""
+    if not where:
+        return list(view.shown)
+    holds: Any = where.holds  # type: ignore[attr-defined]
+    keys: frozenset[str] | None = getattr(where, "keys", None)
+    if keys is not None and keys.isdisjoint(view.newest):
+        return []
+    return [entry for entry in view.shown if holds(entry.row)]
+
+
+def matching_last(view: View, where: str | None) -> Iterator[Entry]:
+    """As `matching`, the last ones first, each when it is asked for."""
+    holds: Any = getattr(where, "holds", None) if where else None
+    return (entry for entry in reversed(view.shown) if holds is None or holds(entry.row))
+
+
+async def is_answered(view: View, where: str | None, presence: Presence) -> bool:
+    """Whether nothing of what is asked for can be in the table: by its keys, or by its names."""
+    among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
+    for column, values in among.items():
+        # What the journal has of a key is all that there is; another name may be there twice.
+        unknown = values - view.newest.keys() if column == KEY else values
+        if await presence.lacks(view.moment, column, unknown):
+            return True
+    return False
+
+
+def beneath(view: View, where: str | None) -> str | None:
+    """The condition of the rows of the table that are still there, and meet `where`."""
+    keys: frozenset[str] | None = getattr(where, "keys", None)
+    replaced = view.replaced if keys is None else view.replaced & keys
+    if not replaced:
+        return where
+    listed = ", ".join(quote_string(key) for key in sorted(replaced))
+    return all_of([*([where] if where else []), f"{KEY} NOT IN ({listed})"])
+
+
+def laid_over(rows: pa.Table, entries: Sequence[Entry]) -> pa.Table:
+    """`rows` of the table, and behind them those of the journal, with the same columns."""
+    return pa.concat_tables([rows, as_table(entries, rows.schema)]) if entries else rows
+
+
+def as_table(entries: Sequence[Entry], schema: pa.Schema) -> pa.Table:
+    """The rows of the journal with these columns, of which `_rowid` may be one."""
+    rows: list[Row] = [entry.row for entry in entries]
+    columns = [
+        pa.array(np.array([FIRST_ID + entry.seq for entry in entries], np.uint64))
+        if field.name == "_rowid"
+        else column_of(rows, field)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+async def select(
+    access: Snapshots, view: View, where: str | None, columns: Sequence[str], nothing: pa.Table
+) -> pa.Table:
+    """The matching rows, in order, with their `_rowid`."""
+    mine = matching(view, where)
+    in_place = [entry.key for entry in mine if entry.key in view.in_place]
+    # Of rows that stand where the table has them, only the table knows the order.
+    if len(in_place) < 2 and await is_answered(view, where, access.presence):
+        return laid_over(nothing, mine)
+    below = beneath(view, where)
+    if in_place:
+        return await _put_in_place(access, view, below, columns, mine, in_place)
+    rows = await access.read_at(
+        view.moment, "read {}", lambda handle: reading.scan(handle, below, columns)
+    )
+    return laid_over(rows, mine)
+
+
+async def take(
+    access: Snapshots, view: View, ids: Sequence[int], columns: Sequence[str], nothing: pa.Table
+) -> pa.Table:
+    """The rows with these ids, some of which are the journal's, in their order."""
+    rows, below = nothing, [row_id for row_id in ids if row_id < FIRST_ID]
+    if below:
+        rows = await access.read_at(
+            view.moment, "read {}", lambda handle: reading.take(handle, below, columns)
+        )
+    wanted = {row_id - FIRST_ID for row_id in ids if row_id >= FIRST_ID}
+    return in_order(laid_over(rows, [one for one in view.shown if one.seq in wanted]), ids)
+
+
+def in_order(rows: pa.Table, ids: Sequence[int]) -> pa.Table:
+    """The rows in the order of these ids."""
+    place = {row_id: index for index, row_id in enumerate(ids)}
+    places = [place[row_id] for row_id in rows["_rowid"].to_pylist()]
+    return rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
+
+
+async def count(access: Snapshots, view: View, where: str | None) -> int:
+    """How many rows match."""
+    mine = len(matching(view, where))
+    if await is_answered(view, where, access.presence):
+        return mine
+    below = beneath(view, where)
+    n_below: int = await access.read_at(
+        view.moment, "count {}", lambda handle: handle.count_rows(below)
+    )
+    return n_below + mine
+
+
+async def slice_of(
+    access: Snapshots,
+    view: View,
+    where: str | None,
+    *,
+    columns: Sequence[str],
+    offset: int,
+    limit: int | None,
+    last: int | None,
+    nothing: pa.Table,
+) -> pa.Table:
+    """Part of the matching rows; see `Table.slice`."""
+    if last is not None:
+        behind = list(itertools.islice(matching_last(view, where), offset + last))
+        if len(behind) == offset + last and view.in_place.keys().isdisjoint(
+            entry.key for entry in behind
+        ):
+            return laid_over(nothing, behind[offset:][::-1][:limit])
+    mine, below = matching(view, where), beneath(view, where)
+    if not view.in_place.keys().isdisjoint(entry.key for entry in mine):
+        ids = (await select(access, view, where, [], nothing.select(["_rowid"])))["_rowid"]
+        end = len(ids) if last is None else max(len(ids) - offset, 0)
+        start = offset if last is None else max(end - last, 0)
+        return await take(access, view, ids.to_pylist()[start:end][:limit], columns, nothing)
+
+    async def read(**span: Any) -> pa.Table:
+        return await access.read_at(
+            view.moment,
+            "read {}",
+            lambda handle: reading.slice_of(handle, below, columns, nothing=nothing, **span),
+        )
+
+    if last is not None:
+        behind = mine[: max(len(mine) - offset, 0)]
+        further = max(offset - len(mine), 0)
+        rows = await read(offset=further, limit=limit, last=last - len(behind))
+        return laid_over(rows, behind[: None if limit is None else limit - rows.num_rows])
+    rows = await read(offset=offset, limit=limit)
+    if limit is not None and rows.num_rows >= limit:
+        return rows
+    n_below = offset + rows.num_rows
+    if rows.num_rows == 0 and offset:
+        n_below = await access.read_at(
+            view.moment, "count {}", lambda handle: handle.count_rows(below)
+        )
+    start = max(offset - n_below, 0)
+    return laid_over(rows, mine[start:][: None if limit is None else limit - rows.num_rows])
+
+
+async def _put_in_place(
+    access: Snapshots,
+    view: View,
+    below: str | None,
+    columns: Sequence[str],
+    mine: Sequence[Entry],
+    in_place: Sequence[str],
+) -> pa.Table:
+    """As `select`, where some of the journal's rows stand where the table has those of their keys."""
+    where = any_of([below or EVERYTHING, in_list(KEY, in_place)])
+    asked = [*columns, *([] if KEY in columns else [KEY])]
+    found = await access.read_at(
+        view.moment, "read {}", lambda handle: reading.scan(handle, where, asked)
+    )
+    place = {entry.key: found.num_rows + number for number, entry in enumerate(mine)}
+    there = frozenset(in_place)
+    keys = found[KEY].to_pylist()
+    order = [place[key] if key in there else number for number, key in enumerate(keys)]
+    order += [place[entry.key] for entry in mine if entry.key not in there]
+    rows = laid_over(found if KEY in columns else found.drop_columns([KEY]), mine)
+    return rows.take(pa.array(order, pa.int64()))

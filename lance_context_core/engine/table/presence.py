@@ -1,0 +1,146 @@
+"""Which keys and ids a table surely does not have, told without a look into it.
+
+Most of what is written under a name of its own is new, and to find that out costs the engine a
+millisecond or more. So a process that asks often reads all names once, and keeps a number of 64 bits of
+each. A number that is there says nothing: two names may share one.
+"""
+
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.journal.entries import Moment
+from lance_context_core.engine.table.arrow import Row
+
+_ROWS_PER_LOOK = 25_000
+"""So many names are read in the time that one look takes."""
+
+_MOST_ROWS = 2_000_000
+"""Tables with more are looked into: the numbers would take more than 16 MB a column."""
+
+_MOST_LOOSE = 4096
+_WIDTH = 16
+"""How many bytes tell, from either end."""
+
+_FACTORS = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64
+)
+
+
+class Presence:
+    """What is known of the names in one table, at one version."""
+
+    def __init__(self, snapshot: Callable[[Moment], Awaitable[Any]], label: str) -> None:
+        """Nothing is read before it is asked for often enough to pay.
+
+        `snapshot` gives the engine's handle at a version; `label` is what messages call the table.
+        """
+        self._snapshot = snapshot
+        self._label = label
+        self._moment: Moment | None = None
+        self._columns: dict[str, _Numbers] = {}
+        self._n_looks: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
+        """Whether the table surely has none of these values in that column at that version."""
+        if not values:
+            return True
+        with self._lock:
+            known = self._columns.get(column) if self._moment == moment else None
+        if known is None and (known := await self._read(moment, column)) is None:
+            return False
+        return not any(known.may_have(_number(value)) for value in values)
+
+    def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
+        """Know that up to this version of the same table nothing came but these."""
+        with self._lock:
+            if self._moment != before:
+                return
+            self._moment = before._replace(version=version)
+            # What asks beside this keeps what was true at its version.
+            self._columns = {name: one.copy() for name, one in self._columns.items()}
+            for row in rows:
+                for column, known in self._columns.items():
+                    if (value := row.get(column)) is not None:
+                        known.add(_number(value))
+
+    # Helpers
+
+    async def _read(self, moment: Moment, column: str) -> "_Numbers | None":
+        """Read a whole column, if that pays by now; else None."""
+        n_looks = self._n_looks[column] = self._n_looks.get(column, 0) + 1
+        handle = await self._snapshot(moment)
+        with translated(f"read {self._label}"):
+            n_rows = await handle.count_rows()
+            if n_rows > min(_MOST_ROWS, n_looks * _ROWS_PER_LOOK):
+                return None
+            if column not in (await handle.schema()).names:
+                return None
+            values = (await handle.query().select([column]).to_arrow())[column]
+        chunks = [_numbers(chunk.drop_null()) for chunk in values.chunks]
+        known = _Numbers(np.sort(np.concatenate([np.empty(0, np.uint64), *chunks])))
+        with self._lock:
+            if self._moment != moment:
+                self._moment, self._columns = moment, {}
+            self._columns[column] = known
+            self._n_looks[column] = 0
+        return known
+
+
+class _Numbers:
+    """Numbers, most of them sorted."""
+
+    def __init__(self, settled: np.ndarray, loose: frozenset[int] | set[int] = frozenset()) -> None:
+        self._settled = settled
+        self._loose = set(loose)
+
+    def copy(self) -> "_Numbers":
+        if len(self._loose) <= _MOST_LOOSE:
+            return _Numbers(self._settled, self._loose)
+        loose = np.fromiter(self._loose, np.uint64, len(self._loose))
+        return _Numbers(np.sort(np.concatenate([self._settled, loose])))
+
+    def add(self, number: int) -> None:
+        self._loose.add(number)
+
+    def may_have(self, number: int) -> bool:
+        if number in self._loose:
+            return True
+        place = int(np.searchsorted(self._settled, np.uint64(number)))
+        return place < len(self._settled) and int(self._settled[place]) == number
+
+
+def _number(name: str) -> int:
+    data = name.encode()
+    ends = data[:_WIDTH].ljust(_WIDTH, b"\0") + data[-_WIDTH:].ljust(_WIDTH, b"\0")
+    return int(_mixed(np.frombuffer(ends, np.uint64).reshape(1, -1))[0])
+
+
+def _numbers(names: pa.StringArray) -> np.ndarray:
+    """The numbers of names, which are not null; those of one length are made together."""
+    if len(names) == 0:
+        return np.empty(0, np.uint64)
+    bounds = np.frombuffer(names.buffers()[1], np.int32)[names.offset :][: len(names) + 1]
+    data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
+    starts, lengths = bounds[:-1].astype(np.int64), np.diff(bounds)
+    numbers = np.empty(len(names), np.uint64)
+    for length in np.unique(lengths):
+        places = np.flatnonzero(lengths == length)
+        width = min(int(length), _WIDTH)
+        ends = np.zeros((len(places), 2 * _WIDTH), np.uint8)
+        for side, first in ((0, 0), (_WIDTH, int(length) - width)):
+            ends[:, side : side + width] = data[
+                starts[places, None] + first + np.arange(width)[None, :]
+            ]
+        numbers[places] = _mixed(ends.view(np.uint64))
+    return numbers
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray = np.bitwise_xor.reduce(words * _FACTORS[None, :], axis=1)
+    return mixed

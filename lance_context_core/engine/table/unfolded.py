@@ -1,0 +1,181 @@
+"""Rows written by key on top of what is there, the journal's and the table's, into the journal."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import pyarrow as pa
+
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine.journal.entries import How, New, View
+from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.revisions import succeeds
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.sql.clauses import in_list
+from lance_context_core.engine.table import overlay, reading
+from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.arrow import Row
+
+_COLUMNS = (KEY, "expires_at", "revision")
+
+
+class UnfitError(Exception):
+    """What is to be written does not fit the table as it has become: it is to be a commit of its own."""
+
+
+class Unfolded:
+    """One write: what it has seen, and what it makes of it. `keyed` writes through it as through a table.
+
+    Nobody is kept from anything meanwhile: what is written is refused if others have changed what was
+    seen of its keys.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        ledger: Ledger,
+        know: Callable[[], Awaitable[object]],
+        fits: Callable[[View], Awaitable[bool]],
+    ) -> None:
+        """Write through `ledger`.
+
+        `know` makes the table known to it, `fits` says whether what is to be written fits the table
+        as it was then.
+        """
+        self.label = access.label
+        self.view: View = View(0, 0, (), 0)
+        """What was seen last of the journal."""
+        self.written: View | None = None
+        """The journal after what was written last; None if nothing was."""
+        self._access = access
+        self._ledger = ledger
+        self._know = know
+        self._fits = fits
+        self._beneath: tuple[object, pa.Table] | None = None
+        self._asked: frozenset[str] = frozenset()
+        self._there: dict[str, Row] = {}
+
+    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
+        """The matching rows. Raises UnfitError, and as `fits`."""
+        return await self._access.follow(lambda: self._select(where, columns))
+
+    async def _select(self, where: str | None, columns: Sequence[str]) -> pa.Table:
+        while (view := await self._ledger.view()) is None or not view.version:
+            await self._know()
+        if not await self._fits(view):
+            raise UnfitError
+        self.view = view
+        rows = await self._look_up(view, where, columns)
+        self._asked = getattr(where, "keys", None) or frozenset()
+        self._there = {row[KEY]: row for row in rows.to_pylist()}
+        return rows
+
+    async def count(self, where: str) -> int:
+        """How many rows match, of what was seen last."""
+        return await overlay.count(self._access, self.view, where)
+
+    async def look(self, keys: Collection[str]) -> dict[str, Row]:
+        """What there is of these keys."""
+        if not self._asked.issuperset(keys):
+            await self.select(in_list(KEY, keys), columns=_COLUMNS)
+        return self._there
+
+    def putting(self, row: Row) -> New:
+        """The entry of a row that is written in the place of what was seen of its key."""
+        is_new = row[KEY] not in self._there and row[KEY] not in self.view.newest
+        return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
+
+    async def write(self, new: Sequence[New]) -> View | None:
+        """Write the entries, if nobody has changed anything about their keys since; else None."""
+        before = self.view
+        self._asked = frozenset()
+
+        def decide(view: View) -> Sequence[New] | None:
+            is_same = view.moment == before.moment and all(
+                view.newest.get(one.key) is before.newest.get(one.key) for one in new
+            )
+            return new if is_same else None
+
+        self.written = await self._ledger.write(decide)
+        return self.written
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add those whose keys are absent; returns how many, and a version that will show them."""
+        attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            there = await self.look([row[KEY] for row in rows])
+            new = [self.putting(row) for row in rows if row[KEY] not in there]
+            if not new:
+                return 0, self.view.version + bool(self.view.entries)
+            if await self.write(new) is not None:
+                return len(new), self.view.version + 1
+
+    async def upsert(self, rows: Sequence[Row], *, adds: bool) -> tuple[int, int]:
+        """Write rows on top of those they succeed, and, if it `adds`, those whose keys are absent.
+
+        Returns how many were written, and a version that will show them.
+        """
+        attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            there = await self.look([row[KEY] for row in rows])
+            new = [
+                self.putting(row)
+                for row in rows
+                if (adds if (old := there.get(row[KEY])) is None else _succeeds(row, old))
+            ]
+            if not new:
+                return 0, self.view.version + bool(self.view.entries)
+            if await self.write(new) is not None:
+                return len(new), self.view.version + 1
+
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> set[str]:
+        """Write rows on top of those they succeed, remove others; returns the keys that were lost.
+
+        Nothing is written, and all keys are lost, if one of the `claims` is among them.
+        """
+        keys = {row[KEY] for row in rows} | set(removed)
+        there = await self.look(keys)
+        lost = {
+            row[KEY]
+            for row in rows
+            if (old := there.get(row[KEY])) is not None and not _succeeds(row, old)
+        }
+        if not lost.isdisjoint(claims):
+            return keys
+        new = [self.putting(row) for row in rows if row[KEY] not in lost]
+        new += [New.removing(key) for key in removed]
+        return keys if new and await self.write(new) is None else lost
+
+    # Helpers
+
+    async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> pa.Table:
+        """The matching rows of the table and the journal.
+
+        What the table has at that version is looked up once, however often others are faster: where
+        many want the same key, the next try is done before anybody else has a turn.
+        """
+        mine = overlay.matching(view, where)
+        if await overlay.is_answered(view, where, self._access.presence):
+            known = self._access.spec.schema
+            if VECTOR in columns:
+                known = await (await self._access.snapshot(view.moment)).schema()
+            fields = [known.field(name) for name in columns if name in known.names]
+            nothing = pa.schema([*fields, pa.field("_rowid", pa.uint64())]).empty_table()
+            return overlay.laid_over(nothing, mine)
+        asked = view.moment, where, tuple(columns)
+        if self._beneath is None or self._beneath[0] != asked:
+            rows = await self._access.read_at(
+                view.moment, "read {}", lambda handle: reading.scan(handle, where, columns)
+            )
+            self._beneath = asked, rows
+        rows = self._beneath[1]
+        if view.replaced:
+            counts = [key not in view.replaced for key in rows[KEY].to_pylist()]
+            rows = rows.filter(pa.array(counts, pa.bool_()))
+        return overlay.laid_over(rows, mine)
+
+
+def _succeeds(row: Row, old: Row) -> bool:
+    return succeeds(row["revision"], old["revision"])
