@@ -5,7 +5,7 @@ from typing import Any
 
 from pyarrow import feather
 
-from benchmarks.sides import store_upkeep, store_writing
+from benchmarks.sides import store_small, store_upkeep, store_writing
 from benchmarks.sides.measuring import timed_async
 from benchmarks.sides.opened import RUNNER, STORES
 from benchmarks.sides.protocol import serve
@@ -156,5 +156,6 @@ if __name__ == "__main__":
             "recall": recall,
             **store_writing.OPERATIONS,
             **store_upkeep.OPERATIONS,
+            **store_small.OPERATIONS,
         }
     )
