@@ -13,6 +13,8 @@ from core.conformance.backends import Backend, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
 from hypothesis import is_hypothesis_test, settings
 
+from lance_context_core._opening import DEFAULTS
+
 CONTRACTS = [
     f"core.conformance.{name}" for name in ("history", "kv", "memory", "sessions", "vectors")
 ]
@@ -136,6 +138,12 @@ def s3_server() -> Iterator[S3Server]:
     """An object store on this machine, for this run."""
     with S3Server() as server:
         yield server
+
+
+@pytest.fixture
+def each_write_commits(monkeypatch):
+    """Whatever store is opened has no journal, unless it is told to: a write is a version."""
+    monkeypatch.setitem(DEFAULTS, "journal", None)
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ BAD = {
     "defer_embedding": "yes",
     "durability": "forever",
     "embedder": 5,
+    "journal": True,
     "maintenance": 5,
     "read_consistency": 5,
     "retention": timedelta(days=1),

@@ -194,7 +194,7 @@ def test_of_a_list_no_more_is_read_than_is_asked_for(store, monkeypatch):
 
 
 async def test_a_commit_that_is_shared_with_others_is_not_ones_own(tmp_path):
-    async with AsyncContextStore.open(tmp_path) as store:
+    async with AsyncContextStore.open(tmp_path, journal=None) as store:
         mine, theirs = (LanceContextSaver(store) for _ in range(2))
 
         async def put(saver, thread):

@@ -620,7 +620,8 @@ async def test_every_asynchronous_method_awaits_the_store(store, embedding, monk
 
 
 def test_it_can_have_its_store_looked_after(tmp_path, embedding):
-    with LanceContextVectorStore(tmp_path, embedding) as kept:
+    with ContextStore.open(tmp_path, journal=None) as store:
+        kept = LanceContextVectorStore(store, embedding)
         kept.add_texts(["a"])
         kept.add_texts(["b"])
         done = {one.table: one for one in kept.maintain()}["vectors.default"]
@@ -630,7 +631,8 @@ def test_it_can_have_its_store_looked_after(tmp_path, embedding):
 
 
 def test_a_long_term_memory_can_have_its_store_looked_after(tmp_path):
-    with LanceContextStore(tmp_path) as kept:
+    with ContextStore.open(tmp_path, journal=None) as store:
+        kept = LanceContextStore(store)
         kept.put(("a",), "1", {"n": 1})
         kept.put(("a",), "2", {"n": 2})
         done = {one.table: one for one in kept.maintain()}["kv.langgraph_store"]

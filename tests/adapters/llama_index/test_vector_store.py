@@ -33,7 +33,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.vector_stores.lance_context import LanceContextVectorStore as LeafVectorStore
 from llama_index_lance_context import LanceContextDocumentStore, LanceContextVectorStore
 
-from lance_context_core import Document, InvalidRequestError
+from lance_context_core import ContextStore, Document, InvalidRequestError
 from lance_context_core._loop import StoreLoop
 from lance_context_core.errors import DimensionMismatchError
 
@@ -638,7 +638,8 @@ async def test_a_memory_block_begins_with_an_empty_store(empty, embed_model):
 
 
 def test_it_can_have_its_store_looked_after(tmp_path):
-    with LanceContextVectorStore(tmp_path) as kept:
+    with ContextStore.open(tmp_path, journal=None) as store:
+        kept = LanceContextVectorStore(store)
         kept.add([node("a")])
         kept.add([node("b")])
         done = {one.table: one for one in kept.maintain()}["vectors.default"]
@@ -648,7 +649,8 @@ def test_it_can_have_its_store_looked_after(tmp_path):
 
 
 def test_documents_can_have_their_store_looked_after(tmp_path):
-    with LanceContextDocumentStore(tmp_path) as kept:
+    with ContextStore.open(tmp_path, journal=None) as store:
+        kept = LanceContextDocumentStore(store)
         kept.add_documents([node("a")])
         kept.add_documents([node("b")])
         done = {one.table: one for one in kept.maintain()}["kv.llama_index_docstore"]

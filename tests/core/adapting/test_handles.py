@@ -96,6 +96,7 @@ def test_the_end_closes_what_was_opened_here_and_nothing_else(given, how):
             said(owner.sync)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_whoever_has_a_store_can_have_it_looked_after(given, kind):
     owner = Owner(given)

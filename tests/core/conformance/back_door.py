@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core.engine.journal.statements import Part
 from lance_context_core.store import AsyncContextStore
 
 
@@ -16,16 +17,31 @@ class BackDoor:
 
     async def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows, in no particular order; none if the table does not exist."""
+        await self._store.flush()
         handle = await self._open(table)
         return [] if handle is None else await handle.query().to_list()
 
     async def n_commits(self, table: str) -> int:
-        """How many versions the table has; 0 if it does not exist."""
+        """A number that grows by one with each commit to the table; 0 if it does not exist.
+
+        What the journal took at once counts as one, as if it had been committed.
+        """
+        handle = await self._open(table)
+        if handle is None:
+            return 0
+        journal = self._store._resources.database.connection.journal
+        view = journal and await journal.view(Part(table, ""))
+        return view.token if view else len(await handle.list_versions())
+
+    async def n_versions(self, table: str) -> int:
+        """How many versions the table has when all is folded; 0 if it does not exist."""
+        await self._store.flush()
         handle = await self._open(table)
         return 0 if handle is None else len(await handle.list_versions())
 
     async def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows into a table that exists; columns that they lack are null."""
+        await self._store.flush()
         handle = await self._open(table)
         schema = pa.schema(
             pa.field(field.name, pa.string(), nullable=field.nullable)

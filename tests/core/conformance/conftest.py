@@ -32,6 +32,14 @@ def store(place, clock, embedder):
 
 
 @pytest.fixture
+def plain(place, clock, embedder):
+    """As `store`, in which each write is a commit."""
+    store = place[0].open(clock=clock, embedder=embedder, journal=None)
+    yield store
+    asyncio.run(store.close())
+
+
+@pytest.fixture
 def back_door(store):
     return BackDoor(store)
 

@@ -253,7 +253,7 @@ def test_two_processes_do_not_lose_each_others_items(open_store, local_backend):
 
 
 @pytest.mark.s3
-async def test_a_write_that_only_seemed_to_fail_is_not_taken_for_another_s(store, monkeypatch):
+async def test_a_write_that_only_seemed_to_fail_is_not_taken_for_another_s(plain, monkeypatch):
     merge = Table.merge
 
     async def merge_and_fail(self, *arguments, **options):
@@ -261,7 +261,7 @@ async def test_a_write_that_only_seemed_to_fail_is_not_taken_for_another_s(store
         monkeypatch.setattr(Table, "merge", merge)
         raise InternalError("the answer was lost")
 
-    kv = store.kv()
+    kv = plain.kv()
     await kv.put([item("p", value={"n": 0}), item("d")])
     monkeypatch.setattr(Table, "merge", merge_and_fail)
     await kv.write(puts=[item("p", value={"n": 1})], adds=[item("a")], deletes=[key("d")])

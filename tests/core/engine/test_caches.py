@@ -98,6 +98,7 @@ async def test_readers_and_writers_at_once_see_what_they_would_though_all_is_ope
     assert len(always) > 20
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_what_is_opened_anew_lets_go_of_the_former_handle_which_would_keep_its_caches(
     always, store
 ):

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from lance_context_core import AsyncContextStore, Item
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InternalError
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_key_whose_owner_left_between_the_refusal_and_the_look_is_claimed_anew(
     tmp_path, monkeypatch
 ):

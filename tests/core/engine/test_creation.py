@@ -12,7 +12,7 @@ from proofs.soak.proxy import Proxy
 from lance_context_core import AsyncContextStore, Message, StorageError
 from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
-from lance_context_core.engine.table.access import STABLE_ROW_IDS
+from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ NETWORK = "lance error: LanceError(IO): Generic S3 error: Error performing PUT"
 def plain_and_embedding(local_backend):
     """Two stores in one place, which is empty: one gives what it writes no vectors."""
     stores = [
-        local_backend.open(maintenance=None, embedder=embedder)
+        local_backend.open(maintenance=None, embedder=embedder, journal=None)
         for embedder in (None, WordVectors())
     ]
     yield stores

@@ -7,6 +7,9 @@ from core.conformance.doubles import WordVectors
 
 from lance_context_core import Message
 
+# What happens between a commit and another's, where nobody's lock keeps them apart.
+pytestmark = pytest.mark.usefixtures("each_write_commits")
+
 
 @pytest.fixture
 def stores(local_backend):

@@ -87,6 +87,7 @@ async def test_a_refused_batch_is_nobody_else_s_concern(store):
     assert await store.context().entries() == 20
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_rows_that_cannot_be_written_fail_for_their_caller_alone(store, monkeypatch):
     await store.context().add("user", "the table is there")
     to_table = grouping.to_table

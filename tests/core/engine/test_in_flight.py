@@ -2,8 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from lance_context_core import Message
 from lance_context_core.engine.table import indexes, writing
+
+# What happens between a commit and another's, where nobody's lock keeps them apart.
+pytestmark = pytest.mark.usefixtures("each_write_commits")
 
 
 async def texts_of(store):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("often", [[], ["tag", "untag", "fork", "drop"]], ids=["all", "branches"])
 def test_no_kill_costs_an_acknowledged_step_or_leaves_half_of_one(often):
-    command = [sys.executable, "-m", "proofs.crash", "--rounds", "30"]
+    command = [sys.executable, "-m", "proofs.crash", "--rounds", "30", "--journal", "both"]
     command += ["--often", *often] if often else []
     done = subprocess.run(
         command,

@@ -15,6 +15,7 @@ from lance_context_core import (
     Message,
     StorageError,
 )
+from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.records import Document, Item
 
 
@@ -66,6 +67,7 @@ CALLS = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_write_commits")
 async def test_whatever_a_call_writes_is_synced_when_it_returns(place, witness):
     async with opened(place) as store:
         for what, call in CALLS:
@@ -75,6 +77,7 @@ async def test_whatever_a_call_writes_is_synced_when_it_returns(place, witness):
             assert witness.n_syncs > n_before, what
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_one_sync_serves_all_callers_of_a_commit(place, witness):
     async with opened(place) as store:
         await store.history.append("a", Message.user("the table is there"), session_id="s")
@@ -91,15 +94,22 @@ async def test_one_sync_serves_all_callers_of_a_commit(place, witness):
         assert await store.version() - version < 25
 
 
+async def test_the_name_of_the_journal_is_on_the_disk_when_it_acknowledges(place, witness):
+    async with opened(place) as store:
+        await store.history.append("a", Message.user("first"), session_id="s")
+        assert "journal.sqlite" in witness.listed(place)
+
+
 WRITE = """
 import sys
 from lance_context_core import ContextStore, Message
-with ContextStore.open(sys.argv[1]) as store:
+with ContextStore.open(sys.argv[1], journal=None) as store:
     for n in range(3):
         store.history.append("a", Message.user(f"other {n}"), session_id="s")
 """
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_what_others_wrote_and_a_commit_refers_to_is_synced_with_it(place, witness):
     async with opened(place) as store:
         with witness.expects_all_synced():
@@ -110,6 +120,7 @@ async def test_what_others_wrote_and_a_commit_refers_to_is_synced_with_it(place,
             await store.history.append("a", Message.user("last"), session_id="s")
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_store_that_was_written_without_is_synced_by_the_first_write(place, witness):
     async with AsyncContextStore.open(place) as store:
         for n in range(3):
@@ -119,6 +130,31 @@ async def test_a_store_that_was_written_without_is_synced_by_the_first_write(pla
             await store.history.append("a", Message.user("last"), session_id="s")
     data = {file.stat().st_ino for file in (place / "records.lance" / "data").iterdir()}
     assert data <= witness.files()
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("fsync", 2), ("process", 1)])
+async def test_the_journal_is_synced_by_sqlite_before_a_call_returns(
+    place, durability, synchronous
+):
+    async with AsyncContextStore.open(place, durability=durability) as store:
+        await store.history.append("a", Message.user("tea"), session_id="s")
+        journal = store._resources.database.connection.journal
+        assert await journal.parts()
+        (told,) = journal._connection.execute("PRAGMA synchronous").fetchone()
+    assert told == synchronous  # FULL, or NORMAL: https://www.sqlite.org/pragma.html
+
+
+async def test_what_is_folded_is_synced_before_the_journal_forgets_it(place, witness, monkeypatch):
+    async def forget(*_):
+        raise OSError("not yet")
+
+    async with opened(place) as store:
+        await store.history.append("a", Message.user("tea"), session_id="s")
+        monkeypatch.setattr(Journal, "forget", forget)
+        n_before = witness.n_syncs
+        with witness.expects_all_synced(), pytest.raises(OSError, match="not yet"):
+            await store.flush()
+        assert witness.n_syncs > n_before
 
 
 async def test_without_it_nothing_is_synced(place, witness):
@@ -145,6 +181,7 @@ async def test_no_event_loop_waits_for_the_disk(place, monkeypatch):
     assert threading.get_ident() not in threads
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_sync_that_fails_reaches_all_callers_and_ends_the_writing(place, monkeypatch):
     store = opened(place)
     await store.history.append("a", Message.user("sound"), session_id="s")
@@ -179,6 +216,7 @@ async def test_a_sync_that_fails_reaches_all_callers_and_ends_the_writing(place,
     assert texts[-1] == "again"
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_both_apis_promise_it(place, witness):
     with ContextStore.open(place, durability="fsync") as store, witness.expects_all_synced():
         store.history.append("a", Message.user("tea"), session_id="s")

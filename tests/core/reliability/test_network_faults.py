@@ -180,7 +180,7 @@ async def test_a_read_shows_what_was_acknowledged_though_another_meanwhile_opens
     async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
         access = store._resources.records.access
-        older = await access._open()
+        older = await access._opening.open()
         await say(store, "second")
         handle = access.handle
         access.handle = Overtaken(handle, lambda: setattr(access, "handle", older))

@@ -25,7 +25,7 @@ from core.conformance.writers import (
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
-from lance_context_core.engine.table.access import STABLE_ROW_IDS
+from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.sync import ContextStore
@@ -178,6 +178,7 @@ def test_processes_that_find_an_empty_directory_lose_nothing(local_backend, open
     run(assert_all_there(open_store(), batches))
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_table_that_was_made_twice_keeps_what_was_written_to_both(open_store, options):
     # The engine looks for the table before it makes one; here a writer comes in between.
     store, late = open_store(**options), open_store(**options)

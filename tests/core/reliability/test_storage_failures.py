@@ -8,13 +8,12 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import lancedb
 import pytest
+from core.reliability.rights import rights, run
 
 from lance_context_core import AsyncContextStore, ContextStoreError, Message, StorageError
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
@@ -31,10 +30,11 @@ async def write(store):
 
 
 async def write_all(store):
-    """A row in each sort of table."""
+    """A row in each sort of table; none is left in the journal."""
     await store.history.append("a", Message.user("tea", id="m"), session_id="s")
     await store.sessions.create("s")
     await store.vectors("c").add([Document(id="d", text="tea", embedding=[1.0, 2.0])])
+    await store.flush()
 
 
 async def failure(work):
@@ -52,18 +52,6 @@ def assert_is(error, kind, *says):
         assert part in str(error)
 
 
-def run(program: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
-    """What the program prints, run in a process of its own."""
-    done = subprocess.run(
-        [*before, sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 # Places
 
 
@@ -78,14 +66,6 @@ async def test_a_file_in_the_place_of_the_directory_is_a_storage_error(tmp_path,
 
 
 # Rights
-
-
-@pytest.fixture
-def public() -> Iterator[Path]:
-    """A directory that every user may enter; those of the tests are for their own user."""
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)
-        yield Path(directory)
 
 
 USE_AS_SOMEBODY = """
@@ -123,9 +103,15 @@ async def test_who_may_only_read_reads_and_is_refused_every_write(public):
     with rights(public / "store", folders=0o555, files=0o444):
         seen, *refusals = await asyncio.to_thread(run, USE_AS_SOMEBODY, public / "store")
     assert seen == "['tea']"
-    actions = ("append to table 'records'", "upsert into table 'records'", "create table 'upkeep'")
-    for refusal, action in zip(refusals, actions, strict=True):
-        assert refusal.startswith(f"StorageError: cannot {action}: permission denied")
+    appended, upserted, maintained = refusals
+    journal = str(public / "store" / "journal.sqlite")
+    assert appended.startswith(
+        f"StorageError: the journal {journal!r} cannot be written: check who"
+    )
+    assert upserted.startswith(
+        f"StorageError: the journal {journal!r} cannot be written: check who"
+    )
+    assert maintained.startswith("StorageError: cannot create table 'upkeep': permission denied")
     assert contents(public) == before
     async with AsyncContextStore.open(public / "store") as store:
         await write(store)
@@ -155,23 +141,6 @@ async def test_a_directory_in_which_none_may_be_made_is_a_storage_error(public):
     assert not list(public.iterdir())
 
 
-class rights:  # noqa: N801 - reads as what it is
-    """What others, and the owner, may do with a directory inside the block."""
-
-    def __init__(self, directory: Path, *, folders: int, files: int) -> None:
-        paths = [directory, *directory.rglob("*")]
-        self._modes = [(path, folders if path.is_dir() else files) for path in paths]
-        self._former = [(path, path.stat().st_mode) for path in paths]
-
-    def __enter__(self):
-        for path, mode in reversed(self._modes):
-            path.chmod(mode)
-
-    def __exit__(self, *_):
-        for path, mode in self._former:
-            path.chmod(mode)
-
-
 # Space
 
 
@@ -189,7 +158,7 @@ def leave(n_bytes):
     ballast.write_bytes(b"x" * max(status.f_bavail * status.f_bsize - n_bytes, 0))
 
 async def main():
-    acknowledged, refused = [], []
+    acknowledged, refused, unsure = [], [], []
     async with AsyncContextStore.open(disk / "store") as store:
         await store.history.append("a", Message.user("first", id="first"), session_id="s")
         acknowledged.append("first")
@@ -206,8 +175,10 @@ async def main():
                     acknowledged.append(id)
                 except StorageError as error:
                     assert "disk is full: free some space" in str(error), error
-                    assert "'records'" in str(error), error
-                    refused.append(id)
+                    assert "'records'" in str(error) or "journal.sqlite'" in str(error), error
+                    # The table may have had room for what the journal had none to note.
+                    is_unsure = "may have been committed or not" in str(error)
+                    (unsure if is_unsure else refused).append(id)
         ballast.unlink()
         await store.history.append("a", Message.user("last", id="last"), session_id="s")
     async with AsyncContextStore.open(disk / "store") as store:
@@ -221,7 +192,8 @@ async def main():
         found = {hit.record.external_id or hit.record.id for hit in hits}
     assert set(acknowledged) <= set(there), set(acknowledged) - set(there)
     assert len(there) == len(set(there))
-    assert sorted(again) == sorted([*acknowledged, *refused, "last"])
+    half = [id for id in unsure if id in there]
+    assert sorted(again) == sorted([*acknowledged, *refused, *half, "last"])
     assert set(acknowledged) - {"first"} <= found
     print(len(acknowledged), len(refused), len(set(refused) & set(there)))
 
@@ -241,7 +213,7 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(tmp_path):
         int, run(FILL_THE_DISK, tmp_path, before=before)[0].split()
     )
     assert n_acknowledged > 5
-    assert n_refused > 5
+    assert n_refused > 0
     assert n_of_them_there == 0
 
 
@@ -298,6 +270,7 @@ DAMAGES: list[tuple[str, Callable[[Path], None]]] = [
 ]
 
 
+@pytest.mark.usefixtures("each_write_commits")
 @pytest.mark.parametrize(
     ("files", "damage"), DAMAGES, ids=[f"{f}-{d.__name__}" for f, d in DAMAGES]
 )
@@ -315,6 +288,7 @@ async def test_a_damaged_file_is_a_storage_error_that_names_the_table(tmp_path, 
     assert contents(tmp_path) == before
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_manifest_of_zeros_is_not_taken_for_an_empty_table(tmp_path):
     async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)
@@ -326,6 +300,7 @@ async def test_a_manifest_of_zeros_is_not_taken_for_an_empty_table(tmp_path):
                 await verb(store)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_alone(
     tmp_path, capfd
 ):
@@ -339,6 +314,7 @@ async def test_the_words_index_that_was_removed_is_a_storage_error_of_searches_a
     capfd.readouterr()  # the engine prints warnings of its own
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_table_that_is_removed_under_an_open_store_is_empty_and_can_be_made_anew(tmp_path):
     store = AsyncContextStore.open(tmp_path)
     await write_all(store)
@@ -352,12 +328,14 @@ async def test_a_table_that_is_removed_under_an_open_store_is_empty_and_can_be_m
         assert await store.search("tea") == []
         assert await write(store) == "more"
         assert [one.id for one in await read(store)] == ["more"]
+        await store.flush()  # what the journal holds is not removed with the table
 
 
 async def removed(directory: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, directory)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_table_of_a_newer_engine_is_a_format_error(tmp_path):
     async with AsyncContextStore.open(tmp_path) as store:
         await write_all(store)

@@ -33,6 +33,10 @@ class Witness:
         """The inodes of all that was synced since the last block."""
         return {inode for inode, _, _ in self._files}
 
+    def listed(self, folder: Path) -> set[str]:
+        """What a folder listed when it was synced last, since the last block."""
+        return self._folders.get(_entry(folder)[0], set())
+
     @contextmanager
     def expects_all_synced(self, what: str = "") -> Iterator[None]:
         """What the block adds or removes in the directory must be on the disk at its end."""

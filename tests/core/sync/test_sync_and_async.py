@@ -253,6 +253,7 @@ def test_a_handle_shows_itself_under_its_own_name(store):
     assert repr(store.context("notes")) == f"Context({store.uri!r}, name='notes')"
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_a_context_is_turned_in_place_and_back(store):
     context = store.context()
     before = context.add("user", "early").version
@@ -443,6 +444,7 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_background_compaction_runs_until_the_context_is_closed(tmp_path):
     before = tasks_of_the_store_loop()
     with Context.create(

@@ -10,6 +10,8 @@ from lance_context_core import Document, Message
 from lance_context_core.engine.table import indexes
 from lance_context_core.settings import IndexPolicy, Maintenance
 
+pytestmark = pytest.mark.usefixtures("each_write_commits")
+
 NOON = datetime(2026, 1, 15, 12).astimezone()
 SMALL = IndexPolicy(scalar_rows=100, vector_rows=100, unindexed_rows=50)
 

@@ -36,6 +36,7 @@ def alive():
     return kinds + collections.Counter(threads=threading.active_count())
 
 
+@pytest.mark.usefixtures("each_write_commits")
 @pytest.mark.slow
 async def test_after_three_times_as_many_turns_nothing_more_is_kept(open_store):
     store = open_store(maintenance=OFTEN)

@@ -18,7 +18,7 @@ from core.conformance.doubles import ManualClock
 from lance_context_core import InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
 from lance_context_core.engine.files.fragments import FragmentPolicy
-from lance_context_core.engine.table import access
+from lance_context_core.engine.table import commits
 from lance_context_core.errors import ConflictError
 from lance_context_core.settings import IndexPolicy
 from lance_context_core.upkeep.claims import (
@@ -27,6 +27,8 @@ from lance_context_core.upkeep.claims import (
     Claims,
 )
 from lance_context_core.upkeep.upkeep import Maintenance, Upkeep
+
+pytestmark = pytest.mark.usefixtures("each_write_commits")
 
 EAGER = Maintenance(
     every_n_commits=8, fragments=FragmentPolicy(fanout=4), indexes=IndexPolicy(unindexed_rows=50)
@@ -72,9 +74,9 @@ async def table_stats(upkeep, table):
 async def test_writers_wait_a_moment_for_maintenance_and_no_longer(
     store, monkeypatch, seconds, is_written
 ):
-    monkeypatch.setattr(access, "_WAIT_SECONDS", seconds)
+    monkeypatch.setattr(commits, "_WAIT_SECONDS", seconds)
     await fill(store, 1)
-    async with store._resources.records.access.pausing():
+    async with store._resources.records.access.commits.pausing():
         writing = asyncio.ensure_future(fill(store, 1, start=1))
         await asyncio.wait([writing], timeout=30 if is_written else 0.5)
         assert writing.done() == is_written

@@ -589,6 +589,7 @@ async def test_what_a_killed_deletion_left_of_a_branch_goes_with_the_next_erasur
         branch = await store.create_branch("b")
         await branch.context().add("user", "the word is swordfish", id="on-branch")
         await store.context().add("user", "hello", id="elsewhere")
+        await store.flush()
     unmake(local_backend, "heads/b")
     unmake(local_backend, "bases/b.0")
     tree = Path(local_backend.uri) / "records.lance" / "tree"

@@ -11,6 +11,8 @@ from lance_context_core import Document, InvalidRequestError, NotFoundError
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.refs import refs
 
+pytestmark = pytest.mark.usefixtures("each_write_commits")
+
 
 @pytest.fixture
 def listings(monkeypatch):

@@ -278,6 +278,7 @@ async def test_what_is_kept_of_the_records_all_other_tables_show_as_it_was(store
     assert await store.branches() == []
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_collection_has_a_history_without_any_records(store, stretched):
     notes = store.vectors("notes")
     for step in range(12):
@@ -321,6 +322,7 @@ async def test_a_version_without_rows_is_kept_like_any_other(store, clock, timed
     assert 11 not in left
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_time_without_records_is_kept_too(store, clock, timed):
     noon = clock.now().replace(hour=12)
     timed(lambda one: noon + timedelta(days=one.number > 1, minutes=one.number))
@@ -486,6 +488,7 @@ def orphans(table):
     ]
 
 
+@pytest.mark.usefixtures("each_write_commits")
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [150, pytest.param(2_000, marks=pytest.mark.long)])
 async def test_single_appends_take_little_more_than_one_write_in_the_end(

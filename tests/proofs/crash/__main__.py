@@ -18,12 +18,28 @@ from proofs.crash.model import VERBS, Model, Step
 from proofs.crash.worker import do, work
 
 from lance_context_core import ContextStore
+from lance_context_core.settings import JournalPolicy
+
+_JOURNALS = {
+    "on": [JournalPolicy(), JournalPolicy(rows=8)],
+    "off": [None],
+    "both": [JournalPolicy(), JournalPolicy(rows=8), None],
+}
+"""What the processes that die open their store with, by chance. Small journals are folded often."""
 
 _ROUNDS_A_STORE = 40
 """How many processes die in one store before the next one is begun."""
 _LONGEST_LIFE_SECONDS = 1.5
 _PATIENCE_SECONDS = 60
 """How long a process may take for its first step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """What all processes do."""
+
+    often: Sequence[str]
+    journals: Sequence[JournalPolicy | None]
 
 
 @dataclass(slots=True)
@@ -47,20 +63,25 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--often", nargs="+", default=[], choices=list(VERBS), help="steps to do more often"
     )
+    parser.add_argument(
+        "--journal", choices=list(_JOURNALS), default="on", help="what small writes go through"
+    )
     parser.add_argument("--output", type=Path, help="where to write the summary as Markdown")
     options = parser.parse_args(arguments)
+    lives = Lives(options.often, _JOURNALS[options.journal])
     tally = Tally()
     began = time.monotonic()
     for first in range(0, options.rounds, _ROUNDS_A_STORE):
         n_rounds = min(_ROUNDS_A_STORE, options.rounds - first)
         folder = tempfile.mkdtemp(prefix="crash-")
-        broken = _store(f"{folder}/store", options.seed + first, n_rounds, options.often, tally)
+        broken = _store(f"{folder}/store", options.seed + first, n_rounds, lives, tally)
         if broken is not None:
             print(f"round {tally.n_rounds}, store kept at {folder}:\n{broken}")
             return 1
         shutil.rmtree(folder)
         print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
     asked = f"--rounds {tally.n_rounds} --seed {options.seed}"
+    asked += f" --journal {options.journal}"
     asked += f" --often {' '.join(options.often)}" if options.often else ""
     text = summary(tally, asked=asked, seconds=time.monotonic() - began)
     print(text)
@@ -96,14 +117,14 @@ def summary(tally: Tally, *, asked: str, seconds: float) -> str:
     )
 
 
-def _store(uri: str, seed: int, n_rounds: int, often: Sequence[str], tally: Tally) -> str | None:
+def _store(uri: str, seed: int, n_rounds: int, lives: Lives, tally: Tally) -> str | None:
     """Let `n_rounds` processes die in one store; returns what promise was broken, or None."""
     random = Random(seed)
     model = Model()
     for number in range(n_rounds):
-        model, step = _live_and_die(uri, seed + number, model, often, random, tally)
+        model, step = _live_and_die(uri, seed + number, model, lives, random, tally)
         began = time.monotonic()
-        with ContextStore.open(uri) as store:
+        with ContextStore.open(uri, journal=random.choice(lives.journals)) as store:
             seen = found(store)
             tally.slowest_open_seconds = max(tally.slowest_open_seconds, time.monotonic() - began)
             if (broken := explain(seen, model, step)) is not None:
@@ -125,13 +146,15 @@ def _store(uri: str, seed: int, n_rounds: int, often: Sequence[str], tally: Tall
 
 
 def _live_and_die(
-    uri: str, seed: int, model: Model, often: Sequence[str], random: Random, tally: Tally
+    uri: str, seed: int, model: Model, lives: Lives, random: Random, tally: Tally
 ) -> tuple[Model, Step | None]:
     """The model of what a process was told, and the step in which it died."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["proofs.crash.worker"])
     heard, said = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(uri, seed, model, often, said), daemon=True)
+    journal = random.choice(lives.journals)
+    arguments = (uri, seed, model, lives.often, journal, said)
+    process = context.Process(target=work, args=arguments, daemon=True)
     process.start()
     said.close()
     step: Step | None = None

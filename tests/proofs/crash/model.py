@@ -12,6 +12,7 @@ VERBS = {
     "upsert": 12,
     "update": 8,
     "delete": 6,
+    "fold": 6,
     "maintain": 10,
     "thin": 5,
     "tag": 4,
@@ -108,7 +109,7 @@ class Model:
                 return Step(verb=verb, name=random.choice(list(self.tags)))
             case "merge" | "drop" if others:
                 return Step(verb=verb, name=random.choice(others))
-            case "maintain" | "thin":
+            case "fold" | "maintain" | "thin":
                 return Step(verb=verb, branch=MAIN)
         return None
 
@@ -160,6 +161,9 @@ class Model:
 
     def _drop(self, step: Step) -> None:
         del self.branches[step.name], self.bases[step.name]
+
+    def _fold(self, step: Step) -> None:
+        pass
 
     def _maintain(self, step: Step) -> None:
         pass

@@ -8,7 +8,7 @@ from random import Random
 from proofs.crash.model import MAIN, Model, Step
 
 from lance_context_core import ContextStore
-from lance_context_core.settings import IndexPolicy
+from lance_context_core.settings import IndexPolicy, JournalPolicy
 
 AGENT = "agent"
 SMALL = IndexPolicy(scalar_rows=20, vector_rows=40)
@@ -18,13 +18,20 @@ SMALL = IndexPolicy(scalar_rows=20, vector_rows=40)
 warnings.filterwarnings("ignore", message="lancedb fork support is experimental")
 
 
-def work(uri: str, seed: int, model: Model, often: Sequence[str], said: Connection) -> None:
+def work(
+    uri: str,
+    seed: int,
+    model: Model,
+    often: Sequence[str],
+    journal: JournalPolicy | None,
+    said: Connection,
+) -> None:
     """Do steps until the process is killed, those of `often` more often.
 
     Sends ("begin", step) before each and ("done", step) once the store has acknowledged it.
     """
     random = Random(seed)
-    with ContextStore.open(uri) as store:
+    with ContextStore.open(uri, journal=journal) as store:
         while True:
             step = model.next_step(random, often=often)
             said.send(("begin", step))
@@ -60,6 +67,8 @@ def do(store: ContextStore, step: Step) -> None:
         case "delete":
             for one in step.ids:
                 context.delete(id=one)
+        case "fold":
+            store.flush()
         case "maintain":
             store.maintain(policy=SMALL)
         case "thin":

@@ -7,14 +7,16 @@ import asyncio
 import itertools
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from core.conformance.backends import local
-from core.reliability.test_storage_failures import run as run_program
+from core.reliability.rights import run as run_program
 from proofs.soak.asking import failure, heard, say, seen
 
 from lance_context_core import AsyncContextStore
 from lance_context_core.settings import VersionRetention
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_newest_manifest_that_was_cut_short_is_named_and_all_before_it_can_be_had(tmp_path):
     async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         for name in ("first", "second", "third"):
@@ -36,6 +38,7 @@ async def test_a_newest_manifest_that_was_cut_short_is_named_and_all_before_it_c
         assert await heard(store) == ["first", "second", "third", "fourth"]
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_parts_that_a_copy_left_behind_are_not_taken_for_the_store_s(tmp_path):
     async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
         await say(store, "first")
@@ -114,7 +117,7 @@ from lance_context_core import AsyncContextStore, Message, StorageError
 
 async def main():
     kept, refused = [], []
-    async with AsyncContextStore.open(sys.argv[1], maintenance=None) as store:
+    async with AsyncContextStore.open(sys.argv[1], maintenance=None, journal=None) as store:
         for limit in map(int, sys.argv[2:]):
             name = str(limit)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -136,6 +139,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_at_whichever_file_of_a_commit_the_space_ends_nothing_is_half_written(tmp_path):
     """Data, transaction and manifest are the larger, the later they are written."""
     async with AsyncContextStore.open(tmp_path, maintenance=None) as store:

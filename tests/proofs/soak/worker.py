@@ -20,13 +20,16 @@ from proofs.soak.journal import Journal, notes
 from proofs.soak.talk import Batch, TornError, batches, digests, embedder
 
 from lance_context_core import AsyncContextStore, ContextStoreError
-from lance_context_core.settings import VersionRetention
+from lance_context_core.settings import JournalPolicy, VersionRetention
 
 N_TASKS = 2
 """How many append at the same time in one process."""
 
 EPOCH_SECONDS = 15
 """How long a shared session is written to, until the next one begins."""
+
+OFTEN_FOLDED = JournalPolicy(rows=16)
+"""In a directory; elsewhere there is no journal."""
 
 RETENTION = VersionRetention(
     all_for=timedelta(seconds=30), hourly_for=timedelta(0), daily_for=timedelta(0)
@@ -146,7 +149,7 @@ async def main(role, framework, place, path):
     before = notes(Path(path))
     journal = Journal(path)
     async with await AsyncContextStore.open(
-        **place, embedder=embedder(), retention=RETENTION
+        **place, embedder=embedder(), retention=RETENTION, journal=OFTEN_FOLDED
     ) as store:
         if role == "maintainer":
             await maintain(store, journal)

@@ -13,6 +13,8 @@ from lance_context_core import AsyncContext, AsyncContextStore, Context
 from lance_context_core.errors import CompactionInProgressError
 from lance_context_core.upkeep.fragments import CompactionSchedule, RecordCompaction
 
+pytestmark = pytest.mark.usefixtures("each_write_commits")
+
 
 @pytest.fixture
 def ctx(store):

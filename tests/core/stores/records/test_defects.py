@@ -56,6 +56,7 @@ def program(uri, body):
 # 1: versions
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_every_add_returns_an_id_and_makes_a_version_that_can_be_read_again(ctx):
     written = [ctx.add("user", str(n)) for n in range(5)]
     numbers = [one.version for one in written]
@@ -151,6 +152,7 @@ def test_a_label_is_checked_out_like_a_version(uri):
 # 7: compaction
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_compaction_removes_the_fragments_that_it_counted_and_nothing_else(ctx):
     for n in range(30):
         ctx.add("user", str(n), embedding=[1.0, n])
@@ -481,6 +483,7 @@ def test_a_writer_that_is_killed_loses_nothing_and_harms_nobody(uri, n_acknowled
 def test_the_data_is_there_for_whoever_opens_it_with_the_engine_alone(ctx, uri):
     ctx.add("user", "hello", external_id="turn-1", metadata={"n": 1}, embedding=[1.0, 2.0])
     ctx.add("tool", b"bytes")
+    ctx.version()  # which has them in the tables
     rows = lancedb.connect(uri).open_table("records").to_arrow().to_pylist()
     assert [(one["role"], one["text"], one["blob"]) for one in rows] == [
         ("user", "hello", None),

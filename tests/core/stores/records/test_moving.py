@@ -110,6 +110,7 @@ def test_a_refusal_gives_no_secret_away(bad):
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_one_fragment_alone_is_never_merged(tmp_path):
     chosen = opening({"compaction_min_fragments": 1})
     async with await AsyncContext.create(tmp_path) as ctx:

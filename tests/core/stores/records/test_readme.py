@@ -151,8 +151,8 @@ def test_a_version_that_was_checked_out_has_what_it_had(seen):
 
 
 def test_compaction_merges_the_fragments_of_many_small_writes(seen):
-    # The store merges by itself too, once in 64 commits.
-    assert seen["removed"] >= seen["stats"]["total_fragments"] > 20
+    # Small writes that follow each other are folded into one fragment, others are one each.
+    assert seen["removed"] >= seen["stats"]["total_fragments"] > 1
     assert seen["stats_after"]["total_fragments"] < 10
     assert seen["entries"] == 106
 

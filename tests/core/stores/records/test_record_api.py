@@ -156,6 +156,7 @@ async def test_a_scope_takes_bot_id_for_agent_id(store):
         bot.scope(bot_id="c")
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_a_batch_is_one_commit_in_the_order_given(ctx):
     first = await ctx.add("user", "first")
     written = await ctx.add_many({"role": "user", "content": str(n)} for n in range(50))

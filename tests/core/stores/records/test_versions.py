@@ -98,6 +98,7 @@ async def test_a_diff_shows_what_changed_in_this_context(store):
         assert await ctx.diff(before, after)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_digits_are_a_version_unless_they_are_a_tag(ctx):
     first = (await ctx.add("user", "first")).version
     second = (await ctx.add("user", "second")).version
