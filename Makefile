@@ -36,6 +36,7 @@ proofs: $(VENV)/ready
 	$(RUN) -m pytest --effort proofs --numprocesses auto --dist worksteal
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 1000
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
+	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often fold maintain thin --journal both
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
 lint: $(VENV)/ready
