@@ -7,6 +7,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import threading
 import warnings
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -57,7 +58,8 @@ def go_on(process):
 def _act(uri, step, action, table, how, said):
     def stop():
         said.send("there")
-        os.kill(os.getpid(), how)
+        # One for the whole process would reach another thread first, and this one would go on.
+        signal.pthread_kill(threading.get_ident(), how)
 
     STEPS[step](stop, lambda ledger: (ledger.part.name == "records") == (table == "records"))
     asyncio.run(_done(uri, action))

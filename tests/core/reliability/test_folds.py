@@ -263,19 +263,24 @@ def test_whoever_is_stopped_in_a_fold_keeps_nobody_from_reading(
                 await say(one, name)
                 there = then(there, name)
             assert await shown(one) == there
+        monkeypatch.undo()
+        if step == "has forgotten":
+            # A few rows that are folded are taken back by entries of their own.
+            assert await store.context().delete(id="c")
+            there = without(there, "c")
+        last = there.ids[-1]
         waiting = [
             asyncio.ensure_future(work)
-            for work in (found(late), late.flush(), store.context().delete(id="c"))
+            for work in (found(late), late.flush(), store.context().delete(id=last))
         ]
         await asyncio.sleep(0.1)
         assert await shown(late) == there
         assert not any(one.done() for one in waiting)
-        monkeypatch.undo()
         await asyncio.to_thread(go_on, process)
         hits, _, is_deleted = await asyncio.gather(*waiting)
-        assert hits | {"c"} == set(there.ids)
+        assert hits | {last} == set(there.ids)
         assert is_deleted
-        there = without(there, "c")
+        there = without(there, last)
         for one in (store, late, open_store()):
             assert await shown(one) == there
             await say(one, f"z{len(there.ids)}")
