@@ -5,8 +5,6 @@ from lance_context_core.composition import (
     Composable,
     Composer,
     dated,
-    index_words,
-    query_words,
     spoken,
 )
 from lance_context_core.engine.files.durability import Durability
@@ -19,6 +17,7 @@ from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.upkeep.upkeep import Maintenance
+from lance_context_core.words import index_words, query_words
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Opening

@@ -9,7 +9,7 @@ from typing import Any
 from lancedb.index import Bitmap, BTree, IvfFlat
 
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
-from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.engine.table.text import TextIndex, leaves_out_words
 from lance_context_core.errors import InvalidRequestError
 
 _SCALAR = {"btree": BTree, "bitmap": Bitmap}
@@ -111,7 +111,8 @@ async def optimize(handle: Any, *, older_than: timedelta, delete_unverified: boo
 async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str, str]:
     """The columns that want an index or a new one, and why.
 
-    It pays and is missing, has fallen into pieces, or too many rows came after it.
+    It pays and is missing, has fallen into pieces, too many rows came after it, or it was built when
+    long words were left out.
     """
     stats = await handle.stats()
     n_rows, n_bytes = int(stats["num_rows"]), int(stats["total_bytes"])
@@ -123,6 +124,8 @@ async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str,
             reasons[column] = f"an index on {column} is missing, or in too many pieces"
         elif n_outside >= policy.max_unindexed(column, n_rows, n_bytes):
             reasons[column] = f"{n_outside} of {n_rows} rows are outside the index on {column}"
+        elif column == SEARCH_TEXT and await _leaves_out_words(handle):
+            reasons[column] = f"the index on {column} lacks the words of more than 40 letters"
     return reasons
 
 
@@ -159,6 +162,13 @@ async def _segments(handle: Any) -> dict[str, int]:
     """Of how many segments each index consists, by its name."""
     listed: Iterable[Any] = await handle.list_indices()
     return {index.name: index.num_segments for index in listed}
+
+
+async def _leaves_out_words(handle: Any) -> bool:
+    listed: Iterable[Any] = await handle.list_indices()
+    return any(
+        leaves_out_words(index.index_details) for index in listed if index.columns == [SEARCH_TEXT]
+    )
 
 
 async def _build(handle: Any, column: str, config: Any) -> None:

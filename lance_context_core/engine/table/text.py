@@ -1,6 +1,8 @@
 """How texts are cut into words for full-text search."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lancedb.index import FTS
 
@@ -28,4 +30,11 @@ class TextIndex:
             stem=self.stem,
             remove_stop_words=False,
             with_position=False,
+            # Else the engine leaves out words of more than 40 letters, such as hashes and keys.
+            max_token_length=None,
         )
+
+
+def leaves_out_words(details: Mapping[str, Any] | None) -> bool:
+    """Whether an index, by what the engine tells of it, was built without the longest words."""
+    return (details or {}).get("max_token_length") is not None
