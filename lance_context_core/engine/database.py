@@ -37,7 +37,7 @@ class Database:
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.RLock()
         self.records = self.table(RECORDS_TABLE, RECORDS)
-        self.records.access.before_fold = partial(self.settle_others, "")
+        self.records.access.commits.before = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:
@@ -164,7 +164,7 @@ class BranchDatabase:
         self._lock = threading.Lock()
         self.records = self.table(RECORDS_TABLE, RECORDS)
         ref = str(refs.head(branch))
-        self.records.access.before_fold = partial(database.settle_others, ref)
+        self.records.access.commits.before = partial(database.settle_others, ref)
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
     def table(self, name: str, spec: TableSpec) -> Table:

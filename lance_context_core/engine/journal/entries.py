@@ -1,7 +1,7 @@
 """What the journal holds of one table: entries, in the order in which they were acknowledged."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from operator import itemgetter
@@ -90,6 +90,10 @@ class View:
     def moment(self) -> Moment:
         """The version of the table, and of which one."""
         return Moment(self.table, self.version)
+
+    def until(self, last: int) -> "View":
+        """Without what was acknowledged after that entry."""
+        return replace(self, entries=[entry for entry in self.entries if entry.seq <= last])
 
     @cached_property
     def newest(self) -> Mapping[str, Entry]:

@@ -66,8 +66,6 @@ class Access:
             self.ledger = Ledger(connection.journal, name, self.ref)
         self.commits = Commits(connection, name, self.ledger)
         """What is written to it, whichever way."""
-        self.before_fold: Callable[[], Awaitable[None]] | None = None
-        """Is done before what the journal holds is folded, unless that is for a commit here."""
         self.presence = Presence(self.snapshot, self.label)
         """Which keys the table surely does not have."""
         self._opening = Opening(connection, name, spec, self.commits, beside=beside, pin=pin)
@@ -98,11 +96,7 @@ class Access:
 
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""
-        view = await self.view()
-        if view is not None and view.entries and (fold := self.commits.fold) is not None:
-            if self.before_fold is not None:
-                await self.before_fold()
-            await fold()
+        await self.commits.settle()
 
     async def peek(self) -> Any | None:
         """As `reader`, without what the journal holds."""

@@ -34,8 +34,10 @@ class Commits:
         self.in_flight = InFlight(connection.uri, name)
         self.committed: Callable[[], None] | None = None
         """Is called after each commit."""
-        self.fold: Callable[[], Awaitable[None]] | None = None
-        """Brings what the journal holds into the table."""
+        self.fold: Callable[[int | None], Awaitable[None]] | None = None
+        """Brings what the journal holds into the table, as far as one entry or all of it."""
+        self.before: Callable[[], Awaitable[None]] | None = None
+        """Folds what other tables are to have before this one has a new version; cheap if nothing is."""
         self._connection = connection
         self._ledger = ledger
         self._upkeep: Future[None] | None = None
@@ -53,6 +55,20 @@ class Commits:
         self.tell()
         return done
 
+    async def settle(self) -> None:
+        """Fold what the journal holds, if it holds anything."""
+        if self._ledger is None or self.fold is None:
+            return
+        view = await self._ledger.view()
+        if view is None or not view.entries:
+            return
+        last = None
+        if self.before is not None:
+            # What is acknowledged meanwhile may come behind something that those tables lack then.
+            last = view.entries[-1].seq
+            await self.before()
+        await self.fold(last)
+
     @asynccontextmanager
     async def committing(self, handle: Any) -> AsyncIterator[None]:
         """Commit through `handle` in here, behind all that the journal holds; nobody else commits."""
@@ -60,11 +76,13 @@ class Commits:
             yield
             return
         async with ledger.committing():
+            if self.before is not None:
+                await self.before()
             if (view := await ledger.view()) is None:
                 yield
                 return
             if self.fold is not None and view.entries:
-                await self.fold()
+                await self.fold(None)
             before = await ledger.doubt()
             if int(await handle.version()) != before:
                 # What is changed or removed may have been folded by others.

@@ -36,13 +36,18 @@ class Folding:
         self._written_at = 0.0
         self._watch: Future[None] | None = None
 
-    async def fold(self) -> None:
-        """Bring what the journal holds into the table, in one commit. May be repeated after a crash."""
+    async def fold(self, last: int | None = None) -> None:
+        """Bring what the journal holds into the table, in one commit; only up to the `last` entry.
+
+        May be repeated after a crash.
+        """
         commits, ledger = self._access.commits, self._ledger
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
         handle = await self._access.opened()
         async with ledger.folding():
             view = await ledger.view()
+            if view is not None and last is not None:
+                view = view.until(last)
             if view is None or not view.entries:
                 return
             commits.require_sound()

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 
 import pytest
-from core.engine.journaling import SMALL, in_the_table, n_versions, read, say
+from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.file import NAME
@@ -217,6 +217,41 @@ async def test_a_version_shows_what_was_written_before_it_into_other_tables(stor
     view = await store.checkout(await store.version())
     assert [one["text"] for one in await view.context().list()] == ["tea", "milk"]
     assert [one.value for one in await view.kv().list()] == [{"n": 1}]
+
+
+async def test_a_commit_beside_the_journal_has_what_was_written_before_it_into_other_tables(store):
+    await store.kv().put([Item(key="k", value={"n": 1})])
+    await store.vectors("c").add([Document(id="a", text="a", embedding=[1.0, 0.0])])
+    # More than is small: these are a version at once.
+    await say(store, "one", "two", "three", "four")
+    number = await store.version()
+    await store.kv().put([Item(key="k", value={"n": 2})])
+    view = await store.checkout(number)
+    assert await read(view) == ["one", "two", "three", "four"]
+    assert [one.value for one in await view.kv().list()] == [{"n": 1}]
+    assert len(await view.vectors("c").list()) == 1
+
+
+async def test_what_is_written_while_other_tables_are_folded_is_in_no_version_without_the_rest(
+    store,
+):
+    commits = store._resources.records.access.commits
+    fold_others = commits.before
+
+    async def others_write_meanwhile():
+        commits.before = fold_others
+        await fold_others()
+        await store.kv().put([Item(key="k", value={"n": 1})])
+        await say(store, "two")
+
+    await store.kv().put([Item(key="j", value={"n": 1})])
+    await say(store, "one")
+    commits.before = others_write_meanwhile
+    await commits.settle()
+    view = await store.checkout(int(await (await opened(store, "records")).version()))
+    assert await read(view) == ["one"]
+    assert [one.key for one in await view.kv().list()] == ["j"]
+    assert await read(store) == ["one", "two"]
 
 
 async def test_the_number_that_a_write_returns_leads_to_what_was_written(store):
