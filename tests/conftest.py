@@ -51,8 +51,11 @@ def pytest_configure(config):
         config.addinivalue_line("markers", marker)
     effort = config.getoption("--effort")
     examples = config.getoption("--examples") or EXAMPLES[effort]
-    # A shared machine may be slow at any moment, so that no single example has a deadline.
-    settings.register_profile(effort, deadline=None, max_examples=examples)
+    # A shared machine may be slow at any moment, so that no single example has a deadline. The same
+    # examples are drawn of the same code, so that a verdict is about the change; proofs draw anew.
+    settings.register_profile(
+        effort, deadline=None, max_examples=examples, derandomize=effort != "proofs"
+    )
     settings.load_profile(effort)
     if path := os.environ.get(slowest.VARIABLE):
         config.pluginmanager.register(slowest.Notes(path))

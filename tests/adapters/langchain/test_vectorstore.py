@@ -469,21 +469,28 @@ def test_diversity_is_weighed_as_langchain_does(vectors, query, k, lambda_mult):
         np.array(query, dtype=float), list(rows), lambda_mult=lambda_mult, k=k
     )
 
-    def gains(order):
-        """What each pick was worth when it was picked: equals may be picked in any order."""
-        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        near = unit @ np.array(query) / np.linalg.norm(query)
-        return [
-            near[one]
-            if n == 0
-            else lambda_mult * near[one]
-            - (1 - lambda_mult) * max(unit[one] @ unit[other] for other in order[:n])
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    near = unit @ np.array(query) / np.linalg.norm(query)
+
+    def gain(one, before):
+        """What it is worth to pick one behind those before."""
+        if not before:
+            return near[one]
+        return lambda_mult * near[one] - (1 - lambda_mult) * max(unit[before] @ unit[one])
+
+    def are_the_best(order):
+        """Whether each pick was worth what the best was then: of equals it may be any."""
+        return all(
+            gain(one, order[:n])
+            == pytest.approx(max(gain(left, order[:n]) for left in rest), abs=1e-5)
             for n, one in enumerate(order)
-        ]
+            if (rest := [other for other in range(len(rows)) if other not in order[:n]])
+        )
 
     picked = [int(one.id) for one in found]
-    assert len(picked) == len(expected)
-    assert gains(picked)[:2] == pytest.approx(gains(expected)[:2], abs=1e-5)
+    assert len(picked) == len(set(picked)) == len(expected)
+    assert are_the_best(expected)
+    assert are_the_best(picked)
 
 
 def test_maximal_marginal_relevance_prefers_what_is_new(empty):
