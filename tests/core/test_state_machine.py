@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from lance_context_core import AlreadyExistsError, ContextStore, Message
+from lance_context_core.settings import JournalPolicy
 
 IDS = [f"m{n}" for n in range(8)]
 SESSIONS = ["s", "t"]
@@ -28,6 +29,8 @@ HOUR = timedelta(hours=1)
 ids = st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True)
 sessions = st.sampled_from(SESSIONS)
 texts = st.sampled_from(["tea", "coffee", "green tea", "no milk"])
+journals = st.sampled_from([JournalPolicy(), JournalPolicy(rows=3), None])
+"""One that is folded when it is asked, one that is by itself, and none; in a directory."""
 policies = st.sampled_from(["ours", "theirs", "newest"])
 
 
@@ -67,13 +70,13 @@ class WholeStore(RuleBasedStateMachine):
         self.tag_branches: dict[str, str] = {}
         self.known_versions: dict[int, Rows] = {}
 
-    @initialize(local=st.booleans())
-    def open(self, local):
+    @initialize(local=st.booleans(), journal=journals)
+    def open(self, local, journal):
         self.folder = tempfile.mkdtemp() if local else None
-        self.store = self._open()
+        self.store = self._open(journal)
 
-    def _open(self):
-        return ContextStore.open(self.folder or "memory://", clock=self.clock)
+    def _open(self, journal):
+        return ContextStore.open(self.folder or "memory://", clock=self.clock, journal=journal)
 
     def teardown(self):
         if hasattr(self, "store"):
@@ -262,10 +265,16 @@ class WholeStore(RuleBasedStateMachine):
         self._compare()
 
     @precondition(lambda self: self.folder)
-    @rule()
-    def reopen(self):
+    @rule(journal=journals)
+    def reopen(self, journal):
         self.store.close()
-        self.store = self._open()
+        self.store = self._open(journal)
+        self._compare()
+
+    @precondition(lambda self: self.folder)
+    @rule()
+    def fold(self):
+        self.store.flush()
         self._compare()
 
     @rule(ids=ids)
