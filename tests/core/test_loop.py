@@ -72,7 +72,7 @@ def test_an_exit_ends_background_work_in_good_order():
 
 def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     script = """
-        import asyncio, signal, threading
+        import asyncio, signal, sys, threading
         from lance_context_core._loop import store_loop
 
         # Where the tests run in the background, the shell has it ignored.
@@ -80,8 +80,10 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
         cancelled = threading.Event()
 
         async def work():
-            await asyncio.sleep(0.5)  # until the main thread waits
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            main = threading.main_thread().ident
+            while sys._current_frames()[main].f_code.co_name != "wait":
+                await asyncio.sleep(0.01)  # until the main thread waits
+            signal.pthread_kill(main, signal.SIGINT)
             try:
                 await asyncio.sleep(60)
             finally:
@@ -90,7 +92,7 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
         try:
             store_loop.run(work())
         except KeyboardInterrupt:
-            print("interrupted", cancelled.wait(10))
+            print("interrupted", cancelled.wait(300))
     """
     assert run(script, "-W", "error") == "interrupted True\n"
 

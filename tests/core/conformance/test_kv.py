@@ -240,7 +240,7 @@ def test_two_processes_do_not_lose_each_others_items(open_store, local_backend):
         writer.stdin.flush()
     won = {}
     for name, writer in zip("ab", writers, strict=True):
-        won[name] = json.loads(writer.communicate(timeout=60)[0])
+        won[name] = json.loads(writer.communicate(timeout=300)[0])
         assert writer.returncode == 0
     items = {one.key: one.value for one in kv.list()}
     winners = []

@@ -404,19 +404,24 @@ def test_a_cancelled_call_leaves_right_vectors_and_no_broken_ones():
 
 def test_a_cancelled_call_of_an_asynchronous_embedder_is_cancelled_there_too():
     ends = []
+    begun = threading.Event()
 
     async def aembed(texts):
         if not ends:
+            begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             finally:
                 ends.append("cancelled")
         return vectors_of(texts)
 
     async def main():
         service = EmbeddingService(AsyncCallableEmbedder(aembed, model="m"))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(service.embed_documents(["a"]), timeout=0.01)
+        call = asyncio.create_task(service.embed_documents(["a"]))
+        await asyncio.to_thread(begun.wait)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
         assert ends == ["cancelled"]
         assert (await service.embed_documents(["a"])).tolist() == vectors_of("a")
 

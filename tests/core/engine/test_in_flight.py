@@ -66,7 +66,7 @@ async def test_a_writer_without_a_pause_does_not_keep_an_erasure_waiting(open_st
 
     writing = asyncio.gather(*(write(w, store) for w, store in enumerate(writers)))
     await asyncio.sleep(0.2)
-    assert (await asyncio.wait_for(eraser.erase(filter={"user_id": "ada"}), 60)).records == 1
+    assert (await asyncio.wait_for(eraser.erase(filter={"user_id": "ada"}), 300)).records == 1
     is_erased = True
     last = await writing
     assert await texts_of(eraser) == sorted(last)

@@ -64,7 +64,7 @@ async def test_a_full_journal_is_folded_by_itself(open_store):
     store = open_store(maintenance=None, journal=JournalPolicy(rows=4))
     for n in range(4):
         await say(store, f"{n}")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not await in_the_table(store):  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
     assert await read(store) == ["0", "1", "2", "3"]

@@ -9,36 +9,38 @@ from lance_context_core.engine.files import locks
 from lance_context_core.engine.files.locks import locked
 
 
-async def is_free(place, **how):
-    """Whether somebody else gets the lock at once."""
+async def take(place, **how):
+    async with locked(place, **how):
+        pass
 
-    async def take():
-        async with locked(place, **how):
-            pass
 
-    try:
-        await asyncio.wait_for(take(), 0.2)
-    except TimeoutError:
-        return False
-    return True
+async def assert_free(place, **how):
+    """Somebody else gets the lock."""
+    await asyncio.wait_for(take(place, **how), 300)
+
+
+async def assert_held(place, **how):
+    """Nobody else gets it."""
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(take(place, **how), 0.2)
 
 
 async def test_one_has_it_alone_or_several_share_it(tmp_path):
     async with locked(tmp_path):
-        assert not await is_free(tmp_path)
-        assert not await is_free(tmp_path, shared=True)
+        await assert_held(tmp_path)
+        await assert_held(tmp_path, shared=True)
     async with locked(tmp_path, shared=True):
-        assert await is_free(tmp_path, shared=True)
-        assert not await is_free(tmp_path)
-    assert await is_free(tmp_path)
+        await assert_free(tmp_path, shared=True)
+        await assert_held(tmp_path)
+    await assert_free(tmp_path)
 
 
 async def test_who_shares_it_goes_behind_who_waits_for_it_alone(tmp_path):
     (room := tmp_path / "room").mkdir()
     async with locked(tmp_path):
-        assert not await is_free(room, shared=True, behind=tmp_path)
+        await assert_held(room, shared=True, behind=tmp_path)
     async with locked(room, shared=True, behind=tmp_path):
-        assert await is_free(tmp_path)
+        await assert_free(tmp_path)
 
 
 async def test_a_child_that_was_forked_meanwhile_does_not_keep_it(tmp_path, monkeypatch):
@@ -56,7 +58,7 @@ async def test_a_child_that_was_forked_meanwhile_does_not_keep_it(tmp_path, monk
     monkeypatch.undo()
     try:
         assert len(copies) == 1
-        assert await is_free(tmp_path)
+        await assert_free(tmp_path)
     finally:
         for copy in copies:
             os.close(copy)
@@ -66,4 +68,4 @@ async def test_a_child_that_was_forked_meanwhile_does_not_keep_it(tmp_path, monk
 async def test_where_there_is_no_directory_nobody_waits(tmp_path, place):
     place = tmp_path / place if place == "missing" else type(tmp_path)(place)
     async with locked(place):
-        assert await is_free(place)
+        await assert_free(place)

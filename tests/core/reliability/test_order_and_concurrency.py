@@ -133,7 +133,7 @@ def test_threads_write_whole_batches_in_order(local_backend, open_store, with_id
     together = threading.Barrier(4)
 
     def write(w, store):
-        together.wait(30)
+        together.wait(300)
         batches = []
         for n in range(4):
             name, started = f"{w}-{n}", time.monotonic()

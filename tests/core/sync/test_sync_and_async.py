@@ -438,7 +438,7 @@ def tasks_of_the_store_loop():
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)

@@ -13,14 +13,18 @@ from lance_context_core.settings import IndexPolicy, Maintenance
 OFTEN = Maintenance(every_n_commits=8, indexes=IndexPolicy(unindexed_rows=20))
 
 
+EVERY = 20
+"""Turns after which upkeep is waited for: on a busy machine it would come less often than it is due."""
+
+
 async def turns(store, n):
     for number in range(n):
         await store.history.append("a", Message.user(f"word{number % 7}"), session_id="s")
         if number % 2:
             await store.search(f"word{number % 7}", mode="text", limit=5)
             await store.history.get_messages("a", session_id="s", last=5)
-    if (worker := store._resources.upkeep._worker) is not None:
-        await asyncio.wait([asyncio.wrap_future(worker)])
+        if number % EVERY == EVERY - 1 and (worker := store._resources.upkeep._worker) is not None:
+            await asyncio.wait([asyncio.wrap_future(worker)])
 
 
 def alive():
@@ -46,4 +50,4 @@ async def test_after_three_times_as_many_turns_nothing_more_is_kept(open_store):
     more = {kind: n - before[kind] for kind, n in alive().items()}
     # What one turn, or one round of upkeep, has in its hands may be there; of 120 turns nothing is.
     assert max(more.values()) < 10, more
-    assert (await store.stats()).tables[0].n_done > 10
+    assert (await store.stats()).tables[0].n_done >= 180 // EVERY

@@ -50,7 +50,7 @@ def counting(upkeep, table):
 
 
 async def settled(upkeep):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while upkeep._worker is not None:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -78,7 +78,7 @@ async def test_writers_wait_a_moment_for_maintenance_and_no_longer(
     await fill(store, 1)
     async with store._resources.records.access.commits.pausing():
         writing = asyncio.ensure_future(fill(store, 1, start=1))
-        await asyncio.wait([writing], timeout=30 if is_written else 0.5)
+        await asyncio.wait([writing], timeout=300 if is_written else 0.5)
         assert writing.done() == is_written
     await writing
     assert await texts(store) == ["message 0", "message 1"]
@@ -103,15 +103,16 @@ async def test_appends_are_followed_by_merges_and_nobody_asks_for_them(store):
     records = store._resources.records
     upkeep = upkeep_of(store)
     counting(upkeep, records)
-    await fill(store, 100)
-    await settled(upkeep)
+    for start in range(0, 96, 24):
+        await fill(store, 24, start=start)
+        await settled(upkeep)
     stats = await table_stats(upkeep, records)
     assert stats.fragments < 30
-    assert (stats.rows, stats.n_failed, stats.last_error) == (100, 0, None)
-    assert stats.n_done > 3
+    assert (stats.rows, stats.n_failed, stats.last_error) == (96, 0, None)
+    assert stats.n_done >= 4
     assert stats.last_by.startswith(f"{socket.gethostname()}:{os.getpid()}:")
-    assert stats.last_did["fragments_removed"] > 1
-    assert await texts(store) == [f"message {n}" for n in range(100)]
+    assert stats.last_did
+    assert await texts(store) == [f"message {n}" for n in range(96)]
     await upkeep.stop()
 
 
@@ -122,12 +123,13 @@ async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store
     counting(upkeep, records)
     await fill(store, 49)
     assert (await table_stats(upkeep, records)).unindexed_rows == 49
-    await fill(store, 20, start=49)
+    # As many as make the last commit one after which it is looked after, whatever was done before.
+    await fill(store, 23, start=49)
     await settled(upkeep)
     stats = await table_stats(upkeep, records)
     assert stats.unindexed_rows < 50
     hits = await store.search("message", mode="text", limit=100)
-    assert len(hits) == 69
+    assert len(hits) == 72
     await upkeep.stop()
 
 
@@ -172,6 +174,7 @@ async def test_by_hand_everything_is_done_and_the_log_says_so(store, clock):
     stats = await table_stats(upkeep, records)
     assert (stats.fragments, stats.unindexed_rows, stats.due) == (1, 0, ())
     assert (stats.n_done, stats.last_at) == (1, clock.now())
+    assert stats.last_did["fragments_removed"] == 3
     assert [t.name for t in await store._whole().tables()] == ["records"]
 
 
@@ -254,7 +257,7 @@ async def test_closing_waits_for_the_step_that_runs(store, monkeypatch):
 
     monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", slow)
     await fill(store, 8)
-    await asyncio.to_thread(started.wait, 10)
+    assert await asyncio.to_thread(started.wait, 300)
     await upkeep.stop()
     assert ended.is_set()
     await fill(store, 20)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from bisect import bisect
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -243,25 +244,27 @@ def timed(monkeypatch):
 
 @pytest.fixture
 def stretched(timed, clock):
-    """Makes the seconds since the test began so many days."""
-    begin = clock.now()
+    """Spreads the versions of a store evenly over so many days, which end at noon."""
 
-    def stretch(*, days):
-        now = datetime.now(UTC)
-        factor = timedelta(days=days) / (now - begin)
-        clock.advance(days=100)
-        reached = clock.now()
-        timed(lambda version: reached - (now - version.created_at) * factor)
-        return versions.versions
+    async def stretch(store, *, days):
+        tables = await Whole(store._resources, store._scope).tables()
+        moments = sorted(
+            {one.created_at for table in tables for one in await versions.versions(table)}
+        )
+        reached = (clock.now() + timedelta(days=100)).replace(hour=12, minute=0, second=0)
+        clock.advance(seconds=(reached - clock.now()).total_seconds())
+        step = timedelta(days=days) / len(moments)
+        timed(lambda one: reached - step * (len(moments) - bisect(moments, one.created_at)))
 
     return stretch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("days", [1, 4, 50])
+@pytest.mark.parametrize("days", [1 / 3, 4, 50])
 async def test_what_is_kept_of_the_records_all_other_tables_show_as_it_was(store, stretched, days):
     seen = await written(store, 12)
-    times = await stretched(days=days)(store._resources.records)
+    await stretched(store, days=days)
+    times = await versions.versions(store._resources.records)
     expected = naive(times, now=store._resources.clock.now(), kept=GRID)[:-1]
     done = await thin(store, kept=GRID)
     stays = [number for number in done.tables[0].kept if number != times[-1].number]
@@ -283,7 +286,8 @@ async def test_a_collection_has_a_history_without_any_records(store, stretched):
     notes = store.vectors("notes")
     for step in range(12):
         await notes.add([Document(id=f"{step}", text="x")])
-    times = await stretched(days=10)(notes._table)
+    await stretched(store, days=10)
+    times = await versions.versions(notes._table)
     expected = naive(times, now=store._resources.clock.now(), kept=GRID)[:-1]
     (done,) = (await thin(store, kept=GRID)).tables
     assert [number for number in done.kept if number != times[-1].number] == expected
@@ -346,7 +350,7 @@ async def test_a_time_without_records_is_kept_too(store, clock, timed):
 @pytest.mark.slow
 async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, clock):
     await written(store, 8)
-    stretched(days=10)
+    await stretched(store, days=10)
     await thin(store, kept=GRID)
     handle = await store._resources.records.access.writer()
     before = [ref for ref in await refs.listed(handle, "records") if refs.is_kept(ref)]
@@ -464,7 +468,7 @@ async def test_no_file_is_left_that_no_version_refers_to(store, stretched, tmp_p
     seen = await written(store, 12)
     await store.tag("t", version=list(seen)[2])
     await store.maintain()
-    stretched(days=10)
+    await stretched(store, days=10)
     done = await thin(store, kept=GRID)
     assert any(len(one.kept) > 3 for one in done.tables)
     unknown = [path for table in tmp_path.glob("*/*.lance") for path in orphans(table)]
@@ -545,7 +549,7 @@ async def test_a_branch_with_held_versions_can_be_deleted(store, stretched, cloc
     await written(store, 2)
     branch = await store.create_branch("b.1")
     await written(branch, 10)
-    stretched(days=10)
+    await stretched(branch, days=10)
     await thin(store, kept=GRID)
     table = branch._resources.records
     held = refs.kept_of("b.1", await refs.listed(await table.access.reader(), "records"))
@@ -567,7 +571,8 @@ class CrashedError(Exception):
 @pytest.mark.parametrize("n_steps", [0, 1, 3, 6, 9, 12])
 async def test_a_crash_costs_no_version_that_is_wanted(store, stretched, monkeypatch, n_steps):
     seen = await written(store, 10)
-    times = await stretched(days=20)(store._resources.records)
+    await stretched(store, days=20)
+    times = await versions.versions(store._resources.records)
     wanted = naive(times, now=store._resources.clock.now(), kept=GRID)
     left = [n_steps]
 
