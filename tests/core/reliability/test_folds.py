@@ -271,7 +271,6 @@ def test_whoever_is_stopped_in_a_fold_keeps_nobody_from_reading(
                 await say(one, name)
                 there = then(there, name)
             assert await shown(one) == there
-        monkeypatch.undo()
         if step == "has forgotten":
             # A few rows that are folded are taken back by entries of their own.
             assert await store.context().delete(id="c")

@@ -610,26 +610,27 @@ async def test_a_crash_costs_no_version_that_is_wanted(store, stretched, monkeyp
 
 
 WRITER = """
-import asyncio, sys
+import asyncio, select, sys
 from lance_context_core import ContextStore, Message
 
 async def main(place, n):
-    store = ContextStore.open(place).aio
-    for i in range(n):
+    store, i = ContextStore.open(place).aio, 0
+    while i < n or not select.select([sys.stdin], [], [], 0)[0]:
         await store.history.append("a", Message.user(f"{i}"), session_id="w")
         if i % 5 == 0:
             read = await store.history.get_messages("a", session_id="w")
             assert [one.text for one in read] == [f"{k}" for k in range(i + 1)]
             latest = (await store.versions())[-1].number
             assert await (await store.checkout(latest)).history.count("a", session_id="w") > i - 5
+        i += 1
     await store.close()
+    print(i)
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
 async def test_another_process_writes_and_reads_meanwhile(open_store, tmp_path):
-    n = 150
     store = open_store(clock=Ahead(timedelta(minutes=1)))
     await write(store, 0)
     # By the engine's clock everything is removed that is older than three seconds.
@@ -637,7 +638,9 @@ async def test_another_process_writes_and_reads_meanwhile(open_store, tmp_path):
         all_for=timedelta(seconds=3), hourly_for=timedelta(0), daily_for=timedelta(0)
     )
     writer = subprocess.Popen(  # noqa: ASYNC220 - nobody waits for it
-        [sys.executable, "-c", WRITER, str(tmp_path / "store"), str(n)],
+        [sys.executable, "-c", WRITER, str(tmp_path / "store"), "50"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[3],
@@ -645,10 +648,13 @@ async def test_another_process_writes_and_reads_meanwhile(open_store, tmp_path):
     n_dropped = 0
     while writer.poll() is None:
         n_dropped += (await thin(store, kept=short)).n_dropped
-    _, trouble = writer.communicate()
+        if n_dropped:
+            writer.stdin.close()
+    with writer:
+        n_written, trouble = writer.stdout.read(), writer.stderr.read()
     assert writer.returncode == 0, trouble
     assert n_dropped > 0
-    assert await store.history.count("a", session_id="w") == n
+    assert await store.history.count("a", session_id="w") == int(n_written)
 
 
 class Ahead:
