@@ -11,11 +11,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed
@@ -79,12 +80,12 @@ class Journal:
     @property
     def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
-        return self.policy is not None or lock.exists(self._root)
+        return not self._is_shared or lock.exists(self._root)
 
-    @cached_property
+    @property
     def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
-        return None if self._policy is None or is_shared(self._root) else self._policy
+        return None if self._policy is None or self._is_shared else self._policy
 
     # Reading
 
@@ -135,8 +136,16 @@ class Journal:
         return await self._insist(lambda: self._write(part, decide))
 
     async def make(self) -> None:
-        """Make the journal, unless there is one; whoever calls this has the store's lock."""
-        await self._opened(is_made=True)
+        """Make the journal, unless there is one.
+
+        Who began a commit before that has ended it once one has had the store's lock alone. To wait
+        for that lock first could take for ever, where others share it without a pause.
+        """
+        if not await self.exists():
+            await asyncio.to_thread(lock.make_root, self._root)
+            # As who makes a table.
+            async with locked(self._root):
+                await self._opened(is_made=True)
 
     async def note(self, part: Part, version: int, *, is_change: bool) -> None:
         """Know a table, and that this version goes with the entries; for who has the store's lock.
@@ -164,17 +173,13 @@ class Journal:
 
     # Locks
 
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
+    def alone(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here: nobody else does."""
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(
-                    lock.alone(self._root, patience_seconds=_LONG_PATIENCE_SECONDS)
-                )
-            except TimeoutError as error:
-                raise self._locked(_LONG_PATIENCE_SECONDS) from error
-            yield
+        return self._held(shared=False)
+
+    def beside_others(self) -> AbstractAsyncContextManager[None]:
+        """Commit to a table in here, as others may who do so too."""
+        return self._held(shared=True)
 
     @asynccontextmanager
     async def closed(self) -> AsyncIterator[Closed]:
@@ -200,6 +205,24 @@ class Journal:
             self._let_go()
 
     # Helpers
+
+    @cached_property
+    def _is_shared(self) -> bool:
+        """Whether other machines may have the directory."""
+        return is_shared(self._root)
+
+    @asynccontextmanager
+    async def _held(self, *, shared: bool) -> AsyncIterator[None]:
+        """Have the store's lock, which is waited for."""
+        patience = _LONG_PATIENCE_SECONDS
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(
+                    lock.held(self._root, shared=shared, patience_seconds=patience)
+                )
+            except TimeoutError as error:
+                raise self._locked(patience) from error
+            yield
 
     def _view(self, part: Part) -> View | None:
         with self._lock:
@@ -348,7 +371,6 @@ class Journal:
                 return self._connection
             self._let_go()
             if is_made:
-                lock.make_root(self._root)
                 self._until_free(lambda: file.create(self._path, is_synced=self._is_synced))
             elif identity is None:
                 return None

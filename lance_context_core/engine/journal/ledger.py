@@ -38,12 +38,15 @@ class Ledger:
         """As `Journal.write`."""
         return await self._journal.write(self.part, decide)
 
+    async def make(self) -> None:
+        """As `Journal.make`; not in `committing` or `folding`."""
+        await self._journal.make()
+
     async def note(self, version: int, *, is_change: bool = True) -> None:
         """Know the table, at that version; in `committing`, or `folding`."""
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:
-            await self._journal.make()
             await self._journal.note(self.part, version, is_change=is_change)
 
     async def forget(self, last: int, version: int) -> None:
@@ -76,23 +79,23 @@ class Ledger:
     async def committing(self) -> AsyncIterator[None]:
         """Commit in here: nobody else does, nor writes into the journal. May stand in itself.
 
-        Where there is no journal yet, nobody makes one meanwhile; but for a store without one, at its
-        very first write, whom that costs no file.
+        Where there is no journal, others commit beside this, and who makes one waits before using it.
         """
         journal = self._journal
         if self._closed() is not None or not journal.is_locked:
             yield
             return
-        async with journal.alone():
-            if not await journal.exists():
-                yield
-                return
-            async with journal.closed() as closed:
-                token = _section.set((journal, closed))
-                try:
+        if not await journal.exists():
+            async with journal.beside_others():
+                if not await journal.exists():
                     yield
-                finally:
-                    _section.reset(token)
+                    return
+        async with journal.alone(), journal.closed() as closed:
+            token = _section.set((journal, closed))
+            try:
+                yield
+            finally:
+                _section.reset(token)
 
     def _closed(self) -> Closed | None:
         section = _section.get()

@@ -1,4 +1,4 @@
-"""The lock of a store: whoever commits to a table has it alone."""
+"""The lock of a store: whoever commits to a table has it, and alone once there is a journal."""
 
 import asyncio
 import os
@@ -14,15 +14,16 @@ LOCK = "journal.lock"
 
 
 @asynccontextmanager
-async def alone(root: Path, *, patience_seconds: float) -> AsyncIterator[None]:
+async def held(root: Path, *, shared: bool, patience_seconds: float) -> AsyncIterator[None]:
     """Have the lock of the store in that directory, which is made if it is absent.
 
-    Raises TimeoutError where somebody else has it for longer than `patience_seconds`.
+    Alone, or beside others who share it. Raises TimeoutError where somebody else has it for longer
+    than `patience_seconds`.
     """
     lock = root / LOCK
     if not lock.exists():
         await asyncio.to_thread(_make, lock)
-    async with locked(lock, patience_seconds=patience_seconds):
+    async with locked(lock, shared=shared, patience_seconds=patience_seconds):
         yield
 
 

@@ -254,6 +254,7 @@ class Journaled:
         access = self._access
         while (view := await self._ledger.view()) is None or not view.version:
             handle = await access.opened()
+            await self._ledger.make()
             async with self._ledger.folding():
                 # Another process may have been faster, and there may be entries by now.
                 if (view := await self._ledger.view()) is None or not view.version:

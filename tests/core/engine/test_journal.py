@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 
 import pytest
 from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read, say
@@ -9,6 +10,7 @@ from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.file import NAME
 from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.table.commits import Commits
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ async def test_without_a_journal_each_write_is_in_the_table_and_no_file_of_one_i
     await say(plain, "one")
     await say(plain, "two")
     assert len(await in_the_table(plain)) == 2
-    assert not list((tmp_path / "store").glob("journal*"))
+    assert not list((tmp_path / "store").glob("journal.sqlite*"))
 
 
 async def test_who_finds_the_journal_locked_waits_for_it_and_sees_what_comes_later(
@@ -194,6 +196,33 @@ async def test_of_two_who_add_one_key_at_the_same_time_one_does(store, other):
     assert [one for (one,) in told].count(True) == 1
     (n,) = [n for n, (one,) in enumerate(told) if one]
     assert (await other.kv().get([((), "k")]))[0].value == {"n": n}
+
+
+async def test_a_commit_that_began_before_there_was_a_journal_is_seen_by_the_first_who_has_one(
+    plain, store, monkeypatch
+):
+    await plain.kv().put([Item(key="other", value={})])
+    is_held, may_go_on = threading.Event(), threading.Event()
+    insist = Commits.insist
+
+    async def insist_late(self, *args):
+        is_held.set()
+        while not may_go_on.is_set():  # noqa: ASYNC110 - it may be another loop's
+            await asyncio.sleep(0.001)
+        return await insist(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "insist", insist_late)
+        first = asyncio.ensure_future(plain.kv().add([Item(key="k", value={"of": "plain"})]))
+        assert await asyncio.to_thread(is_held.wait, 60)
+    second = asyncio.ensure_future(store.kv().add([Item(key="k", value={"of": "store"})]))
+    # If it does not wait, it has it by then.
+    await asyncio.wait([second], timeout=0.3)
+    may_go_on.set()
+    assert (await first, await second) == ([True], [False])
+    for one in (plain, store):
+        (item,) = await one.kv().get([((), "k")])
+        assert item.value == {"of": "plain"}
 
 
 # What names a version

@@ -204,7 +204,11 @@ async def count_up(store, number):
     return taken
 
 
-@pytest.mark.parametrize("journal", [OFTEN_FOLDED, None], ids=["with a journal", "without one"])
+@pytest.mark.parametrize(
+    "journal",
+    [OFTEN_FOLDED, None, [OFTEN_FOLDED, None, OFTEN_FOLDED]],
+    ids=["with a journal", "without one", "one without"],
+)
 def test_a_key_is_given_to_one_of_many_processes(local_backend, journal, run):
     taken = together(local_backend.uri, [count_up] * N_PROCESSES, journal=journal)
     assert sorted(itertools.chain(*taken)) == [*range(8 * N_PROCESSES)]
