@@ -10,7 +10,7 @@ ContextStoreError
 ├── ReadOnlyError (PermissionError)             a write to a checked-out version
 ├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
 ├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
-├── ConflictError (RuntimeError)                other writers kept winning; may be retried
+├── ConflictError (RuntimeError)                others changed what was expected, or kept winning
 │   └── CompactionInProgressError               somebody else compacts; may be retried
 ├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
 ├── StorageError (OSError)                      the disk or the object store refused
@@ -92,7 +92,10 @@ class BlockingCallError(ContextStoreError, RuntimeError):
 
 
 class ConflictError(ContextStoreError, RuntimeError):
-    """Other writers kept winning the commit. Nothing was written; the call may be retried."""
+    """Other writers kept winning the commit: the call may be retried. Nothing was written.
+
+    Or something is not as the caller expected: then it has to be read again.
+    """
 
 
 class CompactionInProgressError(ConflictError):

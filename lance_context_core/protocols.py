@@ -375,10 +375,12 @@ class KeyValueStore(Protocol):
         puts: Sequence[Item] = (),
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
     ) -> ItemsWritten:
-        """Put, add and delete in one commit; a key stands in one of the lists at most.
+        """Delete, add and put, in this order and in one commit.
 
-        Raises AlreadyExistsError, and writes nothing, if the key of one of `adds` holds something.
+        Raises AlreadyExistsError, and writes nothing, if the key of one of `adds` holds something;
+        ConflictError if an item has another `revision` than `expected`, or is there against None.
         """
 
     async def delete_under(self, prefix: Sequence[str]) -> int:

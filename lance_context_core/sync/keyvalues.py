@@ -1,7 +1,7 @@
 """Key-value items in namespaces, from synchronous code."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
@@ -108,9 +108,10 @@ class KeyValues:
         puts: Sequence[Item] = (),
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
     ) -> ItemsWritten:
         """`put`, `add` and `delete` in one commit. See `AsyncKeyValues.write`."""
-        return block_on(self._aio.write(puts=puts, adds=adds, deletes=deletes))
+        return block_on(self._aio.write(puts=puts, adds=adds, deletes=deletes, expected=expected))
 
     def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items under a namespace. See `AsyncKeyValues.delete_under`."""

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, ClassVar
 
 import pytest
 
-from lance_context_core.errors import AlreadyExistsError
-from lance_context_core.protocols import KeyValueStore
+from lance_context_core.errors import AlreadyExistsError, ConflictError
+from lance_context_core.protocols import ItemKey, KeyValueStore
 from lance_context_core.records import Item
 from lance_context_core.testing._contract import assert_has_the_methods, needs
 from lance_context_core.testing._items import AXES, FUTURE, PAST, along, item, key, paths
@@ -189,6 +190,94 @@ class KeyValueStoreTests(ItemListingTests):
         assert set(paths(await kv.list())) == expected
         found = await kv.get([key("claim"), key("shared")])
         assert [one and one.value for one in found] == [{"by": winner}] * 2
+
+    async def test_a_key_may_be_deleted_added_and_put_by_one_call_in_this_order(
+        self, kv: KeyValueStore, later: Callable[[], None]
+    ) -> None:
+        await kv.put([item(name, value={"n": 0}) for name in "abc"])
+        first = {one.created_at for one in await kv.list()}
+        later()
+        written = await kv.write(
+            puts=[item("b", value={"n": 2}), item("c", value={"n": 2}), item("d", value={"n": 2})],
+            adds=[item("a", value={"n": 1}), item("b", value={"n": 1}), item("d", value={"n": 1})],
+            deletes=[key("a"), key("b"), key("x")],
+        )
+        assert written.deleted == [True, True, False]
+        found = {one.key: one for one in await kv.list()}
+        values = {name: (one.value or {})["n"] for name, one in found.items()}
+        assert values == {"a": 1, "b": 2, "c": 2, "d": 2}
+        # What was deleted before is created anew.
+        assert [name for name, one in found.items() if one.created_at in first] == ["c"]
+        with pytest.raises(AlreadyExistsError):
+            await kv.write(adds=[item("c")], puts=[item("c", value={"n": 3}), item("e")])
+        assert paths(await kv.list()) == ["a", "b", "c", "d"]
+
+    # What is expected
+
+    async def test_all_is_written_if_everything_is_as_expected_and_else_nothing(
+        self, kv: KeyValueStore
+    ) -> None:
+        await kv.put([item(name, value={"n": 0}) for name in "abc"])
+        there = {key(one.key): one.revision for one in await kv.list()}
+        changes: dict[str, Any] = {
+            "puts": [item("a", value={"n": 1})],
+            "adds": [item("e", value={"n": 1})],
+            "deletes": [key("c")],
+        }
+        wrong: list[dict[ItemKey, int | None]] = [
+            {key("a"): there[key("b")]},
+            {key("a"): None},
+            {**there, key("b"): there[key("a")]},
+            {**there, key("b"): None},
+            {key("c"): there[key("a")]},
+            {key("e"): there[key("a")]},
+            {**there, key("x"): there[key("a")]},
+        ]
+        before = await kv.list()
+        for expected in wrong:
+            with pytest.raises(ConflictError):
+                await kv.write(**changes, expected=expected)
+            assert await kv.list() == before
+        await kv.write(**changes, expected={**there, key("e"): None, key("x"): None})
+        after = {one.key: one for one in await kv.list()}
+        assert {name: (one.value or {})["n"] for name, one in after.items()} == {"a": 1, "b": 0, "e": 1}  # fmt: skip
+        assert after["b"].revision == there[key("b")]
+        assert after["a"].revision != there[key("a")]
+        with pytest.raises(ConflictError):
+            await kv.write(puts=[item("a")], expected={key("a"): there[key("a")]})
+
+    async def test_a_counter_that_many_raise_at_once_comes_to_the_exact_sum(
+        self, kv: KeyValueStore
+    ) -> None:
+        async def raise_it() -> None:
+            for _ in range(8):  # At each try, one of those who are still at it gets on.
+                (there,) = await kv.get([key("n")])
+                n = (there.value or {})["n"] if there else 0
+                revision = there.revision if there else None
+                new = item("n", value={"n": n + 1})
+                with suppress(ConflictError):
+                    await kv.write(puts=[new], expected={key("n"): revision})
+                    return
+
+        for _ in range(2):
+            await asyncio.gather(*(raise_it() for _ in range(8)))
+        (there,) = await kv.get([key("n")])
+        assert there is not None
+        assert there.value == {"n": 16}
+
+    async def test_of_many_who_move_one_item_at_once_one_does(self, kv: KeyValueStore) -> None:
+        await kv.put([item("todo/1"), item("other")])
+        (there,) = await kv.get([key("todo/1")])
+        assert there is not None
+
+        async def take(n: int) -> None:
+            expected = {key("todo/1"): there.revision}
+            await kv.write(puts=[item(f"mine/{n}")], deletes=[key("todo/1")], expected=expected)
+
+        outcomes = await asyncio.gather(*map(take, range(8)), return_exceptions=True)
+        (winner,) = [n for n, outcome in enumerate(outcomes) if outcome is None]
+        assert {type(one) for one in outcomes if one} == {ConflictError}
+        assert paths(await kv.list()) == ["other", f"mine/{winner}"]
 
     async def test_puts_at_the_same_time_lose_nothing(self, kv: KeyValueStore) -> None:
         await asyncio.gather(

@@ -163,11 +163,15 @@ class Access:
         """A handle at that version, which nobody moves."""
         wanted = moment, self.connection.n_renewals
         if (known := self._snapshot) is None or known[0] != wanted:
-            handle = await self.connection.table(self.name)
-            handle = await refs.opened(handle, self.name, self.ref, moment.version)
+            handle = await self.at(moment.version)
             check_format(await handle.schema(), self.name)
             self._snapshot = known = wanted, handle
         return known[1]
+
+    async def at(self, version: int) -> Any:
+        """As `snapshot`, of the table as it is called now; anew each time."""
+        handle = await self.connection.table(self.name)
+        return await refs.opened(handle, self.name, self.ref, version)
 
     async def schema(self) -> pa.Schema:
         """The columns of the table as they are; those of its specification if it is absent."""

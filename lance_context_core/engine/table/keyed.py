@@ -1,4 +1,4 @@
-"""Rows written by key, on top of whatever is there: put, added where absent, claimed, or removed.
+"""Rows written by key, on top of what is there: put, added where absent, claimed, or removed.
 
 What is there is looked up here, in the one place through which all writers of a process go, so that
 they never take each other's revisions for somebody else's.
@@ -15,15 +15,20 @@ from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.arrow import Row
-from lance_context_core.errors import InternalError, InvalidRequestError
+from lance_context_core.errors import ContextStoreError, InternalError, InvalidRequestError
 
 HOW = "how"
 """What a row of a batch carries beside its columns: how it is to be written."""
 
-PUT, ADD, CLAIM, REMOVE = "put", "add", "claim", "remove"
-"""A row that is put keeps the `created_at` of the one that it replaces. One that is added gives way
-to one that is there; where one is claimed, its whole batch does. Expired rows count as absent. Each
-row says by `updated_at` what the time is."""
+PUT, RENEW, ADD, CLAIM, REMOVE, LEAVE = "put", "renew", "add", "claim", "remove", "leave"
+"""A row that is put keeps the `created_at` of the one that it replaces; one that is renewed does not.
+One that is added gives way to one that is there; where one is claimed, its whole batch does. One that
+is left is there for what is expected of it. Expired rows count as absent. Each row says by `updated_at`
+what the time is."""
+
+EXPECTED = "expected"
+"""What else a row may carry: the revision that the one which is there has to have, or None if none
+may be there; else its whole batch is not written."""
 
 
 class Rows(Protocol):
@@ -42,9 +47,21 @@ class Rows(Protocol):
     ) -> set[str]:
         """Write rows on top of those they succeed, remove others; returns the keys that were lost."""
 
+    async def write_if(
+        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
+    ) -> bool:
+        """Write rows and remove others, if what has these keys has the revisions `seen`; else nothing.
+
+        None is for what is absent. Returns whether it was done.
+        """
+
 
 class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
     """There is a row of a key that a batch claimed, which is its one argument."""
+
+
+class Unexpected(Exception):  # noqa: N818 - as above
+    """What is there is not what a batch expected: the key, that revision, and the one that was found."""
 
 
 async def write_all(
@@ -53,8 +70,15 @@ async def write_all(
     """Write all batches in one commit; for each row of each, whether there was one of its key.
 
     No key stands in them twice. A batch that the engine does not take fails for its caller alone,
-    and so does, with `Taken`, one that claims a key which is taken: nothing of it is written.
+    and so does, with `Taken`, one that claims a key which is taken: nothing of it is written. One that
+    expects anything is a commit of its own, and fails with `Unexpected`.
     """
+    if any(map(_expects, batches)):
+        others = [batch for batch in batches if not _expects(batch)]
+        done = iter(await write_all(table, others) if others else ())
+        return [
+            await _write_if(table, batch) if _expects(batch) else next(done) for batch in batches
+        ]
     try:
         existed, taken = await _write(table, batches)
     except (InternalError, InvalidRequestError) as error:
@@ -92,7 +116,7 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
         settled = [
             _settled(row, there.get(key))
             for key, row in pending.items()
-            if row[HOW] in (PUT, CLAIM) or (row[HOW] == ADD and key not in existed)
+            if row[HOW] in (PUT, RENEW, CLAIM) or (row[HOW] == ADD and key not in existed)
         ]
         tried |= {(row[KEY], row["revision"]) for row in settled}
         removed = [key for key, row in pending.items() if row[HOW] == REMOVE and key in there]
@@ -101,6 +125,45 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
         pending = pending if again is None else {key: pending[key] for key in again}
         if not pending:
             return existed, taken
+
+
+async def _write_if(table: Rows, batch: Sequence[Row]) -> list[bool] | Exception:
+    """Write a batch that expects something; as `write_all`."""
+    try:
+        return await _write_as_expected(table, batch)
+    except (ContextStoreError, Taken, Unexpected) as error:
+        return error
+
+
+async def _write_as_expected(table: Rows, batch: Sequence[Row]) -> list[bool]:
+    tried: set[tuple[str, int]] = set()
+    existed: list[bool] = []
+    attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
+    while True:
+        attempts.begin()
+        there = await _there(table, [row[KEY] for row in batch])
+        if any((key, old["revision"]) in tried for key, old in there.items()):
+            return existed  # It was written, and the commit only seemed to fail.
+        alive = {row[KEY] for row in batch if (old := there.get(row[KEY])) and _is_alive(old, row)}
+        for row in batch:
+            found = there[row[KEY]]["revision"] if row[KEY] in alive else None
+            if row.get(EXPECTED, found) != found:
+                raise Unexpected(row[KEY], row[EXPECTED], found)
+            if row[HOW] == CLAIM and found is not None:
+                raise Taken(row[KEY])
+        existed = [row[KEY] in alive for row in batch]
+        rows = [
+            _settled(row, there.get(row[KEY]))
+            for row in batch
+            if row[HOW] in (PUT, RENEW, CLAIM) or (row[HOW] == ADD and row[KEY] not in alive)
+        ]
+        removed = [row[KEY] for row in batch if row[HOW] == REMOVE and row[KEY] in there]
+        if not rows and not removed:
+            return existed
+        tried |= {(row[KEY], row["revision"]) for row in rows}
+        seen = {row[KEY]: _revision(there.get(row[KEY])) for row in batch}
+        if await table.write_if(rows, removed=removed, seen=seen):
+            return existed
 
 
 async def _commit(
@@ -139,6 +202,10 @@ async def _commit_claims(
         raise
 
 
+def _expects(batch: Sequence[Row]) -> bool:
+    return any(EXPECTED in row for row in batch)
+
+
 def _keys(batches: Iterable[Sequence[Row]]) -> set[str]:
     return {row[KEY] for batch in batches for row in batch}
 
@@ -159,8 +226,8 @@ def _is_alive(old: Mapping[str, Any], new: Row) -> bool:
 
 def _settled(row: Row, old: Mapping[str, Any] | None) -> dict[str, Any]:
     """The row as it is written: `old` is what it replaces."""
-    settled = {name: value for name, value in row.items() if name != HOW}
+    settled = {name: value for name, value in row.items() if name not in (HOW, EXPECTED)}
     settled["revision"] = new_revision() if old is None else next_revision(old["revision"])
-    if old is not None and _is_alive(old, row):
+    if old is not None and row[HOW] != RENEW and _is_alive(old, row):
         settled["created_at"] = old["created_at"]
     return settled

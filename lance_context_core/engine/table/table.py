@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core.engine.errors import is_division_by_zero
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, Value, literal
-from lance_context_core.engine.table import indexes, keyed, overlay, reading, writing
+from lance_context_core.engine.table import conditional, indexes, keyed, overlay, reading, writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.folding import Folding
@@ -19,6 +20,7 @@ from lance_context_core.engine.table.journaled import Journaled
 from lance_context_core.engine.table.opening import Beside
 from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
+from lance_context_core.errors import InternalError
 
 
 class Table:
@@ -297,6 +299,27 @@ class Table:
             return {row[KEY] for row in rows} - await writing.there(handle, rows)
 
         return await self.access.write("write to", write)
+
+    async def write_if(
+        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
+    ) -> bool:
+        """Write rows and remove others, if what has these keys has the revisions `seen`; else nothing.
+
+        None is for what is absent. Returns whether it was done. One commit; only where others commit
+        at the same moment what nothing in a commit can be made to depend on, it is taken back by a
+        second one: that a row is gone, or that one came whose key is only looked at.
+        """
+
+        async def write(handle: Any) -> bool:
+            data = await self._arrow(handle, rows) if rows else None
+            return await conditional.write(handle, self.access.at, data, removed, seen)
+
+        try:
+            return await self.access.write("write to", write)
+        except InternalError as error:
+            if is_division_by_zero(error):
+                return False
+            raise
 
     async def update(self, where: Clause, values: Mapping[str, Value | None]) -> int:
         """Set columns of the matching rows to these values; returns how many.

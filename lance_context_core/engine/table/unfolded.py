@@ -1,6 +1,6 @@
 """Rows written by key on top of what is there, the journal's and the table's, into the journal."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 
 _COLUMNS = (KEY, "expires_at", "revision")
+_NO_ROW: Row = {}
 
 
 class UnfitError(Exception):
@@ -83,14 +84,17 @@ class Unfolded:
         is_new = row[KEY] not in self._there and row[KEY] not in self.view.newest
         return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
 
-    async def write(self, new: Sequence[New]) -> View | None:
-        """Write the entries, if nobody has changed anything about their keys since; else None."""
-        before = self.view
+    async def write(self, new: Sequence[New], watched: Collection[str] = ()) -> View | None:
+        """Write the entries, if nobody has changed anything about their keys since; else None.
+
+        Nor about those that are `watched`.
+        """
+        before, keys = self.view, {*watched, *(one.key for one in new)}
         self._asked = frozenset()
 
         def decide(view: View) -> Sequence[New] | None:
             is_same = view.moment == before.moment and all(
-                view.newest.get(one.key) is before.newest.get(one.key) for one in new
+                view.newest.get(key) is before.newest.get(key) for key in keys
             )
             return new if is_same else None
 
@@ -147,6 +151,16 @@ class Unfolded:
         new = [self.putting(row) for row in rows if row[KEY] not in lost]
         new += [New.removing(key) for key in removed]
         return keys if new and await self.write(new) is None else lost
+
+    async def write_if(
+        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
+    ) -> bool:
+        """As `Table.write_if`."""
+        there = await self.look(seen)
+        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
+            return False
+        new = [*map(self.putting, rows), *map(New.removing, removed)]
+        return await self.write(new, seen) is not None
 
     # Helpers
 

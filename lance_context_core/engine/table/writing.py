@@ -11,7 +11,7 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp
 from lance_context_core.engine.table.arrow import Row, written_as
 
-_NULLS = {"on_bad_vectors": "null"}
+NULLS = {"on_bad_vectors": "null"}
 """A merge takes a row without a vector for one with a bad vector, and would refuse it."""
 
 
@@ -90,21 +90,21 @@ class Applied:
 async def insert(handle: Any, rows: pa.Table) -> tuple[int, int]:
     """Add the rows whose keys are absent; returns how many, and the version that shows them."""
     merge = handle.merge_insert(KEY).when_not_matched_insert_all()
-    result = await merge.execute(rows, **_NULLS)
+    result = await merge.execute(rows, **NULLS)
     return int(result.num_inserted_rows), int(result.version or await handle.version())
 
 
 async def upsert(handle: Any, rows: pa.Table) -> tuple[int, int]:
     """Add rows, or replace those that these succeed; returns how many, and the version of it."""
-    merge = _updating(handle).when_not_matched_insert_all()
-    result = await merge.execute(rows, **_NULLS)
+    merge = updating(handle).when_not_matched_insert_all()
+    result = await merge.execute(rows, **NULLS)
     n_written = int(result.num_inserted_rows) + int(result.num_updated_rows)
     return n_written, int(result.version or await handle.version())
 
 
 async def replace(handle: Any, rows: pa.Table) -> int:
     """Replace the rows that these succeed; returns how many."""
-    return int((await _updating(handle).execute(rows, **_NULLS)).num_updated_rows)
+    return int((await updating(handle).execute(rows, **NULLS)).num_updated_rows)
 
 
 async def exchange(handle: Any, rows: pa.Table | None, removed: Mapping[str, int]) -> None:
@@ -116,7 +116,7 @@ async def exchange(handle: Any, rows: pa.Table | None, removed: Mapping[str, int
     merge = handle.merge_insert([KEY, "revision"]).when_not_matched_insert_all()
     if removed:
         merge = merge.when_not_matched_by_source_delete(gone)
-    await merge.use_index(False).execute(rows, **_NULLS)
+    await merge.use_index(False).execute(rows, **NULLS)
 
 
 async def merge(
@@ -129,10 +129,10 @@ async def merge(
     if rows is None:
         await handle.delete(in_list(KEY, removed))
         return 0
-    merge = _updating(handle, claims).when_not_matched_insert_all()
+    merge = updating(handle, claims).when_not_matched_insert_all()
     if removed:
         merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
-    result = await merge.execute(rows, **_NULLS)
+    result = await merge.execute(rows, **NULLS)
     return int(result.num_inserted_rows + result.num_updated_rows)
 
 
@@ -147,7 +147,7 @@ async def put(handle: Any, rows: pa.Table | None, removed: Collection[str]) -> N
     merge = handle.merge_insert(KEY).when_matched_update_all().when_not_matched_insert_all()
     if removed:
         merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
-    await merge.use_index(False).execute(rows, **_NULLS)
+    await merge.use_index(False).execute(rows, **NULLS)
 
 
 async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
@@ -175,7 +175,7 @@ async def apply(handle: Any, changes: Changes) -> Applied:
         merge = merge.when_not_matched_by_source_delete(gone)
     # Of several chunks the engine takes some at the same time, and loses their order.
     rows = (await fitted(handle, changes.rows)).combine_chunks()
-    result = await merge.use_index(False).execute(rows, **_NULLS)
+    result = await merge.use_index(False).execute(rows, **NULLS)
     return Applied(
         added=int(result.num_inserted_rows),
         replaced=int(result.num_updated_rows),
@@ -226,7 +226,7 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _updating(handle: Any, claims: Collection[str] = ()) -> Any:
+def updating(handle: Any, claims: Collection[str] = ()) -> Any:
     """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was."""
     guard = SUCCEEDS
     if claims:

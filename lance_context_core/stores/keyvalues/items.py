@@ -1,7 +1,7 @@
 """Key-value items in namespaces, each set of them a table of its own."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
@@ -203,16 +203,23 @@ class AsyncKeyValues:
         puts: Sequence[Item] = (),
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
     ) -> ItemsWritten:
-        """Put, add and delete in one commit: all of it, or nothing.
+        """Delete, add and put, in this order and in one commit: all of it, or nothing.
 
         Nothing is written, and AlreadyExistsError raised, if the key of one of `adds` holds
-        something, also if another process takes it at the same moment. Of two puts with one key the
-        last counts. What many callers write at the same time becomes one commit too. Only where
-        another process changes an item that is put or deleted at the same moment, that item takes a
-        second commit, on top of the other's. Raises InvalidRequestError, before anything is
-        written, for a key that is to be written in two ways. If the outcome is unknown, it may be
-        repeated; then an AlreadyExistsError may speak of what the first call has added.
+        something, also if another process takes it at the same moment. A key may stand in several
+        of the lists: one that is deleted before is created anew, and of two puts the last counts.
+
+        `expected` says by key which `revision` an item has to have, or None if there must be none;
+        keys that are not written may be among them. Where one is different, or becomes so at the
+        same moment, ConflictError is raised and nothing is written: read again, and decide anew.
+
+        What many callers write at the same time becomes one commit too, save what expects anything.
+        Only where another process changes an item that is put or deleted at the same moment, and
+        nothing was expected, that item takes a second commit, on top of the other's. If the outcome
+        is unknown, it may be repeated; then an AlreadyExistsError or ConflictError may speak of what
+        the first call has written.
         """
         self._resources.writable()
         return await itemwriting.write(
@@ -220,6 +227,7 @@ class AsyncKeyValues:
             puts=puts,
             adds=adds,
             deletes=deletes,
+            expected=itemwriting.NOTHING_EXPECTED if expected is None else expected,
             scope=self._scope,
             resources=self._resources,
         )

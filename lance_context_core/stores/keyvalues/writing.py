@@ -1,24 +1,26 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from lance_context_core import _steps as steps
-from lance_context_core._checks import listed
+from lance_context_core._checks import listed, shown
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import keyed
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
+
+NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 _N_KEYS_AS_ONE = 8
 """A key takes that part of a record's time."""
@@ -44,8 +46,8 @@ async def add(
     """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
     offered = await _checked(items, "items")
     first = {_key(one): one for one in reversed(offered)}
-    given = {keyed.ADD: [*first.values()]}
-    existed = await _write(table, given, [], scope=scope, resources=resources)
+    ways = dict.fromkeys(first, keyed.ADD)
+    existed = await _write(table, ways, first, scope=scope, resources=resources)
     return [one is first[_key(one)] and not existed[_key(one)] for one in offered]
 
 
@@ -55,25 +57,23 @@ async def write(
     puts: Sequence[Item],
     adds: Sequence[Item],
     deletes: Sequence[ItemKey],
+    expected: Mapping[ItemKey, int | None],
     scope: Scope,
     resources: Resources,
 ) -> ItemsWritten:
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
-    put = {_key(one): one for one in await _checked(puts, "puts")}
-    add = await _checked(adds, "adds")
+    wanted = await _checked_expected(expected)
     gone = await _checked_keys(deletes, "deletes")
-    ways = Counter([*put, *map(_key, add), *dict.fromkeys(gone)])
-    if twice := [key for key, n_ways in ways.items() if n_ways > 1]:
-        raise InvalidRequestError(
-            f"{min(twice)!r} is to be written in two ways by one call: decide on one of them"
-        )
-    existed = await _write(
-        table,
-        {keyed.PUT: [*put.values()], keyed.CLAIM: add},
-        list(dict.fromkeys(gone)),
-        scope=scope,
-        resources=resources,
-    )
+    ways = dict.fromkeys(gone, keyed.REMOVE)
+    items: dict[ItemKey, Item] = {}
+    for one in await _checked(adds, "adds"):
+        if (key := _key(one)) in items:
+            raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
+        items[key], ways[key] = one, keyed.RENEW if key in ways else keyed.CLAIM
+    for one in await _checked(puts, "puts"):
+        way = ways.get(key := _key(one), keyed.PUT)
+        items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
+    existed = await _write(table, ways, items, expected=wanted, scope=scope, resources=resources)
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
 
 
@@ -88,34 +88,38 @@ async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
 
 async def _write(
     table: Table,
-    given: Mapping[str, Sequence[Item]],
-    gone: Sequence[ItemKey],
+    ways: Mapping[ItemKey, str],
+    items: Mapping[ItemKey, Item],
     *,
+    expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
     scope: Scope,
     resources: Resources,
 ) -> dict[ItemKey, bool]:
-    """Write checked items, by how they are to be written; for each key whether it held one."""
+    """Write checked items, each key in its way; for each key whether it held one."""
     now = resources.clock.now()
-    hows = [how for how, some in given.items() for _ in some]
-    some = [one for some in given.values() for one in some]
-    if not some and (not gone or not await table.exists()):
+    if not items and (not (ways or expected) or not await table.exists()):
         # There need not be a table for nothing to be in it.
-        return dict.fromkeys(gone, False)
-    rows = await _rows(table, some, scope=scope, resources=resources, now=now)
-    rows = [row | {keyed.HOW: how} for row, how in zip(rows, hows, strict=True)]
-    rows += [
-        {KEY: itemrows.row_key(scope, key), "updated_at": now, keyed.HOW: keyed.REMOVE}
-        for key in gone
-    ]
-    keys = [*map(_key, some), *gone]
+        for key, revision in expected.items():
+            if revision is not None:
+                raise _unexpected(key, revision, None)
+        return dict.fromkeys(ways, False)
+    made = await _rows(table, [*items.values()], scope=scope, resources=resources, now=now)
+    by_key = dict(zip(items, made, strict=True))
+    rows = {}
+    for key in [*ways, *(one for one in expected if one not in ways)]:
+        row = by_key.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
+        rows[key] = row | {keyed.HOW: ways.get(key, keyed.LEAVE)}
+        if key in expected:
+            rows[key][keyed.EXPECTED] = expected[key]
+    named = {row[KEY]: key for key, row in rows.items()}
     try:
-        existed = await table.write_keyed(rows)
+        existed = await table.write_keyed([*rows.values()])
     except keyed.Taken as error:
-        key = next(key for key, row in zip(keys, rows, strict=True) if row[KEY] == error.args[0])
-        raise AlreadyExistsError(
-            f"{key!r} is to be added, and is taken: nothing was written. Put it, or leave it out"
-        ) from None
-    return dict(zip(keys, existed, strict=True))
+        raise _taken(named[error.args[0]]) from None
+    except keyed.Unexpected as error:
+        key, revision, found = error.args
+        raise _unexpected(named[key], revision, found) from None
+    return dict(zip(rows, existed, strict=True))
 
 
 async def _rows(
@@ -143,6 +147,36 @@ async def _rows(
         ),
         given,
     )
+
+
+def _taken(key: ItemKey) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"{key!r} is to be added, and is taken: nothing was written. Put it, or leave it out"
+    )
+
+
+def _unexpected(key: ItemKey, expected: int | None, found: int | None) -> ConflictError:
+    there = "is not there" if found is None else f"has revision {found}"
+    wanted = "not there" if expected is None else f"of revision {expected}"
+    return ConflictError(
+        f"{key!r} is expected to be {wanted}, and {there}: nothing was written. Get it again, and "
+        "decide anew on what it is now"
+    )
+
+
+async def _checked_expected(expected: Mapping[ItemKey, int | None]) -> dict[ItemKey, int | None]:
+    if not isinstance(expected, Mapping):
+        raise InvalidRequestError(
+            f"expected is {shown(expected)}: give revisions, or None, by namespace and key"
+        )
+    keys = await _checked_keys(list(expected), "expected")
+    for key, revision in zip(keys, expected.values(), strict=True):
+        if revision is not None and type(revision) is not int:
+            raise InvalidRequestError(
+                f"expected[{key!r}] is {shown(revision)}: give the revision of an item that was "
+                "read, or None for a key that is to hold nothing"
+            )
+    return dict(zip(keys, expected.values(), strict=True))
 
 
 def _key(item: Item) -> ItemKey:

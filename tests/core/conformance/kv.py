@@ -10,6 +10,7 @@ import pytest
 
 from lance_context_core.errors import (
     AlreadyExistsError,
+    ConflictError,
     DimensionMismatchError,
     FilterError,
     InvalidRequestError,
@@ -211,13 +212,54 @@ class StoredItemTests(KeyValueStoreTests):
         assert await kv.touch([], expires_at=None) == 0
         assert await back_door.n_commits("kv.default") == before
 
+    async def test_what_is_expected_is_refused_or_written_in_one_commit(self, kv, back_door):
+        await kv.put([item("a"), item("b"), item("c")])
+        there = {one.key: one.revision for one in await kv.list()}
+        before = await back_door.n_commits("kv.default")
+        await kv.write(expected={key("a"): there["a"], key("x"): None})
+        with pytest.raises(
+            ConflictError, match=rf"'b'.*{there['a']}.*{there['b']}.*[Gg]et it again"
+        ):
+            await kv.write(deletes=[key("c")], expected={key("b"): there["a"]})
+        assert await back_door.n_commits("kv.default") == before
+        new = Item(key="a", value={"n": 1})
+        await kv.write(puts=[new], deletes=[key("c")], expected={key("a"): there["a"], key("b"): there["b"], key("c"): there["c"], key("x"): None})  # fmt: skip
+        assert await back_door.n_commits("kv.default") == before + 1
+        assert paths(await kv.list()) == ["a", "b"]
+
     @pytest.mark.anywhere
-    async def test_one_key_written_in_two_ways_is_refused(self, kv):
-        one, other = [Item(key="k")], [((), "k")]
-        for wrong in ({"puts": one, "adds": one}, {"puts": one, "deletes": other}, {"adds": one, "deletes": other}, {"adds": one * 2}):  # fmt: skip
-            with pytest.raises(InvalidRequestError, match="'k'"):
-                await kv.write(**wrong)
-        assert await kv.count() == 0
+    async def test_expectations_that_make_no_sense_are_refused_and_nothing_is_written(
+        self, kv, back_door
+    ):
+        one = [item("a")]
+        for wrong in ([key("a")], "a", {"a": 1}, {key("a"): "1"}, {key("a"): True}, {key("a"): 1.0}, {((), "a\0"): None}, {(("x",), 1): None}):  # fmt: skip
+            with pytest.raises(InvalidRequestError, match="expected"):
+                await kv.write(puts=one, expected=wrong)
+        with pytest.raises(InvalidRequestError, match=r"'a'.*twice"):
+            await kv.write(adds=one * 2)
+        with pytest.raises(ConflictError, match=r"'a'.*5.*not there"):
+            await kv.write(deletes=[key("b")], expected={key("a"): 5})
+        assert await back_door.rows("kv.default") == []
+
+    async def test_what_is_expected_holds_in_a_scope_of_its_own(self, store):
+        ada, bob = (store.scope(user_id=name).kv() for name in ("ada", "bob"))
+        await ada.put([item("k")])
+        (there,) = await ada.get([key("k")])
+        await bob.write(puts=[item("k")], expected={key("k"): None})
+        with pytest.raises(ConflictError):
+            await bob.write(puts=[item("k")], expected={key("k"): there.revision})
+        await ada.write(deletes=[key("k")], expected={key("k"): there.revision})
+        assert await store.kv().count() == 1
+
+    async def test_what_expires_is_expected_to_be_absent(self, kv, clock):
+        await kv.put([item("k", expires_at=clock.now() + timedelta(minutes=1)), item("other")])
+        (there,) = await kv.get([key("k")])
+        clock.advance(minutes=2)
+        with pytest.raises(ConflictError, match="not there"):
+            await kv.write(puts=[item("k")], expected={key("k"): there.revision})
+        await kv.write(puts=[item("k", value={"n": 2})], expected={key("k"): None})
+        (again,) = await kv.get([key("k")])
+        assert (again.value, again.created_at) == ({"n": 2}, clock.now())
 
     async def test_a_put_is_one_commit_whether_its_items_are_new_or_not(self, kv, back_door):
         await kv.put([Item(key="a")])

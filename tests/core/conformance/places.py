@@ -31,6 +31,8 @@ SHIPPED_ON_S3 = {
     "test_additions_at_the_same_time_lose_nothing",
     "test_creating_at_the_same_time_makes_one_session",
     "test_of_many_writes_that_add_one_key_one_is_written_whole",
+    "test_of_many_who_move_one_item_at_once_one_does",
+    "test_a_counter_that_many_raise_at_once_comes_to_the_exact_sum",
     "test_puts_at_the_same_time_lose_nothing",
     "test_a_batch_with_some_known_ids_adds_the_others_at_the_end",
     # listing

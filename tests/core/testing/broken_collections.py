@@ -159,9 +159,9 @@ class TestAddingOver(BrokenItems):
 
 
 class HalfDone(DictItems):
-    async def write(self, *, puts=(), adds=(), deletes=()):
+    async def write(self, *, puts=(), adds=(), deletes=(), expected=None):
         await self.put(puts)
-        return await super().write(adds=adds, deletes=deletes)
+        return await super().write(adds=adds, deletes=deletes, expected=expected)
 
 
 class TestHalfDone(BrokenItems):
@@ -170,17 +170,57 @@ class TestHalfDone(BrokenItems):
 
 
 class BothWin(DictItems):
-    async def write(self, *, puts=(), adds=(), deletes=()):
+    async def write(self, *, puts=(), adds=(), deletes=(), expected=None):
         if any((one.namespace, one.key) in self.alive() for one in adds):
             raise AlreadyExistsError("taken")
         await asyncio.sleep(0)
         await self.put(adds)
-        return await super().write(puts=puts, deletes=deletes)
+        return await super().write(puts=puts, deletes=deletes, expected=expected)
 
 
 class TestBothWin(BrokenItems):
     caught_by = "test_of_many_writes_that_add_one_key_one_is_written_whole"
     kind = BothWin
+
+
+class ExpectingOfWhatIsWritten(DictItems):
+    async def write(self, *, puts=(), adds=(), deletes=(), expected=None):
+        written = {*deletes, *((one.namespace, one.key) for one in [*puts, *adds])}
+        mine = {name: revision for name, revision in (expected or {}).items() if name in written}
+        return await super().write(puts=puts, adds=adds, deletes=deletes, expected=mine)
+
+
+class TestExpectingOfWhatIsWritten(BrokenItems):
+    caught_by = "test_all_is_written_if_everything_is_as_expected_and_else_nothing"
+    kind = ExpectingOfWhatIsWritten
+
+
+class ExpectingTooEarly(DictItems):
+    async def write(self, *, expected=None, **changes):
+        await super().write(expected=expected)
+        await asyncio.sleep(0)
+        return await super().write(**changes)
+
+
+class TestExpectingTooEarly(BrokenItems):
+    caught_by = "test_a_counter_that_many_raise_at_once_comes_to_the_exact_sum"
+    kind = ExpectingTooEarly
+
+
+class TestTakenTwice(BrokenItems):
+    caught_by = "test_of_many_who_move_one_item_at_once_one_does"
+    kind = ExpectingTooEarly
+
+
+class DeletingLast(DictItems):
+    async def write(self, *, puts=(), adds=(), deletes=(), expected=None):
+        await super().write(puts=puts, adds=adds, expected=expected)
+        return await super().write(deletes=deletes)
+
+
+class TestDeletingLast(BrokenItems):
+    caught_by = "test_a_key_may_be_deleted_added_and_put_by_one_call_in_this_order"
+    kind = DeletingLast
 
 
 class LostPut(DictItems):

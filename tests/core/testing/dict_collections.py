@@ -1,11 +1,12 @@
 """Documents and key-value items in dicts, by somebody who knows nothing of our store."""
 
 import copy
+import itertools
 from dataclasses import replace
 
 from core.testing.dicts import matches, new_id, now, part
 
-from lance_context_core.errors import AlreadyExistsError
+from lance_context_core.errors import AlreadyExistsError, ConflictError
 from lance_context_core.records import ItemsAppended, ItemsWritten, SearchHit
 
 
@@ -78,6 +79,9 @@ def cosine(one, other):
     return sum(x * y for x, y in zip(one, other, strict=True)) / lengths
 
 
+REVISIONS = itertools.count(1)
+
+
 class DictItems:
     """Items in a dict, by namespace and key."""
 
@@ -105,7 +109,8 @@ class DictItems:
     def kept(self, item):
         moment, old = now(), self.alive().get((item.namespace, item.key))
         created_at = old.created_at if old else moment
-        return copy.deepcopy(replace(item, created_at=created_at, updated_at=moment))
+        made = replace(item, created_at=created_at, updated_at=moment, revision=next(REVISIONS))
+        return copy.deepcopy(made)
 
     async def get(self, keys, *, include_data=True):
         alive = self.alive()
@@ -177,12 +182,18 @@ class DictItems:
         self.changed({name: None for name in keys if name in alive})
         return [name in alive for name in keys]
 
-    async def write(self, *, puts=(), adds=(), deletes=()):
-        alive = self.alive()
-        if taken := [one.key for one in adds if (one.namespace, one.key) in alive]:
+    async def write(self, *, puts=(), adds=(), deletes=(), expected=None):
+        before, alive = dict(self.items), self.alive()
+        for name, revision in (expected or {}).items():
+            if (alive[name].revision if name in alive else None) != revision:
+                raise ConflictError(f"{name} is not as expected")
+        self.items = {name: one for name, one in before.items() if name not in deletes}
+        if taken := [one.key for one in adds if (one.namespace, one.key) in self.alive()]:
+            self.items = before
             raise AlreadyExistsError(f"{taken} are taken")
-        written = {(one.namespace, one.key): self.kept(one) for one in [*puts, *adds]}
-        self.changed(written | {name: None for name in deletes if name in alive})
+        for one in [*adds, *puts]:
+            self.items[one.namespace, one.key] = self.kept(one)
+        self.n_changes += self.items != before
         return ItemsWritten(deleted=[name in alive for name in deletes], version=self.n_changes)
 
     async def delete_under(self, prefix):
