@@ -181,6 +181,7 @@ def test_a_store_that_was_handed_over_stays_open(recipes):
     assert asyncio.run(main()) == ["carrot cake"]
 
 
+@pytest.mark.usefixtures("each_write_commits")
 def test_it_can_have_its_store_looked_after(recipes):
     with_rag(recipes, lambda service: service.add_docs("soup"), embedder=WordVectors())
     tables = with_rag(recipes, lambda service: service.maintain())
