@@ -78,6 +78,8 @@ class Access:
         """Is called when this is closed."""
         self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
+        self._table: int | None = None
+        """Which one the journal knew when it was last asked whether the handle is behind."""
         self._snapshot: tuple[tuple[Moment, int], Any] | None = None
 
     # Reading
@@ -104,7 +106,7 @@ class Access:
         connection.require_open()
         connection.keep_caches_small()
         is_outworn = self._opened_for != connection.n_renewals and self._pin is None
-        if handle is None or is_outworn:
+        if await self._is_another() or handle is None or is_outworn:
             self._opened_for = connection.n_renewals
             return await self._opened_after(handle)
         if self._pin is None and (self._is_stale() or await self._is_behind(handle)):
@@ -224,6 +226,7 @@ class Access:
         """As `writer`, without what the journal holds."""
         self.require_writable()
         if self.handle is None:
+            await self._is_another()
             self.handle = await self._opening.open() or await self._create()
         elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
@@ -318,10 +321,19 @@ class Access:
             return False
         return time.monotonic() - self._refreshed_at >= interval.total_seconds()
 
+    async def _is_another(self) -> bool:
+        """Whether the table was made anew under its name since it was last asked, as the journal knows."""
+        if self._pin is not None or (view := await self.view()) is None:
+            return False
+        before, self._table = self._table, view.table
+        return before not in (None, view.table)
+
     async def _is_behind(self, handle: Any) -> bool:
-        """Whether the journal knows a newer version: what was seen there may be folded by now."""
-        view = await self.view()
-        return view is not None and int(await handle.version()) < view.version
+        """Whether what was seen in the journal may be in a version that the handle does not show."""
+        if (view := await self.view()) is None:
+            return False
+        # Of no version: what was acknowledged is in the newest one, whichever that is.
+        return not view.version or int(await handle.version()) < view.version
 
     async def _opened_after(self, former: Any | None) -> Any | None:
         """A handle that is opened now, in the place of `former`.

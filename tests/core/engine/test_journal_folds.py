@@ -7,6 +7,7 @@ from core.engine.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.ledger import Ledger
 
 
 @pytest.fixture
@@ -33,6 +34,66 @@ def failing(monkeypatch, name, *, after=False):
         raise OSError("the process was ended here")
 
     monkeypatch.setattr(Journal, name, fail)
+
+
+# Whoever looks seldom for what others wrote
+
+
+@pytest.fixture
+def seldom(open_store):
+    """One that never looks for newer versions by itself."""
+    return open_store(maintenance=None, journal=SMALL, read_consistency=None)
+
+
+async def test_what_was_seen_before_another_folded_it_stays_to_be_seen(store, seldom):
+    await say(store, "one")
+    await store.flush()
+    assert await read(seldom) == ["one"]
+    await say(store, "two")
+    await say(seldom, "three")
+    assert await read(seldom) == ["one", "two", "three"]
+    await store.flush()
+    assert await read(seldom) == ["one", "two", "three"]
+
+
+async def test_what_was_seen_stays_where_a_commit_that_folded_it_was_cut_short(
+    store, seldom, monkeypatch
+):
+    await say(store, "one")
+    await store.flush()
+    assert await read(seldom) == ["one"]
+    await say(store, "two")
+    assert await read(seldom) == ["one", "two"]
+
+    async def fail(self, *args, **options):
+        raise OSError("the process was ended here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "note", fail)
+        with pytest.raises(OSError, match="ended here"):
+            await say(store, "three", "four", "five", "six")
+    assert (await read(seldom))[:2] == ["one", "two"]
+
+
+async def test_what_was_seen_in_a_collection_that_was_made_anew_stays(store, other, seldom):
+    async def add(*ids):
+        for id in ids:
+            await store.vectors("c").add([Document(id=id, text="x", embedding=[1.0, 0.0])])
+
+    async def seen():
+        ids = [one.id for one in await seldom.vectors("c").list()]
+        assert [one.id for one in await other.vectors("c").list()] == ids
+        return ids
+
+    for id in ("a", "b", "c"):
+        await add(id)
+        await store.flush()
+    assert await seen() == ["a", "b", "c"]
+    await store.vectors("c").delete_collection()
+    await add("d", "e")
+    assert await seen() == ["d", "e"]
+    await store.flush()
+    assert await seen() == ["d", "e"]
 
 
 # Folds that end early
