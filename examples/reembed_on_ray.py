@@ -85,6 +85,7 @@ def reembed(uri: str, *, n_workers: int, batch_size: int) -> None:
     """Give the store at `uri` the vectors of the new model; may be killed, and repeated."""
     with ContextStore.open(uri, embedder=new_model()) as store:
         store.change_model()
+        store.flush()  # Ray reads the tables themselves, not what the store's journal still holds
         pending = lance_ray.read_lance(
             # A store is a directory of Lance tables, and this is the one of all records.
             namespace_impl="dir",
