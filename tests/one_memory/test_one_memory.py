@@ -23,7 +23,7 @@ def run(*arguments, cwd):
         env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=900,
         check=False,
     )
 

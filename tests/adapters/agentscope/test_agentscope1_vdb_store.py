@@ -120,6 +120,7 @@ async def test_what_one_framework_adds_the_others_find(tmp_path, embedder):
         assert (found.metadata.chunk_id, found.metadata.total_chunks) == (0, 1)
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_it_can_have_its_store_looked_after(tmp_path):
     async with LanceContextVDBStore(tmp_path) as kept:
         for one in chunks():

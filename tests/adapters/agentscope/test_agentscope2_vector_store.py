@@ -259,6 +259,7 @@ def test_every_method_of_the_base_is_there_and_takes_what_it_takes():
     assert "metadata_filter" in inspect.signature(LanceContextVectorStore.delete).parameters
 
 
+@pytest.mark.usefixtures("each_write_commits")
 async def test_it_can_have_its_store_looked_after(tmp_path):
     async with LanceContextVectorStore(tmp_path) as kept:
         await filled(kept, [record("a", "tea")], "recipes")
