@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,6 +62,8 @@ class Journal:
         `require_open` raises once the store is closed, and in a process forked since it was opened.
         """
         self._policy = policy
+        self._has_others: bool | None = None
+        """Whether other machines may have the directory; None if nobody has asked."""
         self._require_open = require_open
         self._root = root
         self._path = root / file.NAME
@@ -77,15 +78,13 @@ class Journal:
         self._lock = threading.Lock()
         self._n_turns = 0
 
-    @property
-    def is_locked(self) -> bool:
+    async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
-        return not self._is_shared or lock.exists(self._root)
+        return not await self._is_shared() or lock.exists(self._root)
 
-    @property
-    def policy(self) -> JournalPolicy | None:
+    async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
-        return None if self._policy is None or self._is_shared else self._policy
+        return None if self._policy is None or await self._is_shared() else self._policy
 
     # Reading
 
@@ -206,10 +205,11 @@ class Journal:
 
     # Helpers
 
-    @cached_property
-    def _is_shared(self) -> bool:
+    async def _is_shared(self) -> bool:
         """Whether other machines may have the directory."""
-        return is_shared(self._root)
+        if self._has_others is None:
+            self._has_others = await asyncio.to_thread(is_shared, self._root)
+        return self._has_others
 
     @asynccontextmanager
     async def _held(self, *, shared: bool) -> AsyncIterator[None]:

@@ -21,10 +21,9 @@ class Ledger:
         self.part = Part(name, ref or "")
         self._journal = journal
 
-    @property
-    def policy(self) -> JournalPolicy | None:
+    async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
-        return self._journal.policy
+        return await self._journal.policy()
 
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
@@ -82,7 +81,7 @@ class Ledger:
         Where there is no journal, others commit beside this, and who makes one waits before using it.
         """
         journal = self._journal
-        if self._closed() is not None or not journal.is_locked:
+        if self._closed() is not None or not await journal.is_locked():
             yield
             return
         if not await journal.exists():

@@ -70,7 +70,7 @@ class Folding:
 
     async def relieve(self, view: View) -> None:
         """Have the journal folded if it is full, or once nobody writes; wait if it is overfull."""
-        if (policy := self._ledger.policy) is None:
+        if (policy := await self._ledger.policy()) is None:
             return
         self._written_at = time.monotonic()
         if self._watch is None:

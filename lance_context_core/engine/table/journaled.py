@@ -45,9 +45,9 @@ class Journaled:
 
     async def append(self, rows: Sequence[Row]) -> Appended | None:
         """As `Table.append`; None if they are to be a commit of their own."""
-        if not self._may_be_small(rows) or not await self._fit(rows):
+        if not await self._may_be_small(rows) or not await self._fit(rows):
             return None
-        if (new := self._small(rows)) is None:
+        if (new := await self._small(rows)) is None:
             return None
         while (view := await self._ledger.write(self._if_known(new))) is None:
             self._known = None
@@ -60,9 +60,9 @@ class Journaled:
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""
-        if not self._may_be_small(rows) or not await self._fit(rows):
+        if not await self._may_be_small(rows) or not await self._fit(rows):
             return None
-        if self._small(rows) is None:
+        if await self._small(rows) is None:
             return None
         write = self._write(rows)
         try:
@@ -78,9 +78,9 @@ class Journaled:
 
     async def write(self, rows: Sequence[Row]) -> list[bool] | None:
         """As `Table.write_keyed`; None if they are to be a commit of their own."""
-        if not self._may_be_small(rows) or not await self._fit(rows):
+        if not await self._may_be_small(rows) or not await self._fit(rows):
             return None
-        if self._small(rows) is None:
+        if await self._small(rows) is None:
             return None
         write = self._write(rows)
         try:
@@ -94,9 +94,9 @@ class Journaled:
 
     async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
-        if not self._may_be_small(rows) or not await self._fit(rows):
+        if not await self._may_be_small(rows) or not await self._fit(rows):
             return None
-        if self._small(rows) is None:
+        if await self._small(rows) is None:
             return None
         await self._keep_states(row[KEY] for row in rows)
         write = self._write(rows)
@@ -145,7 +145,7 @@ class Journaled:
         None if there are none, too: another program may have written some into the table itself.
         """
         self._access.require_writable()
-        if self._ledger.policy is None or where.holds is None:
+        if await self._ledger.policy() is None or where.holds is None:
             return None
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
@@ -159,12 +159,14 @@ class Journaled:
             except UnsureError:
                 return None
             keys = frozenset(rows[KEY].to_pylist())
-            if not self._may_be_small(keys) or not await self._are_all(write, keys, rows.num_rows):
+            if not await self._may_be_small(keys) or not await self._are_all(
+                write, keys, rows.num_rows
+            ):
                 return None
             if await self._keep_states(keys):
                 continue
             new = [change(row) for row in rows.drop_columns(["_rowid"]).to_pylist()]
-            if not self._is_small(new):
+            if not await self._is_small(new):
                 return None
             if not new:
                 return None
@@ -201,17 +203,17 @@ class Journaled:
         if write.written is not None:
             await self._folding.relieve(write.written)
 
-    def _may_be_small(self, rows: Sized) -> bool:
-        policy = self._ledger.policy
+    async def _may_be_small(self, rows: Sized) -> bool:
+        policy = await self._ledger.policy()
         return policy is not None and len(rows) <= policy.batch_rows
 
-    def _small(self, rows: Sequence[Row]) -> list[New] | None:
+    async def _small(self, rows: Sequence[Row]) -> list[New] | None:
         """The rows as entries; None if they are too large for the journal."""
         new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
-        return new if self._is_small(new) else None
+        return new if await self._is_small(new) else None
 
-    def _is_small(self, new: Sequence[New]) -> bool:
-        policy = self._ledger.policy
+    async def _is_small(self, new: Sequence[New]) -> bool:
+        policy = await self._ledger.policy()
         size = sum(len(one.payload or b"") for one in new)
         return policy is not None and size <= policy.batch_bytes
 
@@ -262,5 +264,5 @@ class Journaled:
                         await handle.checkout_latest()
                         version = int(await handle.version())
                     await self._ledger.note(version)
-        schema = await (await access.snapshot(view.moment)).schema()
+        schema = await access.schema_at(view.moment)
         return _Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)
