@@ -31,8 +31,10 @@ async def each(convert: Callable[[T], R], items: Iterable[T], *, n_as_one: int =
     return done
 
 
-async def each_row(convert: Callable[[dict[str, Any]], R], table: pa.Table) -> list[R]:
-    """As `each`, of the rows of a table, each with its values by column."""
+async def each_row(convert: Callable[[dict[str, Any]], R], table: pa.Table | list[Any]) -> list[R]:
+    """As `each`, of the rows of a table, each with its values by column; or of those of a list."""
+    if not isinstance(table, pa.Table):
+        return await each(convert, table)
     done: list[R] = []
     while len(done) < table.num_rows:
         step = await may_take(table.num_rows - len(done))

@@ -45,16 +45,20 @@ def shown_name(table: str) -> str:
 
 
 def _encoded(name: str, what: str) -> str:
-    encoded = "".join(
-        chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}"
-        for byte in check_name(name, what).encode()
-    )
+    encoded = _escaped(check_name(name, what))
     if len(encoded) > _MAX_LENGTH:
         raise InvalidRequestError(
             f"{what}={name!r} is too long: {len(encoded)} bytes once encoded, "
             f"at most {_MAX_LENGTH} fit into a file name"
         )
     return encoded
+
+
+@lru_cache
+def _escaped(name: str) -> str:
+    return "".join(
+        chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}" for byte in name.encode()
+    )
 
 
 def _decoded(table: str, prefix: str) -> str | None:

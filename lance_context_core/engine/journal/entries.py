@@ -85,6 +85,8 @@ class View:
     entries: Sequence[Entry]
     table: int
     """Which one: if it is made anew under its name, it is another."""
+    size: int = 0
+    """The bytes of all entries."""
 
     @property
     def moment(self) -> Moment:
@@ -103,11 +105,15 @@ class View:
     @cached_property
     def shown(self) -> Sequence[Entry]:
         """The entries whose rows are there, in the order of these; first those `in_place`."""
+        if not self.replaced:
+            return self.entries
         return [entry for _, entry in sorted(self._placed, key=itemgetter(0))]
 
     @cached_property
     def in_place(self) -> Mapping[str, Entry]:
         """By key, those of the entries that are shown whose rows stand where the table has theirs."""
+        if not self.replaced:
+            return {}
         return {entry.key: entry for place, entry in self._placed if place == _IN_THE_TABLE}
 
     @cached_property
@@ -119,11 +125,6 @@ class View:
     def removed(self) -> frozenset[str]:
         """The keys whose rows in the table are gone; a new row of one comes behind all others."""
         return frozenset(entry.key for entry in self.entries if entry.how is How.REMOVE)
-
-    @cached_property
-    def size(self) -> int:
-        """The bytes of all entries."""
-        return sum(entry.size for entry in self.entries)
 
     @cached_property
     def _placed(self) -> Sequence[tuple[int, Entry]]:

@@ -17,6 +17,7 @@ class Mirror:
         """The last entry that was seen."""
         self._at: tuple[int, ...] = ()
         self._entries: tuple[Entry, ...] = ()
+        self._size = 0
         self._past: dict[int, Entry] = {}
         self._view: View | None = None
 
@@ -25,7 +26,7 @@ class Mirror:
         """All of it, as it is now."""
         if self._view is None:
             _, version, _, token, _ = self._at
-            self._view = View(version, token, self._entries, self.id)
+            self._view = View(version, token, self._entries, self.id, self._size)
         return self._view
 
     def is_at(self, *state: int) -> bool:
@@ -43,6 +44,8 @@ class Mirror:
             past = {} if len(self._past) > _MOST_PAST else self._past
             self._past = past | {entry.seq: entry for entry in kept if entry.seq <= folded}
             kept = tuple(entry for entry in kept if entry.seq > folded)
+            self._size = sum(entry.size for entry in kept)
+        self._size += sum(entry.size for entry in entries)
         self._entries = (*kept, *entries)
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None

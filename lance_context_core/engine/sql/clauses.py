@@ -26,8 +26,8 @@ Test: TypeAlias = Callable[[Row], bool]
 
 Among: TypeAlias = Mapping[str, frozenset[str]]
 
-IDENTIFYING = frozenset((KEY, "id", "external_id"))
-"""The columns of which few rows have the same value."""
+IDENTIFYING = frozenset((KEY, "id", "external_id", "session_id", "namespace"))
+"""The columns that name a row, or the few it belongs to, of which a condition is worth a look before."""
 
 _ANY: Among = {}
 

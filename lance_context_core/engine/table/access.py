@@ -80,7 +80,7 @@ class Access:
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
-        self._snapshot: tuple[tuple[Moment, int], Any] | None = None
+        self._snapshot: tuple[tuple[Moment, int], Any, pa.Schema] | None = None
 
     # Reading
 
@@ -163,12 +163,11 @@ class Access:
 
     async def snapshot(self, moment: Moment) -> Any:
         """A handle at that version, which nobody moves."""
-        wanted = moment, self.connection.n_renewals
-        if (known := self._snapshot) is None or known[0] != wanted:
-            handle = await self.at(moment.version)
-            check_format(await handle.schema(), self.name)
-            self._snapshot = known = wanted, handle
-        return known[1]
+        return (await self._known_at(moment))[1]
+
+    async def schema_at(self, moment: Moment) -> pa.Schema:
+        """The columns of the table at that version."""
+        return (await self._known_at(moment))[2]
 
     async def at(self, version: int) -> Any:
         """As `snapshot`, of the table as it is called now; anew each time."""
@@ -313,6 +312,14 @@ class Access:
             handle.close()
 
     # Helpers
+
+    async def _known_at(self, moment: Moment) -> tuple[object, Any, pa.Schema]:
+        wanted = moment, self.connection.n_renewals
+        if (known := self._snapshot) is None or known[0] != wanted:
+            handle = await self.at(moment.version)
+            check_format(schema := await handle.schema(), self.name)
+            self._snapshot = known = wanted, handle, schema
+        return known
 
     def _is_stale(self) -> bool:
         """Whether it is time to look for what others wrote."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core.engine.journal.entries import Entry, Moment, View
-from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql import EVERYTHING, all_of, any_of, in_list, quote_string
 from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.arrow import Row, column_of
@@ -19,6 +19,9 @@ FIRST_ID = 1 << 62
 
 class Presence(Protocol):
     """What is known of the values of a table."""
+
+    async def is_empty(self, moment: Moment) -> bool:
+        """Whether the table has no rows at that version."""
 
     async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
         """Whether the table surely has none of these values in that column at that version."""
@@ -45,10 +48,12 @@ def matching(view: View, where: str | None) -> list[Entry]:
     if not where:
         return list(view.shown)
     holds: Any = where.holds  # type: ignore[attr-defined]
-    keys: frozenset[str] | None = getattr(where, "keys", None)
-    if keys is not None and keys.isdisjoint(view.newest):
-        return []
-    return [entry for entry in view.shown if holds(entry.row)]
+    shown = view.shown
+    among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
+    for column, values in among.items():
+        # Few have one of them, and the whole condition takes several times as long to ask.
+        shown = [entry for entry in shown if entry.row.get(column) in values]
+    return [entry for entry in shown if holds(entry.row)]
 
 
 def matching_last(view: View, where: str | None) -> Iterator[Entry]:
@@ -59,6 +64,8 @@ def matching_last(view: View, where: str | None) -> Iterator[Entry]:
 
 async def is_answered(view: View, where: str | None, presence: Presence) -> bool:
     """Whether nothing of what is asked for can be in the table: by its keys, or by its names."""
+    if await presence.is_empty(view.moment):
+        return True
     among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
     for column, values in among.items():
         # What the journal has of a key is all that there is; another name may be there twice.
@@ -80,7 +87,15 @@ def beneath(view: View, where: str | None) -> str | None:
 
 def laid_over(rows: pa.Table, entries: Sequence[Entry]) -> pa.Table:
     """`rows` of the table, and behind them those of the journal, with the same columns."""
-    return pa.concat_tables([rows, as_table(entries, rows.schema)]) if entries else rows
+    if not entries:
+        return rows
+    mine = as_table(entries, rows.schema)
+    return pa.concat_tables([rows, mine]) if rows.num_rows else mine
+
+
+def as_rows(entries: Sequence[Entry], columns: Sequence[str]) -> list[Row]:
+    """The rows of the journal with these columns, as those of a table would be read."""
+    return [{name: _read(entry.row.get(name), name) for name in columns} for entry in entries]
 
 
 def as_table(entries: Sequence[Entry], schema: pa.Schema) -> pa.Table:
@@ -95,15 +110,21 @@ def as_table(entries: Sequence[Entry], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+async def all_matching(access: Snapshots, view: View, where: str | None) -> list[Entry] | None:
+    """As `matching`, if there are no other rows that match, as far as is known; else None."""
+    if not await is_answered(view, where, access.presence):
+        return None
+    mine = matching(view, where)
+    # Of rows that stand where the table has them, only the table knows the order.
+    return mine if sum(entry.key in view.in_place for entry in mine) < 2 else None
+
+
 async def select(
-    access: Snapshots, view: View, where: str | None, columns: Sequence[str], nothing: pa.Table
+    access: Snapshots, view: View, where: str | None, columns: Sequence[str]
 ) -> pa.Table:
     """The matching rows, in order, with their `_rowid`."""
     mine = matching(view, where)
     in_place = [entry.key for entry in mine if entry.key in view.in_place]
-    # Of rows that stand where the table has them, only the table knows the order.
-    if len(in_place) < 2 and await is_answered(view, where, access.presence):
-        return laid_over(nothing, mine)
     below = beneath(view, where)
     if in_place:
         return await _put_in_place(access, view, below, columns, mine, in_place)
@@ -163,9 +184,13 @@ async def slice_of(
             entry.key for entry in behind
         ):
             return laid_over(nothing, behind[offset:][::-1][:limit])
+    if (mine := await all_matching(access, view, where)) is not None:
+        end = len(mine) if last is None else max(len(mine) - offset, 0)
+        start = offset if last is None else max(end - last, 0)
+        return laid_over(nothing, mine[start:end][:limit])
     mine, below = matching(view, where), beneath(view, where)
     if not view.in_place.keys().isdisjoint(entry.key for entry in mine):
-        ids = (await select(access, view, where, [], nothing.select(["_rowid"])))["_rowid"]
+        ids = (await select(access, view, where, []))["_rowid"]
         end = len(ids) if last is None else max(len(ids) - offset, 0)
         start = offset if last is None else max(end - last, 0)
         return await take(access, view, ids.to_pylist()[start:end][:limit], columns, nothing)
@@ -192,6 +217,17 @@ async def slice_of(
         )
     start = max(offset - n_below, 0)
     return laid_over(rows, mine[start:][: None if limit is None else limit - rows.num_rows])
+
+
+def _read(value: Any, column: str) -> Any:
+    if column != VECTOR or value is None:
+        return value
+    return [_numbers(one) for one in value] if isinstance(value, list) else _numbers(value)
+
+
+def _numbers(vector: Any) -> list[float]:
+    numbers: list[float] = np.asarray(vector, np.float32).tolist()
+    return numbers
 
 
 async def _put_in_place(

@@ -5,6 +5,7 @@ millisecond or more. So a process that asks often reads all names once, and keep
 each. A number that is there says nothing: two names may share one.
 """
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
@@ -21,6 +22,9 @@ _ROWS_PER_LOOK = 25_000
 
 _MOST_ROWS = 2_000_000
 """Tables with more are looked into: the numbers would take more than 16 MB a column."""
+
+_MOST_INLINE = 2_000
+"""More are not counted on an event loop."""
 
 _MOST_LOOSE = 4096
 _WIDTH = 16
@@ -44,6 +48,7 @@ class Presence:
         self._moment: Moment | None = None
         self._columns: dict[str, _Numbers] = {}
         self._n_looks: dict[str, int] = {}
+        self._empty: tuple[Moment, bool] | None = None
         self._lock = threading.Lock()
 
     async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
@@ -55,6 +60,14 @@ class Presence:
         if known is None and (known := await self._read(moment, column)) is None:
             return False
         return not any(known.may_have(_number(value)) for value in values)
+
+    async def is_empty(self, moment: Moment) -> bool:
+        """Whether the table has no rows at that version."""
+        if (known := self._empty) is None or known[0] != moment:
+            handle = await self._snapshot(moment)
+            with translated(f"read {self._label}"):
+                known = self._empty = moment, await handle.count_rows() == 0
+        return known[1]
 
     def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
         """Know that up to this version of the same table nothing came but these."""
@@ -82,8 +95,10 @@ class Presence:
             if column not in (await handle.schema()).names:
                 return None
             values = (await handle.query().select([column]).to_arrow())[column]
-        chunks = [_numbers(chunk.drop_null()) for chunk in values.chunks]
-        known = _Numbers(np.sort(np.concatenate([np.empty(0, np.uint64), *chunks])))
+        if n_rows > _MOST_INLINE:
+            known = await asyncio.to_thread(_Numbers.of, values)
+        else:
+            known = _Numbers.of(values)
         with self._lock:
             if self._moment != moment:
                 self._moment, self._columns = moment, {}
@@ -98,6 +113,11 @@ class _Numbers:
     def __init__(self, settled: np.ndarray, loose: frozenset[int] | set[int] = frozenset()) -> None:
         self._settled = settled
         self._loose = set(loose)
+
+    @classmethod
+    def of(cls, names: pa.ChunkedArray) -> "_Numbers":
+        chunks = [_numbers(chunk.drop_null()) for chunk in names.chunks]
+        return cls(np.unique(np.concatenate([np.empty(0, np.uint64), *chunks])))
 
     def copy(self) -> "_Numbers":
         if len(self._loose) <= _MOST_LOOSE:

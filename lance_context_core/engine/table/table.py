@@ -95,16 +95,30 @@ class Table:
 
     async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
         """The matching rows in the order of their commits, with their `_rowid`."""
+        rows = await self.find(where, columns=columns, is_table=True)
+        assert isinstance(rows, pa.Table)
+        return rows
 
-        async def over(view: View) -> pa.Table:
-            nothing = await self._nothing_at(view, columns)
-            return await overlay.select(self.access, view, where, columns, nothing)
+    async def find(
+        self, where: str | None, *, columns: Sequence[str], is_table: bool = False
+    ) -> pa.Table | list[Row]:
+        """As `select`; rows that stand in the journal alone are not made a table of.
+
+        Unless it `is_table` that is asked for.
+        """
+
+        async def over(view: View) -> pa.Table | list[Row]:
+            mine = await overlay.all_matching(self.access, view, where)
+            if mine is None:
+                return await overlay.select(self.access, view, where, columns)
+            if is_table:
+                return overlay.laid_over(await self._nothing_at(view, columns), mine)
+            return overlay.as_rows(mine, columns)
 
         if (rows := await self.access.over(where, over)) is not None:
             return rows
-        nothing = self.nothing(columns)
         return await self.access.look(
-            "read {}", lambda handle: reading.scan(handle, where, columns), nothing
+            "read {}", lambda handle: reading.scan(handle, where, columns), self.nothing(columns)
         )
 
     async def slice(
@@ -361,7 +375,7 @@ class Table:
         """As `nothing`, with the vectors too, if they are among the columns."""
         nothing = self.nothing(columns)
         if VECTOR in columns:
-            schema = await (await self.access.snapshot(view.moment)).schema()
+            schema = await self.access.schema_at(view.moment)
             if VECTOR in schema.names:
                 vectors = schema.field(VECTOR)
                 nothing = nothing.append_column(vectors, pa.array([], vectors.type))

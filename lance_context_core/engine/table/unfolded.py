@@ -172,10 +172,11 @@ class Unfolded:
         """
         mine = overlay.matching(view, where)
         if await overlay.is_answered(view, where, self._access.presence):
-            known = self._access.spec.schema
+            known = {field.name: field for field in self._access.spec.schema}
             if VECTOR in columns:
-                known = await (await self._access.snapshot(view.moment)).schema()
-            fields = [known.field(name) for name in columns if name in known.names]
+                schema = await self._access.schema_at(view.moment)
+                known |= {VECTOR: schema.field(VECTOR)} if VECTOR in schema.names else {}
+            fields = [known[name] for name in columns if name in known]
             nothing = pa.schema([*fields, pa.field("_rowid", pa.uint64())]).empty_table()
             return overlay.laid_over(nothing, mine)
         asked = view.moment, where, tuple(columns)

@@ -58,7 +58,7 @@ class AsyncKeyValues:
         wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         where = self._where(sql.in_list(KEY, wanted))
-        rows = await self._table.select(where, columns=columns)
+        rows = await self._table.find(where, columns=columns)
         pairs = await steps.each_row(lambda row: (row[KEY], itemrows.from_row(row)), rows)
         found = dict(pairs)
         return [found.get(key) for key in wanted]

@@ -20,7 +20,7 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows import visibility
-from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, from_rows, to_row
+from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
@@ -115,9 +115,9 @@ class Records:
         For conditions that few records match: all of them are read, and `is_visible` is asked
         here, because conditions on further columns would cost more than the records.
         """
-        rows = await self.table.select(self.own(condition), columns=[*COLUMNS, VECTOR])
-        now = self.now()
-        return next((one for one in from_rows(rows) if visibility.is_visible(one, now)), None)
+        rows = await self.table.find(self.own(condition), columns=[*COLUMNS, VECTOR])
+        found, now = await steps.each_row(from_row, rows), self.now()
+        return next((one for one in found if visibility.is_visible(one, now)), None)
 
     async def search(
         self,
