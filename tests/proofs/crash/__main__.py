@@ -29,9 +29,10 @@ _JOURNALS = {
 
 _ROUNDS_A_STORE = 40
 """How many processes die in one store before the next one is begun."""
-_LONGEST_LIFE_SECONDS = 1.5
-_PATIENCE_SECONDS = 60
-"""How long a process may take for its first step."""
+_MOST_STEPS = 20
+"""How many steps a process may live to see; it is killed on the way to the next, or to those behind it."""
+_PATIENCE_SECONDS = 300
+"""How long a process may take for a step, on however busy a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Tally:
 
     n_rounds: int = 0
     n_acknowledged: int = 0
+    lived_seconds: float = 0.0
     killed_in: Counter[str] = field(default_factory=Counter)
     done_though_killed: Counter[str] = field(default_factory=Counter)
     slowest_open_seconds: float = 0.0
@@ -159,13 +161,20 @@ def _live_and_die(
     said.close()
     step: Step | None = None
     try:
-        if not heard.poll(_PATIENCE_SECONDS):
-            raise TimeoutError(f"nothing was done within {_PATIENCE_SECONDS} seconds")
-        # Short lives are as likely as long ones: most steps take milliseconds.
-        deadline = time.monotonic() + _LONGEST_LIFE_SECONDS * random.random() ** 3
+        # Short lives are as likely as long ones. Steps are counted, since a busy machine does few a second.
+        wanted = tally.n_acknowledged + int(_MOST_STEPS * random.random() ** 3)
+        began = None
+        while began is None or tally.n_acknowledged < wanted:
+            if not heard.poll(_PATIENCE_SECONDS):
+                raise TimeoutError(f"nothing was done within {_PATIENCE_SECONDS} seconds")
+            model, step = _hear(heard, model, step, tally)
+            began = began or time.monotonic()
+        usual = tally.lived_seconds / tally.n_acknowledged if tally.n_acknowledged else 0.1
+        deadline = time.monotonic() + 2 * usual * random.random()
         while (left := deadline - time.monotonic()) > 0:
             if heard.poll(left):
                 model, step = _hear(heard, model, step, tally)
+        tally.lived_seconds += time.monotonic() - began
     except EOFError:
         process.join()
         raise RuntimeError(f"the process ended by itself in {step}") from None
