@@ -20,6 +20,12 @@ async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     """Make a branch that begins with what the store holds now, or at `ref`."""
     whole.require("create a branch")
     refs.check_ref(name, "branch")
+    await whole.resources.records.access.writer()
+    async with whole.naming():
+        await _create(whole, name, ref)
+
+
+async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
     records = whole.resources.records
     handle = await records.access.writer()
     forks = await refs.listed(handle, records.name)
@@ -48,6 +54,11 @@ async def delete(whole: Whole, name: str) -> bool:
     whole.require("delete a branch")
     if name == refs.MAIN:
         raise InvalidRequestError("name='main' is the branch that every store has: it stays")
+    async with whole.naming():
+        return await _delete(whole, name)
+
+
+async def _delete(whole: Whole, name: str) -> bool:
     tables = sorted(await whole.main().tables(), key=lambda table: table.name != RECORDS_TABLE)
     for table in tables:
         await _require_leaf(table, name)

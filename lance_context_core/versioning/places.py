@@ -1,7 +1,9 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
@@ -11,6 +13,7 @@ from lance_context_core.engine.database import (
     PinnedDatabase,
     spec_of,
 )
+from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.refs import At
@@ -21,8 +24,12 @@ from lance_context_core.errors import (
     InvalidRequestError,
     NotFoundError,
     ReadOnlyError,
+    StorageError,
 )
 from lance_context_core.scope import Scope
+
+_PATIENCE_SECONDS = 600
+"""How long who makes or removes a tag or a branch waits for another who does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,11 @@ class Whole:
         """Name the current version, or another one, in every table; returns its number."""
         self.require("tag")
         refs.check_ref(name, "tag")
+        await self.resources.records.access.writer()
+        async with self.naming():
+            return await self._tag(name, version)
+
+    async def _tag(self, name: str, version: Ref | None) -> int:
         records = self.resources.records
         handle = await records.access.writer()
         if refs.head(name) in await refs.listed(handle, records.name):
@@ -89,11 +101,12 @@ class Whole:
         """Forget a tag in every table; returns whether it existed."""
         self.require("delete a tag")
         name = check_name(name, "name")
-        tables = await self.main().tables()
-        tables.sort(key=lambda table: table.name != RECORDS_TABLE)
-        for table in tables:
-            await require_childless(table, refs.tagged(name), f"tag {name!r}")
-        return any([await versions.delete_tag(table, name) for table in tables])
+        async with self.naming():
+            tables = await self.main().tables()
+            tables.sort(key=lambda table: table.name != RECORDS_TABLE)
+            for table in tables:
+                await require_childless(table, refs.tagged(name), f"tag {name!r}")
+            return any([await versions.delete_tag(table, name) for table in tables])
 
     async def restore(self, ref: Ref) -> int:
         """Make every table what it was, as a new version; returns its number."""
@@ -108,6 +121,28 @@ class Whole:
                 table = self.resources.database.table(root.name, root.spec)
                 await versions.restore(table, pin)
         return await self.resources.records.version()
+
+    @asynccontextmanager
+    async def naming(self) -> AsyncIterator[None]:
+        """Make or remove a tag or a branch in here, in one table after the other: nobody else does.
+
+        Half of one looks like what a crash left behind, and would be removed. There are no locks on
+        object stores, nor before the records exist. Raises StorageError after ten minutes.
+        """
+        records = Path(self.resources.database.uri) / f"{RECORDS_TABLE}.lance"
+        # One of its folders, since commits to it lock others.
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(
+                    locked(records / "_transactions", patience_seconds=_PATIENCE_SECONDS)
+                )
+            except TimeoutError as error:
+                raise StorageError(
+                    f"somebody else has been making or removing a tag or a branch of "
+                    f"{self.resources.database.uri!r} for {_PATIENCE_SECONDS} seconds: nothing was "
+                    "done. A process that is stopped keeps its lock: end it, or let it go on"
+                ) from error
+            yield
 
     def main(self) -> "Whole":
         """The store on its main branch."""
