@@ -42,3 +42,9 @@ class Recent(Generic[K, V]):
             while self._size > self._max_size:
                 _, oldest = self._values.popitem(last=False)
                 self._size -= self._size_of(oldest)
+
+    def drop(self, key: K) -> None:
+        """Keep nothing of a key any longer."""
+        with self._lock:
+            if (former := self._values.pop(key, None)) is not None:
+                self._size -= self._size_of(former)

@@ -14,17 +14,18 @@ from lance_context_core._checks import (
     check_span,
     listed,
     loads,
+    shown,
 )
 from lance_context_core._options import takes
 from lance_context_core.engine import sql
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records import changing, writing
+from lance_context_core.stores.records import changing, tails, writing
 from lance_context_core.stores.records.scoped import SESSION, Records
 from lance_context_core.stores.records.writing import Draft
 
@@ -111,6 +112,88 @@ class AsyncHistory:
         return await writing.exchange(
             self._records, where, draft, given, within=within, keep_existing=keep_existing
         )
+
+    async def pop(
+        self, agent_id: str, *, session_id: str, expected_id: str | None = None
+    ) -> Message | None:
+        """Forget the last message of a session, and return it; None if there is none.
+
+        Of two who do so at the same time each gets another one. With `expected_id`, ConflictError
+        is raised, and nothing done, if another one is the last, or none.
+        """
+        last = await tails.pop(
+            self._records,
+            self._where(agent_id, session_id),
+            expected_id=expected_id,
+            columns=_COLUMNS,
+        )
+        return None if last is None else _message(last)
+
+    async def replace_tail(
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        after: str | None,
+        expected_tail: Sequence[str] | None = None,
+        run_id: str = "",
+    ) -> list[str]:
+        """Put messages in the place of all that come `after` one, by its id, in one commit.
+
+        With None they come in the place of all. What `expected_tail` names, by ids and in order, has
+        to be what comes after it; if it is something else, ConflictError is raised and nothing is
+        done, also if others append at the same moment. Returns the ids of the messages, which may be
+        those of messages that go. Raises NotFoundError if there is no message `after`, and
+        AlreadyExistsError for the id of one that stays; nothing is done then, either.
+        """
+        draft, within = self._drafting(agent_id, session_id, run_id)
+        return await tails.replace_tail(
+            self._records,
+            self._where(agent_id, session_id),
+            draft,
+            listed(messages, "messages"),
+            within=within,
+            after=after if after is None else check_name(after, "after"),
+            expected=None
+            if expected_tail is None
+            else [check_name(id, "expected_tail") for id in listed(expected_tail, "expected_tail")],
+        )
+
+    async def rewrite(
+        self,
+        agent_id: str,
+        message: Message,
+        *,
+        session_id: str,
+        expected: Message | None = None,
+    ) -> None:
+        """Let a message, by its id, say something else, at its place, in one commit.
+
+        Its role, name, parts, metadata and native form become those of `message`; its id, its time
+        and its run stay. With `expected`, the message as it was read, ConflictError is raised and
+        nothing is done if it says something else by now. Raises NotFoundError if there is none.
+        """
+        draft, _ = self._drafting(agent_id, session_id, "")
+        said = draft(0, message).record
+        if message.id is None:
+            raise InvalidRequestError("message has no id: give that of the one to be rewritten")
+        if expected is not None and not isinstance(expected, Message):
+            raise InvalidRequestError(
+                f"expected is {shown(expected)}: give a Message that was read"
+            )
+
+        def change(record: ContextRecord) -> ContextRecord:
+            if expected is not None and _said(record) != _said(expected):
+                raise ConflictError(
+                    f"message {message.id!r} of session {session_id!r} says something else than is "
+                    "expected: nothing was done. Read it again, and decide anew"
+                )
+            return replace(record, embedding=None, **{name: getattr(said, name) for name in _SAID})
+
+        where = sql.all_of([self._where(agent_id, session_id), sql.equals("id", message.id)])
+        if await changing.patch(self._records, where, change) is None:
+            raise NotFoundError(f"session {session_id!r} has no message {message.id!r}: append it")
 
     async def annotate(
         self,
@@ -255,6 +338,15 @@ class AsyncHistory:
             return Draft.said(message, now=self._records.now(), **own)
 
         return draft, writing.message_scope(agent, session_id)
+
+
+_SAID = ("role", "name", "text", "parts", "native", "metadata")
+"""What of a record is what its message says."""
+
+
+def _said(one: ContextRecord | Message) -> tuple[object, ...]:
+    parts = one.parts or ((TextPart(text=one.text),) if one.text else ())
+    return one.role, one.name, tuple(parts)
 
 
 def _message(row: Mapping[str, Any]) -> Message:

@@ -82,6 +82,47 @@ class History:
             )
         )
 
+    def pop(
+        self, agent_id: str, *, session_id: str, expected_id: str | None = None
+    ) -> Message | None:
+        """Forget the last message of a session, and return it. See `AsyncHistory.pop`."""
+        return block_on(self._aio.pop(agent_id, session_id=session_id, expected_id=expected_id))
+
+    def replace_tail(
+        self,
+        agent_id: str,
+        messages: Sequence[Message],
+        *,
+        session_id: str,
+        after: str | None,
+        expected_tail: Sequence[str] | None = None,
+        run_id: str = "",
+    ) -> list[str]:
+        """Put messages in the place of all after one. See `AsyncHistory.replace_tail`."""
+        return block_on(
+            self._aio.replace_tail(
+                agent_id,
+                messages,
+                session_id=session_id,
+                after=after,
+                expected_tail=expected_tail,
+                run_id=run_id,
+            )
+        )
+
+    def rewrite(
+        self,
+        agent_id: str,
+        message: Message,
+        *,
+        session_id: str,
+        expected: Message | None = None,
+    ) -> None:
+        """Let a message say something else, at its place. See `AsyncHistory.rewrite`."""
+        return block_on(
+            self._aio.rewrite(agent_id, message, session_id=session_id, expected=expected)
+        )
+
     def annotate(
         self,
         agent_id: str,

@@ -5,18 +5,53 @@ is there and was not, but not where one is gone; and after a commit of others it
 theirs. So it is looked afterwards on what the commit came, unless nobody else has committed.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.sql.clauses import NOTHING, all_of, in_list
-from lance_context_core.engine.table import writing
+from lance_context_core.engine.sql.clauses import (
+    NOTHING,
+    Clause,
+    all_of,
+    any_of,
+    equals,
+    in_list,
+    timestamp,
+)
+from lance_context_core.engine.table import reading, writing
 from lance_context_core.engine.table.writing import Changes
 
 Seen = Mapping[str, int | None]
 """Revisions by key; None of what is absent."""
+
+
+class Tail(NamedTuple):
+    """The last rows that match a condition."""
+
+    where: Clause
+    keys: Sequence[str]
+    """Theirs, in order."""
+    is_all: bool = False
+    """Whether there are no others that match."""
+
+    @property
+    def n_looked_at(self) -> int:
+        """How many of the last rows tell whether it is so."""
+        return len(self.keys) + self.is_all
+
+
+NO_KEYS = pa.schema([pa.field(KEY, pa.string()), pa.field("_rowid", pa.uint64())]).empty_table()
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_SO_LONG_AGO = datetime(1971, 1, 1, tzinfo=UTC)
+_MARK_BITS = 44
+"""In microseconds, some months."""
 
 
 async def write(
@@ -47,6 +82,51 @@ async def write(
         return False
     finally:
         beneath.close()
+
+
+async def exchange(
+    handle: Any,
+    at: Callable[[int], Awaitable[Any]],
+    rows: pa.Table | None,
+    seen: Seen,
+    tail: Tail,
+) -> bool:
+    """Add rows, behind all others, and remove what was seen, if `tail` is the end. As `write`.
+
+    A row that was removed could only come back behind all others. So it is hidden first, in its place,
+    and removed when the commit stands: if the process is killed before, it stays hidden.
+    """
+    before = int(await handle.version())
+    if not await _is_end(handle, seen, tail):
+        return False
+    schema, gone = await handle.schema(), _present(seen)
+    parts = [] if rows is None else [writing.conformed(rows, schema)]
+    mark = _LONG_AGO + timedelta(microseconds=secrets.randbits(_MARK_BITS))
+    if gone:
+        old = await handle.query().where(writing.with_revisions(gone.items())).to_arrow()
+        parts.insert(0, writing.conformed(_hidden(old, mark), schema))
+    merge = handle.merge_insert([KEY, "revision"]).when_matched_update_all().use_index(False)
+    if rows is not None:
+        merge = merge.when_not_matched_insert_all()
+    # Of several chunks the engine takes some at the same time, and loses their order.
+    data = pa.concat_tables(parts).combine_chunks()
+    done = await merge.execute(data, **writing.NULLS)
+    is_whole = done.num_updated_rows == len(gone)
+    version = int(done.version or await handle.version())
+    if not is_whole or version != before + 1:
+        if not done.num_updated_rows and not done.num_inserted_rows:
+            return False
+        beneath = await at(version - 1)
+        try:
+            if not is_whole or not await _is_end(beneath, seen, tail):
+                await _put_back(handle, beneath, data, seen, mark)
+                return False
+        finally:
+            beneath.close()
+    if gone:
+        with suppress(Exception):  # It is done: nobody sees them any more.
+            await handle.delete(_marked(gone, mark))
+    return True
 
 
 async def _commit(
@@ -81,6 +161,54 @@ async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: See
     )
     if changes:
         await writing.apply(handle, changes)
+
+
+async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark: datetime) -> None:
+    """Show what `exchange` has hidden with that mark, where it was, and remove what it has added."""
+    gone = _present(seen)
+    old = (
+        await beneath.query().where(writing.with_revisions(gone.items())).to_arrow()
+        if gone
+        else None
+    )
+    if old is not None:
+        shown = pc.fill_null(pc.greater(old["expires_at"], pa.scalar(_NOT_SO_LONG_AGO)), True)
+        old = old.filter(shown)
+    there = {} if old is None else _by_key(old)
+    new = [one for one in _by_key(data).items() if gone.get(one[0]) != one[1]]
+    strays = [_marked({key: gone[key] for key in gone if key not in there}, mark)]
+    added = any_of([*([writing.with_revisions(new)] if new else []), *strays])
+    if old is None or not there:
+        await handle.delete(added)
+        return
+    merge = handle.merge_insert([KEY, "revision"])
+    merge = merge.when_matched_update_all(where=f"target.expires_at = {timestamp(mark)}")
+    merge = merge.when_not_matched_by_source_delete(added)
+    rows = writing.conformed(old, await handle.schema()).combine_chunks()
+    await merge.use_index(False).execute(rows, **writing.NULLS)
+
+
+async def _is_end(handle: Any, seen: Seen, tail: Tail) -> bool:
+    last = await reading.slice_of(
+        handle, tail.where, [KEY], nothing=NO_KEYS, offset=0, limit=None, last=tail.n_looked_at
+    )
+    return last[KEY].to_pylist() == list(tail.keys) and await _revisions(handle, seen) == _present(
+        seen
+    )
+
+
+def _hidden(rows: pa.Table, mark: datetime) -> pa.Table:
+    """These rows as nobody sees them: they have expired, at a moment that tells whose work it is."""
+    place = rows.schema.get_field_index("expires_at")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array([mark] * rows.num_rows, field.type))
+
+
+def _marked(rows: Mapping[str, int], mark: datetime) -> Clause:
+    """The condition that a row is one of these, and hidden with that mark."""
+    if not rows:
+        return NOTHING
+    return all_of([writing.with_revisions(rows.items()), equals("expires_at", mark)])
 
 
 async def _revisions(handle: Any, keys: Collection[str]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
 from lance_context_core.engine.table import keyed, overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.conditional import Seen, Tail
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.grouping import vectors_of
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
@@ -102,6 +103,21 @@ class Journaled:
         write = self._write(rows)
         try:
             done = await write.upsert(rows, adds=adds)
+        except UnfitError:
+            return None
+        await self._wrote(write)
+        return done
+
+    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
+        """As `Table.exchange_if`; None if it is to be a commit of its own."""
+        if not await self._may_be_small([*rows, *seen]) or not await self._fit(rows):
+            return None
+        if await self._small(rows) is None:
+            return None
+        await self._keep_states(seen)
+        write = self._write(rows)
+        try:
+            done = await write.exchange(rows, seen, tail)
         except UnfitError:
             return None
         await self._wrote(write)

@@ -335,6 +335,26 @@ class Table:
                 return False
             raise
 
+    async def exchange_if(
+        self, rows: Sequence[Row], *, seen: Mapping[str, int | None], tail: conditional.Tail
+    ) -> bool:
+        """Add rows, behind all others, and remove what was seen, if `tail` is the end; else nothing.
+
+        As `write_if`; a row may have the key of one that is removed.
+        """
+        journaled = self._journaled
+        if (
+            journaled is not None
+            and (did := await journaled.exchange(rows, seen, tail)) is not None
+        ):
+            return did
+
+        async def write(handle: Any) -> bool:
+            data = await self._arrow(handle, rows) if rows else None
+            return await conditional.exchange(handle, self.access.at, data, seen, tail)
+
+        return await self.access.write("change", write)
+
     async def update(self, where: Clause, values: Mapping[str, Value | None]) -> int:
         """Set columns of the matching rows to these values; returns how many.
 

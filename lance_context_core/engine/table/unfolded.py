@@ -1,6 +1,6 @@
 """Rows written by key on top of what is there, the journal's and the table's, into the journal."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import pyarrow as pa
 
@@ -9,10 +9,11 @@ from lance_context_core.engine.journal.entries import How, New, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.sql.clauses import in_list
+from lance_context_core.engine.sql.clauses import Clause, in_list
 from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.conditional import NO_KEYS, Seen, Tail
 
 _COLUMNS = (KEY, "expires_at", "revision")
 _NO_ROW: Row = {}
@@ -84,10 +85,12 @@ class Unfolded:
         is_new = row[KEY] not in self._there and row[KEY] not in self.view.newest
         return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
 
-    async def write(self, new: Sequence[New], watched: Collection[str] = ()) -> View | None:
+    async def write(
+        self, new: Sequence[New], watched: Collection[str] = (), unless: Clause | None = None
+    ) -> View | None:
         """Write the entries, if nobody has changed anything about their keys since; else None.
 
-        Nor about those that are `watched`.
+        Nor about those that are `watched`, and if nobody has written what matches `unless`.
         """
         before, keys = self.view, {*watched, *(one.key for one in new)}
         self._asked = frozenset()
@@ -96,6 +99,10 @@ class Unfolded:
             is_same = view.moment == before.moment and all(
                 view.newest.get(key) is before.newest.get(key) for key in keys
             )
+            if is_same and unless is not None:
+                last = before.entries[-1].seq if before.entries else 0
+                later = (one.row for one in view.entries if one.seq > last)
+                is_same = not any(unless.holds and unless.holds(row) for row in later)
             return new if is_same else None
 
         self.written = await self._ledger.write(decide)
@@ -152,15 +159,34 @@ class Unfolded:
         new += [New.removing(key) for key in removed]
         return keys if new and await self.write(new) is None else lost
 
-    async def write_if(
-        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
-    ) -> bool:
+    async def write_if(self, rows: Sequence[Row], *, removed: Collection[str], seen: Seen) -> bool:
         """As `Table.write_if`."""
         there = await self.look(seen)
         if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
             return False
         new = [*map(self.putting, rows), *map(New.removing, removed)]
         return await self.write(new, seen) is not None
+
+    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool:
+        """As `Table.exchange_if`."""
+        there = await self.look(seen)
+        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
+            return False
+        last = await overlay.slice_of(
+            self._access,
+            self.view,
+            tail.where,
+            columns=[KEY],
+            offset=0,
+            limit=None,
+            last=tail.n_looked_at,
+            nothing=NO_KEYS,
+        )
+        if last[KEY].to_pylist() != list(tail.keys):
+            return False
+        new = [New.removing(key) for key in seen if key in there]
+        new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
+        return await self.write(new, seen, tail.where) is not None
 
     # Helpers
 

@@ -109,7 +109,7 @@ async def replace(handle: Any, rows: pa.Table) -> int:
 
 async def exchange(handle: Any, rows: pa.Table | None, removed: Mapping[str, int]) -> None:
     """Add rows behind all others, and remove those of these keys and revisions."""
-    gone = _with_revisions(removed.items())
+    gone = with_revisions(removed.items())
     if rows is None:
         await handle.delete(gone)
         return
@@ -164,7 +164,7 @@ async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
 
 async def apply(handle: Any, changes: Changes) -> Applied:
     """Make the changes in one commit; it does less where a row has changed since it was read."""
-    gone = _with_revisions(changes.removed)
+    gone = with_revisions(changes.removed)
     if not changes.rows.num_rows:
         return Applied(removed=int((await handle.delete(gone)).num_deleted_rows))
     merge = handle.merge_insert(list(changes.on)).when_not_matched_insert_all()
@@ -236,7 +236,7 @@ def updating(handle: Any, claims: Collection[str] = ()) -> Any:
     return handle.merge_insert(KEY).when_matched_update_all(where=guard).use_index(False)
 
 
-def _with_revisions(rows: Iterable[tuple[str, int]]) -> str:
+def with_revisions(rows: Iterable[tuple[str, int]]) -> str:
     """The condition that a row is one of these, by key, and has the revision given with it."""
     rows = list(rows)
     keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]

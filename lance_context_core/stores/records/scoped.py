@@ -181,6 +181,10 @@ class Records:
             if self.resources.last_keys.get(session := self.session_of(row)) is None:
                 self.resources.last_keys.put(session, row[KEY])
 
+    def forget_end(self, row: Mapping[str, Any]) -> None:
+        """Know no more which row is the last of the session of this one, which is gone."""
+        self.resources.last_keys.drop(self.session_of(row))
+
 
 def succession(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the row that replaces `row` takes over."""

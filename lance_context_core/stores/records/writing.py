@@ -94,7 +94,7 @@ async def insert(
     there, such as one session.
     """
     records.resources.writable()
-    new = pending = await _prepared(records, draft, given, within)
+    new = pending = await prepare(records, draft, given, within)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
         # the others would be written by then.
@@ -102,7 +102,7 @@ async def insert(
         if n_added == len(new):
             return WriteResult(ids=tuple(one.record.id for one in new), version=version)
         pending = [one for one in new if one.identity]
-    existing, expired = await _repeated(records, pending, within, keep_existing=keep_existing)
+    existing, expired = await _find_repeated(records, pending, within, keep_existing=keep_existing)
     absent = [one for one in pending if one.identity not in existing]
     if absent:
         n_added, version = await _write(records, absent, expired)
@@ -110,7 +110,7 @@ async def insert(
         n_added, version = 0, await records.table.version()
     if n_added < len(absent):
         # Another writer took some of the identities meanwhile: what it wrote is there.
-        existing, _ = await _repeated(records, pending, within, keep_existing=keep_existing)
+        existing, _ = await _find_repeated(records, pending, within, keep_existing=keep_existing)
     ids = tuple(
         existing[one.identity]["id"] if one.identity in existing else one.record.id for one in new
     )
@@ -138,15 +138,15 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
         attempts.begin()
         todo = [index for index in range(len(drafts)) if index not in results]
         tried = [drafts[index] for index in todo]
-        existing, expired = await _existing(records, _identities(tried), columns=SUCCEEDED)
+        existing, expired = await existing_of(records, _identities(tried), columns=SUCCEEDED)
         replaced = [existing.get(draft.identity) for draft in tried]
         new = await steps.each(lambda one: _new(records, *one), zip(tried, replaced, strict=True))
-        await _complete(records, records.table, new)
+        await complete(records, records.table, new)
         rows = [
             one.row if old is None else one.row | succession(old)
             for one, old in zip(new, replaced, strict=True)
         ]
-        await _clear(records, expired)
+        await clear_away(records, expired)
         marks = await superseding.marks(records, rows)
         n_written, version = await records.table.upsert([*rows, *marks])
         written = {row[KEY] for row in rows}
@@ -155,7 +155,7 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
             # for ever. Of the others somebody else may have made the next by now.
             written = {*await records.written({row[KEY]: row for row in rows})}
             await superseding.mark(records, [from_row(row) for row in rows if row[KEY] in written])
-        _remember(records, [one for one in new if one.row[KEY] in written])
+        remember(records, [one for one in new if one.row[KEY] in written])
         for index, row, old in zip(todo, rows, replaced, strict=True):
             if row[KEY] in written:
                 results[index] = Upserted(record=from_row(row), was_inserted=old is None)
@@ -180,17 +180,17 @@ async def exchange(
     """
     records.resources.writable()
     table = records.table
-    prepared = await _prepared(records, draft, given, within)
+    prepared = await prepare(records, draft, given, within)
     gone = await _revisions(table, where)
-    existing, expired = await _existing(records, _identities(prepared), _keys(prepared, within))
+    existing, expired = await existing_of(records, _identities(prepared), _keys(prepared, within))
     staying = {one for one, row in existing.items() if row[KEY] not in gone}
     for one in [] if keep_existing else prepared:
         if one.identity in staying:
             refuse_other_content(one.row, existing[one.identity], one.identity)
     new = [one for one in prepared if one.identity not in staying]
-    await _complete(records, table, new)
+    await complete(records, table, new)
     rows = [one.row for one in new]
-    await _clear(records, [key for key in expired if key not in gone])
+    await clear_away(records, [key for key in expired if key not in gone])
     for attempt in range(ATTEMPTS):
         if (attempt == 0 and rows) or gone:
             await table.exchange([] if attempt else rows, removed=gone)
@@ -204,14 +204,14 @@ async def exchange(
             before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
         if not (gone := await _revisions(table, before)):
             break
-    _remember(records, new)
+    remember(records, new)
     return [
         existing[one.identity]["id"] if one.identity in staying else one.record.id
         for one in prepared
     ]
 
 
-class _New(NamedTuple):
+class Prepared(NamedTuple):
     """A record and its row, which lacks a vector that must be made, and the link to the turn before."""
 
     record: ContextRecord
@@ -222,12 +222,12 @@ class _New(NamedTuple):
     """What is embedded."""
 
 
-async def _prepared(
+async def prepare(
     records: Records,
     draft: Callable[[int, T], Draft],
     given: Sequence[T],
     within: Within | None,
-) -> list[_New]:
+) -> list[Prepared]:
     """All that can be made of each thing by itself; each identity is given once."""
     new = await steps.each(lambda one: _new(records, draft(*one), within=within), enumerate(given))
     refuse_duplicates(_identities(new))
@@ -240,7 +240,7 @@ def _new(
     old: Mapping[str, Any] | None = None,
     *,
     within: Within | None = None,
-) -> _New:
+) -> Prepared:
     """A draft as one of the records, in the place of the row `old`, if there is one."""
     record = records.stamped(draft.record)
     if old is not None:
@@ -251,7 +251,9 @@ def _new(
         key=_key(records, record, draft.identity, within) if old is None else old[KEY],
         search_text=composer.index_text(record),
     )
-    return _New(record, draft.identity, row, records.session_of(row), composer.embed_text(record))
+    return Prepared(
+        record, draft.identity, row, records.session_of(row), composer.embed_text(record)
+    )
 
 
 def _key(
@@ -266,13 +268,13 @@ def _key(
 
 
 async def _write(
-    records: Records, new: Sequence[_New], expired: Sequence[str] = ()
+    records: Records, new: Sequence[Prepared], expired: Sequence[str] = ()
 ) -> tuple[int, int]:
     """Write what is believed to be new; returns how many were, and the current version."""
     table = records.table
-    await _complete(records, table, new)
+    await complete(records, table, new)
     rows = [one.row for one in new]
-    await _clear(records, expired)
+    await clear_away(records, expired)
     marks = []
     if any(row["supersedes_id"] is not None for row in rows):
         marks = await superseding.marks(records, rows)
@@ -282,11 +284,11 @@ async def _write(
         written = await table.insert_absent(rows)
     else:
         written = len(rows), (await table.append(rows)).version
-    _remember(records, new)
+    remember(records, new)
     return written
 
 
-async def _complete(records: Records, table: Table, new: Sequence[_New]) -> None:
+async def complete(records: Records, table: Table, new: Sequence[Prepared]) -> None:
     """Give the rows what the others have a part in: marks, vectors, and the links between turns."""
     if newer := [one.record for one in new if one.record.supersedes_id is not None]:
         for one in new:
@@ -319,23 +321,24 @@ async def _last_keys(records: Records, sessions: Collection[Session]) -> dict[Se
     return last_keys
 
 
-def _remember(records: Records, new: Sequence[_New]) -> None:
+def remember(records: Records, new: Sequence[Prepared]) -> None:
+    """Note the last rows of their sessions."""
     for session, key in {one.session: one.row[KEY] for one in new if one.session}.items():
         records.resources.last_keys.put(session, key)
 
 
-async def _repeated(
-    records: Records, new: Sequence[_New], within: Within | None, *, keep_existing: bool
+async def _find_repeated(
+    records: Records, new: Sequence[Prepared], within: Within | None, *, keep_existing: bool
 ) -> tuple[dict[Any, dict[str, Any]], list[str]]:
-    """As `_existing`; raises for one with another content, unless that is to be kept."""
-    existing, expired = await _existing(records, _identities(new), _keys(new, within))
+    """As `existing_of`; raises for one with another content, unless that is to be kept."""
+    existing, expired = await existing_of(records, _identities(new), _keys(new, within))
     for one in [] if keep_existing else new:
         if one.identity in existing:
             refuse_other_content(one.row, existing[one.identity], one.identity)
     return existing, expired
 
 
-async def _existing(
+async def existing_of(
     records: Records,
     identities: Collection[Identity],
     keys: Sequence[str] | None = None,
@@ -371,16 +374,16 @@ async def _existing(
     return existing, expired
 
 
-def _identities(new: Sequence[_New] | Sequence[Draft]) -> list[Identity]:
+def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
     return [one.identity for one in new if one.identity]
 
 
-def _keys(new: Sequence[_New], within: Within | None) -> list[str] | None:
+def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
     """By what those with an identity are looked up that hold `within` something."""
     return None if within is None else [one.row[KEY] for one in new if one.identity]
 
 
-async def _clear(records: Records, expired: Sequence[str]) -> None:
+async def clear_away(records: Records, expired: Sequence[str]) -> None:
     """Remove the records with these keys, as far as they are still expired."""
     if expired:
         gone = sql.at_or_before("expires_at", records.now())
