@@ -95,7 +95,8 @@ class View:
 
     def until(self, last: int) -> "View":
         """Without what was acknowledged after that entry."""
-        return replace(self, entries=[entry for entry in self.entries if entry.seq <= last])
+        entries = [entry for entry in self.entries if entry.seq <= last]
+        return replace(self, entries=entries, size=sum(entry.size for entry in entries))
 
     @cached_property
     def newest(self) -> Mapping[str, Entry]:

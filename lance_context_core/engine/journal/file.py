@@ -39,6 +39,7 @@ CREATE TABLE rows (
     key TEXT NOT NULL,
     payload BLOB
 );
+CREATE INDEX rows_of ON rows (tbl);
 """
 
 

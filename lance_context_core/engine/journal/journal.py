@@ -20,7 +20,7 @@ from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed
 from lance_context_core.engine.journal.entries import Entry, New, View, entry_of
-from lance_context_core.engine.journal.mirror import Mirror
+from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.errors import StorageError
@@ -74,7 +74,7 @@ class Journal:
         self._is_still = False
         """Whether the connection shows nothing that is written later."""
         self._spare: sqlite3.Connection | None = None
-        self._mirrors: dict[Part, Mirror] = {}
+        self._mirrors = Mirrors()
         self._lock = threading.Lock()
         self._n_turns = 0
 
@@ -94,11 +94,11 @@ class Journal:
             return None
         return await self._insist(lambda: self._view(part))
 
-    def recall(self, part: Part, seqs: Sequence[int]) -> list[Entry]:
-        """The entries of those places that were seen lately, whatever has become of them."""
+    async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
+        """What is known of the entries of those places, whatever has become of them."""
+        await self.view(part)
         with self._lock:
-            mirror = self._mirrors.get(part)
-            return [] if mirror is None else mirror.recall(seqs)
+            return self._mirrors.recall(part, seqs)
 
     async def parts(self) -> list[Part]:
         """The tables of which it holds something."""
@@ -277,7 +277,7 @@ class Journal:
         known = self._mirrors.get(part)
         found = self._read(statements.TABLE, part)
         if not found:
-            self._mirrors.pop(part, None)
+            self._mirrors.drop(part)
             return None
         if known is not None and known.is_at(*found[0]):
             return known
@@ -293,12 +293,12 @@ class Journal:
     def _reread(self, part: Part) -> Mirror | None:
         found = self._read(statements.TABLE, part)
         if not found:
-            self._mirrors.pop(part, None)
+            self._mirrors.drop(part)
             return None
         id, version, folded, token, stamp = found[0]
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
-            mirror = self._mirrors[part] = Mirror(id)
+            mirror = self._mirrors.begin(part, id)
         try:
             entries = [entry_of(*row) for row in self._read(statements.ROWS, (id, mirror.last))]
         except ValueError as error:

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
 from lance_context_core.engine.journal.closed import Closed
-from lance_context_core.engine.journal.entries import Entry, New, View
+from lance_context_core.engine.journal.entries import New, View
 from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.mirror import Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 
@@ -29,9 +30,9 @@ class Ledger:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)
 
-    def recall(self, seqs: Sequence[int]) -> list[Entry]:
+    async def recall(self, seqs: Sequence[int]) -> Recalled:
         """As `Journal.recall`."""
-        return self._journal.recall(self.part, seqs)
+        return await self._journal.recall(self.part, seqs)
 
     async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Journal.write`."""

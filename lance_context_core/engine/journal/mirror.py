@@ -1,24 +1,44 @@
-"""What the journal holds of one table, as this process saw it last."""
+"""What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from lance_context_core.engine.journal.entries import Entry, View
+from lance_context_core.engine.journal.statements import Part
 
-_MOST_PAST = 10_000
-"""How many entries are remembered, from when on, once they are folded."""
+_MOST_TABLES = 1024
+_MOST_BYTES = 64 * 1024 * 1024
+"""How much of how many tables is remembered; one alone may have more."""
+
+_MOST_PAST = 2048
+_MOST_PAST_BYTES = 4 * 1024 * 1024
+"""How much is remembered of what is folded, of all tables together."""
+
+_MOST_PAST_KEYS = 16 * 1024
+"""How many more are known by their keys alone."""
+
+
+class Recalled(NamedTuple):
+    """What is known of some entries, by their places."""
+
+    entries: Sequence[Entry]
+    keys: Mapping[str, int]
+    """The places of those of which only the keys are known: the table has their rows."""
 
 
 class Mirror:
     """What the journal holds of one table, as this process saw it last."""
 
-    def __init__(self, id: int) -> None:
+    def __init__(self, part: Part, id: int, past: "_Past") -> None:
+        self.part = part
         self.id = id
         self.last = 0
         """The last entry that was seen."""
+        self.n_bytes = 0
+        self.entries: tuple[Entry, ...] = ()
         self._at: tuple[int, ...] = ()
-        self._entries: tuple[Entry, ...] = ()
-        self._size = 0
-        self._past: dict[int, Entry] = {}
+        self._past = past
         self._view: View | None = None
 
     @property
@@ -26,7 +46,7 @@ class Mirror:
         """All of it, as it is now."""
         if self._view is None:
             _, version, _, token, _ = self._at
-            self._view = View(version, token, self._entries, self.id, self._size)
+            self._view = View(version, token, self.entries, self.id, self.n_bytes)
         return self._view
 
     def is_at(self, *state: int) -> bool:
@@ -38,25 +58,93 @@ class Mirror:
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
         self._at = (self.id, version, folded, token, stamp)
-        kept = self._entries
+        kept = self.entries
         if kept and kept[0].seq <= folded:
-            # Only those of the last folds: who reads a page by its ids does so at once.
-            past = {} if len(self._past) > _MOST_PAST else self._past
-            self._past = past | {entry.seq: entry for entry in kept if entry.seq <= folded}
-            kept = tuple(entry for entry in kept if entry.seq > folded)
-            self._size = sum(entry.size for entry in kept)
-        self._size += sum(entry.size for entry in entries)
-        self._entries = (*kept, *entries)
+            gone = [entry for entry in kept if entry.seq <= folded]
+            self._past.add(self.part, gone)
+            self.n_bytes -= sum(entry.size for entry in gone)
+            kept = kept[len(gone) :]
+        self.entries = (*kept, *entries)
+        self.n_bytes += sum(entry.size for entry in entries)
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None
-
-    def recall(self, seqs: Sequence[int]) -> list[Entry]:
-        """The entries of those places, as far as they are known."""
-        known = self._past | {entry.seq: entry for entry in self._entries}
-        return [known[seq] for seq in seqs if seq in known]
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""
         if entries:
             _, version, folded, token, stamp = self._at
             self.move(version, folded, token + 1, stamp + 1, entries)
+
+
+class Mirrors:
+    """Those of the tables that were asked for last."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._mirrors: OrderedDict[Part, Mirror] = OrderedDict()
+        self._past = _Past()
+
+    def get(self, part: Part) -> Mirror | None:
+        """That of a table; None if there is none."""
+        if (mirror := self._mirrors.get(part)) is not None:
+            self._mirrors.move_to_end(part)
+        return mirror
+
+    def begin(self, part: Part, id: int) -> Mirror:
+        """A new one, of a table of which nothing is remembered."""
+        n_bytes = sum(mirror.n_bytes for mirror in self._mirrors.values())
+        while len(self._mirrors) >= _MOST_TABLES or n_bytes > _MOST_BYTES:
+            _, former = self._mirrors.popitem(last=False)
+            n_bytes -= former.n_bytes
+            # Who has just seen them may ask for them once more, when they are folded.
+            self._past.add(former.part, former.entries)
+        mirror = self._mirrors[part] = Mirror(part, id, self._past)
+        self._mirrors.move_to_end(part)
+        return mirror
+
+    def drop(self, part: Part) -> None:
+        """Forget what the journal held of a table."""
+        self._mirrors.pop(part, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._mirrors.clear()
+        self._past = _Past()
+
+    def recall(self, part: Part, seqs: Iterable[int]) -> Recalled:
+        """What is known of the entries of those places, whatever has become of them."""
+        mirror = self._mirrors.get(part)
+        there = {} if mirror is None else {entry.seq: entry for entry in mirror.entries}
+        entries, keys = [], {}
+        for seq in seqs:
+            entry = there.get(seq) or self._past.find(part, seq)
+            if isinstance(entry, str):
+                keys[entry] = seq
+            elif entry is not None:
+                entries.append(entry)
+        return Recalled(entries, keys)
+
+
+class _Past:
+    """What was seen lately: who reads a page by its ids has them after they are folded, too."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[tuple[Part, int], Entry] = OrderedDict()
+        self._n_bytes = 0
+        self._keys: OrderedDict[tuple[Part, int], str] = OrderedDict()
+
+    def find(self, part: Part, seq: int) -> Entry | str | None:
+        """The entry; its key if that is all that is left of it."""
+        return self._entries.get((part, seq)) or self._keys.get((part, seq))
+
+    def add(self, part: Part, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            former = self._entries.pop((part, entry.seq), None)
+            self._n_bytes += entry.size - (former.size if former else 0)
+            self._entries[part, entry.seq] = entry
+        while len(self._entries) > _MOST_PAST or self._n_bytes > _MOST_PAST_BYTES:
+            place, entry = self._entries.popitem(last=False)
+            self._n_bytes -= entry.size
+            self._keys[place] = entry.key
+        while len(self._keys) > _MOST_PAST_KEYS:
+            self._keys.popitem(last=False)

@@ -1,6 +1,6 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -149,9 +149,27 @@ class Journaled:
             rows = await self._access.look(
                 "read {}", lambda handle: reading.take(handle, below, columns), nothing
             )
-        return overlay.in_order(overlay.laid_over(rows, self._ledger.recall(above)), ids)
+        known = await self._ledger.recall(above)
+        rows = overlay.laid_over(rows, known.entries)
+        if known.keys:
+            rows = pa.concat_tables([rows, await self._folded(known.keys, rows.schema)])
+        return overlay.in_order(rows, ids)
 
     # Helpers
+
+    async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
+        """The rows of these keys, which the table has by now, with the ids that they had before."""
+        where = in_list(KEY, places)
+        asked = [*(name for name in schema.names if name not in (KEY, "_rowid")), KEY]
+        rows = await self._access.look(
+            "read {}", lambda handle: reading.scan(handle, where, asked), None
+        )
+        if rows is None:
+            return schema.empty_table()
+        ids = [overlay.FIRST_ID + places[key] for key in rows[KEY].to_pylist()]
+        column = rows.column_names.index("_rowid")
+        rows = rows.set_column(column, "_rowid", pa.array(ids, pa.uint64()))
+        return rows.select(schema.names).cast(schema)
 
     async def _change(
         self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]

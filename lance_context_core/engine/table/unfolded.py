@@ -97,7 +97,7 @@ class Unfolded:
 
         def decide(view: View) -> Sequence[New] | None:
             is_same = view.moment == before.moment and all(
-                view.newest.get(key) is before.newest.get(key) for key in keys
+                _place(view, key) == _place(before, key) for key in keys
             )
             if is_same and unless is not None:
                 last = before.entries[-1].seq if before.entries else 0
@@ -216,6 +216,12 @@ class Unfolded:
             counts = [key not in view.replaced for key in rows[KEY].to_pylist()]
             rows = rows.filter(pa.array(counts, pa.bool_()))
         return overlay.laid_over(rows, mine)
+
+
+def _place(view: View, key: str) -> int:
+    """Which entry is the last of a key; 0 if there is none."""
+    entry = view.newest.get(key)
+    return 0 if entry is None else entry.seq
 
 
 def _succeeds(row: Row, old: Row) -> bool:
