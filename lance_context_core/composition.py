@@ -4,11 +4,12 @@ A turn of a conversation is asked for by who said it, when, and what was to be s
 its text says. Both texts serve the search alone; readers get the original back.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from lance_context_core.speakers import without_names
 from lance_context_core.words import index_words, query_words
 
 
@@ -83,7 +84,9 @@ class Composer:
     index_text: Callable[[Composable], str | None] = dated
     """What of a record is indexed for words; None if there is nothing to index."""
     query_text: Callable[[str], str] = query_words
-    """What of a query is looked up in the words; a query is embedded as it is."""
+    """What of a query is looked up in the words."""
+    query_to_embed: Callable[[str, Collection[str]], str] = without_names
+    """What of a query is embedded, where speakers are known; it gets their names, too."""
 
 
 DEFAULT_COMPOSER = Composer()

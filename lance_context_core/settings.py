@@ -13,8 +13,10 @@ from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.search.boosts import Boost, Candidate, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
+from lance_context_core.speakers import without_names
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.upkeep.upkeep import Maintenance
 from lance_context_core.words import index_words, query_words
@@ -28,6 +30,11 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Fusion",
     "Convex",
     "ReciprocalRank",
+    "Boost",
+    "Role",
+    "Recency",
+    "Candidate",
+    "Turn",
     # What is searched
     "TextIndex",
     "Composer",
@@ -36,6 +43,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "dated",
     "index_words",
     "query_words",
+    "without_names",
     # Keeping
     "Durability",
     "JournalPolicy",

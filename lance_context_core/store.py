@@ -302,7 +302,7 @@ class AsyncContextStore:
         - `options`: how it ranks: see `SearchOptions`.
 
         Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
-        the fused score in hybrid search, each with what the turns before and after lend to it.
+        the fused score in hybrid search, each with what boosts add to it.
         The records of a named context are found by its own search; if all of the scope's are in
         such ones, this finds nothing and warns with ElsewhereWarning.
         """

@@ -36,7 +36,7 @@ def query_words(query: str) -> str:
     starts = True
     for chunk in query.split():
         word = _EDGES.sub("", chunk)
-        if _EMOJI.search(chunk) or (word and not _asks(word, starts=starts)):
+        if _EMOJI.search(chunk) or (word and not asks(word, starts=starts)):
             kept.append(chunk)
         starts = chunk.endswith((".", "!", "?"))
     return index_words(" ".join(kept) or query)
@@ -73,7 +73,7 @@ _SAME = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3", "Σ": "\u03c3"})
 """Letters that change with the case of a word, or with their place in it."""
 
 
-def _asks(word: str, *, starts: bool) -> bool:
+def asks(word: str, *, starts: bool) -> bool:
     """Whether `word` only asks; `starts` says that it may owe its capital to its place."""
     head = _APOSTROPHE.split(word.lower())[0]
     is_plain = word.islower() or head == "i" or (starts and word == word.capitalize())

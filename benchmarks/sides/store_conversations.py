@@ -10,7 +10,7 @@ from lance_context_core import ContextStore, Message
 from lance_context_core.settings import SearchOptions
 
 _AGENT = "bench"
-_PLAIN = SearchOptions(neighbours=0)
+_PLAIN = SearchOptions(neighbours=0, speaker=0, without_names=False)
 """Each hit for itself, as the peers have it: by default the turns around it count, too."""
 
 

@@ -29,8 +29,14 @@ class SearchHit(Generic[R]):
     """In [0, 1], higher is better; comparable within one search mode."""
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     """What each channel that matched said, by its name: `vector`, `text`."""
-    neighbour_bonus: float = 0.0
-    """The part of `score` that came from the turns before and after."""
+    why: Mapping[str, float] = field(default_factory=dict)
+    """What of `score` each part gave, which come to it: `channels`, and the boosts by their names, such
+    as `neighbours`, `preceding` and `speaker`. A reranker's score is all that of `channels`."""
+
+    @property
+    def neighbour_bonus(self) -> float:
+        """The part of `score` that came from the turns around it."""
+        return self.why.get("neighbours", 0.0)
 
     @property
     def matched_channels(self) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """What a caller may say about a search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TypedDict
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Reranker, SearchMode
+from lance_context_core.search.boosts import Boost, Neighbours, Preceding, Speaker
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion
 
 
@@ -17,11 +18,35 @@ class SearchOptions:
 
     fusion: Fusion = DEFAULT_FUSION
     """How hybrid search makes one score of two channels."""
-    neighbours: float | None = None
+    neighbours: float | Sequence[float] | None = None
     """In [0, 1]: the share of their scores that the turns before and after lend to a hit.
 
-    Absent, it is what suits the room: 0.3 in conversations, 0 among memories and documents.
+    Several numbers are the shares of the turns one step away, two steps away, and so on. Absent, it
+    is what suits the room: (0.3, 0.2) in conversations, 0 among memories and documents.
     """
+    preceding: float | None = None
+    """In [0, 1]: the share of its words' score that a short turn hands on to the turn after it.
+
+    Absent, it is 0.3 in conversations, and 0 elsewhere and where `neighbours` is given.
+    """
+    speaker: float | None = None
+    """In [0, 1]: what the turns of the one speaker gain whom the question names.
+
+    Absent, it is 0.2 in conversations, and 0 elsewhere.
+    """
+    surroundings: bool | None = None
+    """Whether the turns beside what a channel found may be hits, too, though none found them.
+
+    Absent, they are in conversations, unless `mode` names one channel alone. Where a reranker or
+    `mmr_lambda` picks, it picks among what the channels found.
+    """
+    without_names: bool | None = None
+    """Whether the speakers whom the question names are left out of what is embedded.
+
+    Absent, they are in conversations: what a speaker said is all near to the name.
+    """
+    boosts: Sequence[Boost] = ()
+    """What else is added to scores: `Role`, `Recency`, or your own."""
     n_candidates: int = 50
     """How many candidates each channel contributes at least, 1 or more."""
     reranker: Reranker | None = None
@@ -35,10 +60,28 @@ class SearchOptions:
                 f"fusion={self.fusion!r:.80}: give Convex(), ReciprocalRank(), or a function of both "
                 "channels' scores"
             )
-        for name in ("neighbours", "mmr_lambda"):
+        for name in ("preceding", "speaker", "mmr_lambda"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 <= value <= 1):
+            if value is not None and not _is_share(value):
                 raise InvalidRequestError(f"{name}={value!r:.80}: give a number from 0 to 1")
+        shares = self.neighbours
+        steps = shares if isinstance(shares, Sequence) else [] if shares is None else [shares]
+        if isinstance(shares, str | bytes) or not all(map(_is_share, steps)):
+            raise InvalidRequestError(
+                f"neighbours={shares!r:.80}: give a number from 0 to 1, or one for each step"
+            )
+        for name in ("surroundings", "without_names"):
+            if (value := getattr(self, name)) not in (None, True, False):
+                raise InvalidRequestError(f"{name}={value!r:.80}: give True or False")
+        boosts = self.boosts
+        if isinstance(boosts, str) or not isinstance(boosts, Sequence):
+            raise InvalidRequestError(f"boosts={boosts!r:.80}: give a list of boosts")
+        for one in boosts:
+            if not isinstance(one, Boost) or isinstance(one, type):
+                raise InvalidRequestError(
+                    f"boosts has {one!r:.80}: give Role(...), Recency(...), or an object with a name, "
+                    "a largest and a call"
+                )
         n = self.n_candidates
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InvalidRequestError(f"n_candidates={n!r:.80}: give a whole number, 1 or more")
@@ -51,6 +94,54 @@ class SearchOptions:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What ranks where the options of a search do not say."""
+
+    neighbours: Sequence[float] = ()
+    preceding: float = 0.0
+    speaker: float = 0.0
+    surroundings: bool = False
+    without_names: bool = False
+
+    def with_options(self, options: SearchOptions, mode: SearchMode | None) -> "Room":
+        """What ranks where they do say, in a search of a mode that was named, or not."""
+        given = {name: getattr(options, name) for name in _ABSENT_IS_USUAL}
+        said = {name: one for name, one in given.items() if one is not None}
+        if mode not in (None, "hybrid"):
+            # Who asks for what one channel finds gets what it found.
+            said.setdefault("surroundings", False)
+        shares = options.neighbours
+        if shares is not None:
+            # Who says what is lent by the turns around a hit, says all of it.
+            steps = tuple(shares) if isinstance(shares, Sequence) else (shares,)
+            said = {"preceding": 0.0, **said, "neighbours": steps}
+        return replace(self, **said)
+
+    @property
+    def is_lending(self) -> bool:
+        """Whether turns gain by those around them."""
+        return any(self.neighbours) or self.preceding > 0
+
+    def boosts(self) -> list[Boost]:
+        """The boosts of it."""
+        all_of: list[Boost] = [Neighbours(tuple(self.neighbours))] if any(self.neighbours) else []
+        all_of += [Preceding(self.preceding)] if self.preceding else []
+        all_of += [Speaker(self.speaker)] if self.speaker else []
+        return all_of
+
+
+CONVERSATION = Room(
+    neighbours=(0.3, 0.2), preceding=0.3, speaker=0.2, surroundings=True, without_names=True
+)
+"""Turns answer each other. The weights were chosen on long chats between people: benchmarks.recall."""
+
+ALONE = Room()
+"""Memories and documents do not."""
+
+_ABSENT_IS_USUAL = ("preceding", "speaker", "surroundings", "without_names")
+
+
 class SearchArguments(TypedDict, total=False):
     """What every search takes beside its query: `AsyncContextStore.search` says what they mean."""
 
@@ -61,5 +152,5 @@ class SearchArguments(TypedDict, total=False):
     options: SearchOptions | None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _is_share(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1

@@ -1,9 +1,10 @@
 """One search of one table: the channels that are asked, what ranks their candidates, and the best."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from datetime import UTC
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,10 @@ from lance_context_core.filters import Columns, FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
-from lance_context_core.search.fusion import FusedHit, by_text, by_vector, fuse
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.boosts import Boost, Neighbours, Turn
+from lance_context_core.search.options import ALONE, Room, SearchOptions
+from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
+from lance_context_core.search.surroundings import LINK, surroundings
 from lance_context_core.search.variety import mmr
 
 R = TypeVar("R")
@@ -47,8 +50,8 @@ class Searched(Generic[R]):
     """What is read of a hit."""
     read: Callable[[Mapping[str, Any]], R]
     """What a row is to the caller."""
-    neighbours: float = 0.0
-    """What turns lend to those beside them, unless the options say."""
+    room: Room = ALONE
+    """What ranks, unless the options say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +63,20 @@ class _Question:
     words: str | None
     """What of the text is looked up in the words; None if they are not asked."""
     vector: np.ndarray | None
+    """None if there is none, or none yet."""
     model: str | None
     """What made the vector; None for the caller's own."""
     mode: SearchMode
+    is_embedded: bool
+    """Whether a vector is to be made of the text."""
+
+
+class _Found(NamedTuple):
+    """What the channels found, and the turns around that which neither did."""
+
+    vector: pa.Table
+    text: pa.Table
+    around: Sequence[pa.Table] = ()
 
 
 async def search(
@@ -84,39 +98,53 @@ async def search(
     options = _AS_USUAL if options is None else options
     if not isinstance(options, SearchOptions):
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
-    neighbours = searched.neighbours if options.neighbours is None else options.neighbours
+    room = searched.room.with_options(options, mode)
+    boosts = [*room.boosts(), *options.boosts]
     where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
-    question = await _asked(searched, query, vector, mode, options)
-    if limit == 0:
-        return []
-
+    question = _asked(searched, query, vector, mode, options)
+    n_candidates = max(limit, options.n_candidates)
     # Candidates first, with what ranks them, and then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
-        or neighbours > 0
+        or bool(boosts)
+        or room.without_names
         or options.reranker is not None
         or options.mmr_lambda is not None
     )
-    columns = _ranked_by(options) if in_two_steps else searched.columns
-    n_candidates = max(limit, options.n_candidates) if in_two_steps else limit
-    found = await _candidates(searched.table, question, where or None, n_candidates, columns)
-    hits = _ranked(question, *found, options, neighbours)
+    columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
+    asking = _Asking(searched.table, where, n_candidates if in_two_steps else limit, columns)
+    matching = None
+    if room.without_names and question.is_embedded and limit:
+        # The words come first: their candidates tell who speaks here.
+        matching = await asking.matching(
+            question.words or searched.resources.composer.query_text(question.text or "")
+        )
+    question = await _embedded(searched, question, _names(matching))
+    if limit == 0:
+        return []
+
+    found = await _candidates(asking, question, matching if question.words else None)
+    is_picked = options.reranker is not None or options.mmr_lambda is not None
+    if room.surroundings and room.is_lending and not is_picked:
+        around = await surroundings(searched.table, where, found[:2], columns=asking.columns)
+        found = found._replace(around=(around,))
+    hits = _ranked(question, found, options, boosts)
     if options.reranker is not None:
-        hits = await _reranked(question, *found, options, hits)
+        hits = await _reranked(question, found, options, hits)
     if options.mmr_lambda is not None and question.vector is not None:
-        hits = _varied(question.vector, *found, hits, limit, options.mmr_lambda)
+        hits = _varied(question.vector, found, hits, limit, options.mmr_lambda)
     best = hits[:limit]
     if in_two_steps:
         rows = await searched.table.take([int(hit.key) for hit in best], columns=searched.columns)
     else:
-        rows = found[0] if question.mode == "vector" else found[1]
+        rows = found.vector if question.mode == "vector" else found.text
     records = dict(zip(_places(rows), await steps.each_row(searched.read, rows), strict=True))
     return [
         SearchHit(
             record=records[hit.key],
             score=hit.score,
             channels=hit.channels,
-            neighbour_bonus=hit.neighbour_bonus,
+            why=hit.why,
         )
         for hit in best
         if hit.key in records  # What was deleted meanwhile is gone.
@@ -126,14 +154,14 @@ async def search(
 DEFAULTS = defaults_of(search)
 
 
-async def _asked(
+def _asked(
     searched: Searched[Any],
     query: str | Sequence[float] | None,
     vector: Sequence[float] | None,
     mode: SearchMode | None,
     options: SearchOptions,
 ) -> _Question:
-    """The question that the arguments put, with a vector where that is needed.
+    """The question that the arguments put, with the vector that they bring.
 
     Without a `mode` both channels are asked, or the only one that can be.
     """
@@ -162,104 +190,155 @@ async def _asked(
         )
     if options.reranker is not None:
         reranking.require_method(options.reranker, mode)
-    made, model = None, None
-    if needs_vector and vector is not None:
-        made = as_vector(vector, "vector")
-    elif needs_vector and embeddings is not None and text and not text.isspace():
-        made, model = await embeddings.embed_query(text), embeddings.model
-        # Zeros say that the model found no direction in the text: there is nothing to be near to.
-        made = made if made.any() else None
-    if mode == "text" and made is not None:
-        # The vector channel would see to it.
-        searched.table.vectors.check(await searched.table.schema(), len(made), model)
     words = None
     if mode != "vector" and text is not None:
         words = searched.resources.composer.query_text(text)
+    is_embedded = needs_vector and vector is None and bool(text) and not str(text).isspace()
+    made = as_vector(vector, "vector") if needs_vector and vector is not None else None
     return _Question(
-        text=text,
-        words=words,
-        vector=made,
-        model=model,
-        mode=mode,
+        text=text, words=words, vector=made, model=None, mode=mode, is_embedded=is_embedded
     )
 
 
-def _ranked_by(options: SearchOptions) -> list[str]:
+async def _embedded(
+    searched: Searched[Any], question: _Question, names: Collection[str]
+) -> _Question:
+    """The question with the vector that is made of it, where that is needed."""
+    embeddings = searched.resources.embeddings
+    if question.is_embedded and question.text and embeddings is not None:
+        text = question.text
+        if names:
+            text = searched.resources.composer.query_to_embed(text, names) or text
+        made = await embeddings.embed_query(text)
+        # Zeros say that the model found no direction in the text: there is nothing to be near to.
+        vector = made if made.any() else None
+        question = replace(question, vector=vector, model=embeddings.model)
+    if question.mode == "text" and (given := question.vector) is not None:
+        # The vector channel would see to it.
+        table = searched.table
+        table.vectors.check(await table.schema(), len(given), question.model)
+    return question
+
+
+_TURN = ("name", "role", "created_at", "text")
+"""What is read of a candidate for the boosts."""
+
+
+def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
     """What is read of candidates, beside what each channel says of them."""
+    turns = _TURN if any(not isinstance(one, Neighbours) for one in boosts) else ("name",)
     vectors = [VECTOR] if options.mmr_lambda is not None else []
     texts = reranking.COLUMNS if options.reranker is not None else []
-    return [KEY, "previous_key", *vectors, *texts]
+    return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))
 
 
-async def _candidates(
-    table: Table, question: _Question, where: sql.Clause | None, limit: int, columns: Sequence[str]
-) -> tuple[pa.Table, pa.Table]:
-    """What the vector channel and the text channel find; nothing for one that is not asked."""
-    limit = min(limit, _MOST)
+class _Asking(NamedTuple):
+    """What both channels are asked alike."""
 
-    async def nearest() -> pa.Table:
-        if question.mode == "text" or question.vector is None:
-            return table.nothing(columns, "_distance")
-        return await table.nearest(
-            question.vector, model=question.model, where=where, limit=limit, columns=columns
+    table: Table
+    where: sql.Clause
+    limit: int
+    columns: Sequence[str]
+
+    async def nearest(self, question: _Question) -> pa.Table:
+        """The nearest rows; none if there is nothing to be near to."""
+        if question.vector is None:
+            return self.table.nothing(self.columns, "_distance")
+        return await self.table.nearest(
+            question.vector,
+            model=question.model,
+            where=self.where or None,
+            limit=min(self.limit, _MOST),
+            columns=self.columns,
         )
 
-    async def matching() -> pa.Table:
-        if question.words is None:
-            return table.nothing(columns, "_score")
-        return await table.match(question.words, where=where, limit=limit, columns=columns)
+    async def matching(self, words: str | None) -> pa.Table:
+        """The rows that have the words; none without any."""
+        if words is None:
+            return self.table.nothing(self.columns, "_score")
+        return await self.table.match(
+            words, where=self.where or None, limit=min(self.limit, _MOST), columns=self.columns
+        )
 
+
+async def _candidates(asking: _Asking, question: _Question, matching: pa.Table | None) -> _Found:
+    """What the channels find that are asked, of which one may have been asked already."""
+    if question.mode == "text":
+        question = replace(question, vector=None)
+    if matching is not None:
+        return _Found(await asking.nearest(question), matching)
     if question.mode != "hybrid":
-        return await nearest(), await matching()
+        return _Found(await asking.nearest(question), await asking.matching(question.words))
     # At the same time, which has its price.
-    return tuple(await asyncio.gather(nearest(), matching()))
+    found = await asyncio.gather(asking.nearest(question), asking.matching(question.words))
+    return _Found(*found)
+
+
+def _names(matching: pa.Table | None) -> set[str]:
+    """The speakers of the rows."""
+    if matching is None or "name" not in matching.column_names:
+        return set()
+    return {name for name in matching["name"].to_pylist() if name}
 
 
 def _ranked(
-    question: _Question,
-    vector: pa.Table,
-    text: pa.Table,
-    options: SearchOptions,
-    neighbours: float,
+    question: _Question, found: _Found, options: SearchOptions, boosts: Sequence[Boost]
 ) -> list[FusedHit]:
     """The candidates, by their places, on the scale of the mode, best first."""
-    near = dict(zip(_places(vector), vector["_distance"].to_pylist(), strict=True))
+    near = dict(zip(_places(found.vector), found.vector["_distance"].to_pylist(), strict=True))
     cosines = {place: 1.0 - distance for place, distance in near.items()}
-    bm25 = dict(zip(_places(text), text["_score"].to_pylist(), strict=True))
-    previous = _previous(vector, text) if neighbours else {}
+    bm25 = dict(zip(_places(found.text), found.text["_score"].to_pylist(), strict=True))
+    rows = (found.vector, found.text, *found.around)
+    previous = _previous(rows) if boosts else {}
+    turns = _turns(rows) if boosts else {}
+    given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts}
     if question.mode == "vector":
-        return by_vector(cosines, previous=previous, neighbours=neighbours)
+        return by_vector(cosines, question=question.text, **given)
     if question.mode == "text":
-        return by_text(bm25, previous=previous, neighbours=neighbours)
-    return fuse(cosines, bm25, previous=previous, fusion=options.fusion, neighbours=neighbours)
+        return by_text(bm25, question=question.text, **given)
+    return fuse(cosines, bm25, question=question.text, fusion=options.fusion, **given)
 
 
-def _previous(*found: pa.Table) -> dict[str, str]:
+def _turns(found: Sequence[pa.Table]) -> dict[str, Turn]:
+    """What is known of each row, by its place."""
+    turns: dict[str, Turn] = {}
+    for rows in found:
+        there = [rows[name].to_pylist() if name in rows.column_names else None for name in _TURN]
+        for index, place in enumerate(_places(rows)):
+            name, role, moment, text = (None if one is None else one[index] for one in there)
+            turns[place] = Turn(name, role, moment and moment.replace(tzinfo=UTC), text)
+    return turns
+
+
+def _previous(found: Sequence[pa.Table]) -> dict[str, str]:
     """The place of the turn before it, for each candidate where that is a candidate, too."""
     places: dict[str, str] = {}
     links: dict[str, str | None] = {}
     for rows in found:
         here = _places(rows)
         places.update(zip(rows[KEY].to_pylist(), here, strict=True))
-        if "previous_key" in rows.column_names:  # documents have no turns before them
-            links.update(zip(here, rows["previous_key"].to_pylist(), strict=True))
+        if LINK in rows.column_names:  # documents have no turns before them
+            links.update(zip(here, rows[LINK].to_pylist(), strict=True))
     return {place: places[key] for place, key in links.items() if key in places}
 
 
 async def _reranked(
     question: _Question,
-    vector: pa.Table,
-    text: pa.Table,
+    found: _Found,
     options: SearchOptions,
     hits: Sequence[FusedHit],
 ) -> list[FusedHit]:
     """The hits that the reranker kept, with its scores, by which nobody lends to anybody."""
     assert options.reranker is not None
     scores = await reranking.rerank(
-        options.reranker, question.text or "", mode=question.mode, vector=vector, text=text
+        options.reranker,
+        question.text or "",
+        mode=question.mode,
+        vector=found.vector,
+        text=found.text,
     )
     kept = [
-        replace(hit, score=scores[int(hit.key)], neighbour_bonus=0.0)
+        replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], gains={})
         for hit in hits
         if int(hit.key) in scores
     ]
@@ -268,8 +347,7 @@ async def _reranked(
 
 def _varied(
     vector: np.ndarray,
-    near: pa.Table,
-    matching: pa.Table,
+    found: _Found,
     hits: list[FusedHit],
     limit: int,
     mmr_lambda: float,
@@ -278,7 +356,7 @@ def _varied(
     if not hits:
         return []
     vectors: dict[str, Any] = {}
-    for rows in (near, matching):
+    for rows in found[:2]:
         if VECTOR in rows.column_names:
             vectors.update(zip(_places(rows), rows[VECTOR].to_pylist(), strict=True))
     # What only words found may have no vector: it then resembles nothing.

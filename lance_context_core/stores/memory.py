@@ -26,7 +26,7 @@ from lance_context_core.messages import Message, TextPart
 from lance_context_core.records import ContextRecord, Page, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import SearchArguments
+from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
@@ -97,11 +97,11 @@ class AsyncMemory:
     ) -> builtins.list[SearchHit[ContextRecord]]:
         """What a user's memories say about `query`, best first; in one session, or in all.
 
-        Memories stand alone, unlike turns: nothing is lent by neighbours, unless `options` say so.
+        Memories stand alone, unlike turns: nothing is added by boosts, unless `options` say so.
         See `AsyncContextStore.search`.
         """
         conditions = self._conditions(user_id, session_id)
-        return await self._records.search(query, *conditions, neighbours=0.0, **arguments)
+        return await self._records.search(query, *conditions, room=ALONE, **arguments)
 
     async def list(
         self,

@@ -108,7 +108,7 @@ class AsyncVectors:
     ) -> builtins.list[SearchHit[Document]]:
         """The documents that match best, best first. See `AsyncContextStore.search`.
 
-        Documents do not answer each other as turns do: nothing is lent by neighbours.
+        Documents do not answer each other as turns do: nothing is added to what the channels say.
         """
         searched = searching.Searched(
             table=self._table,

@@ -19,7 +19,7 @@ from lance_context_core.search.fusion import (
     Fusion,
     ReciprocalRank,
 )
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.options import ALONE, SearchOptions
 from lance_context_core.stores.records import changing, writing
 from lance_context_core.stores.records.finding import DEFAULTS, HitArguments, columns_of, found
 from lance_context_core.stores.records.handle import ContextHandle
@@ -260,7 +260,7 @@ class AsyncContext(ContextHandle):
         without a vector are found by words only. Each hit has, beside the record's keys, `score`
         in [0, 1], `distance` (cosine, in [0, 2]), `text_score` (BM25) and `matched_channels`, of
         "vector" and "text" in this order. There are at most `limit` of them, 10 if that is None.
-        Nothing is lent by neighbours here, unless `options` say so; in `retrieve` it is.
+        Nothing is added by boosts here, unless `options` say so; in `retrieve` it is.
         """
         if mode is None:
             by_words = isinstance(query, str) and self._records.resources.embeddings is None
@@ -271,7 +271,7 @@ class AsyncContext(ContextHandle):
             limit=limit,
             filters=filters,
             mode=mode,
-            neighbours=0.0,
+            room=ALONE,
             **arguments,
         )
 

@@ -8,8 +8,7 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.rows.records import COLUMNS
-from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
-from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.options import CONVERSATION, Room, SearchOptions
 from lance_context_core.stores.records.mappings import RecordDict, hit_dict
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
@@ -42,7 +41,7 @@ async def found(
     filters: FilterLike | None,
     vector: Sequence[float] | None = None,
     mode: SearchMode | None = None,
-    neighbours: float = DEFAULT_NEIGHBOURS,
+    room: Room = CONVERSATION,
     include_expired: bool = False,
     include_retired: bool = False,
     include_relationships: bool = False,
@@ -61,7 +60,7 @@ async def found(
         include_expired=include_expired,
         include_retired=include_retired,
         columns=columns_of(binary=include_binary, embedding=include_embedding),
-        neighbours=neighbours,
+        room=room,
     )
     return [hit_dict(hit, relationships=include_relationships) for hit in hits]
 

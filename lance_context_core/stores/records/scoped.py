@@ -23,8 +23,7 @@ from lance_context_core.rows import visibility
 from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.fusion import DEFAULT_NEIGHBOURS
-from lance_context_core.search.options import SearchArguments
+from lance_context_core.search.options import CONVERSATION, Room, SearchArguments
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 
@@ -126,7 +125,7 @@ class Records:
         include_expired: bool = False,
         include_retired: bool = False,
         columns: Sequence[str] = WITHOUT_BLOB,
-        neighbours: float = DEFAULT_NEIGHBOURS,
+        room: Room = CONVERSATION,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
         """The records that meet the conditions and answer `query` best, best first."""
@@ -139,7 +138,7 @@ class Records:
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
-            neighbours=neighbours,
+            room=room,
         )
         return await searching.search(searched, query, **arguments)
 

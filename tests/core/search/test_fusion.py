@@ -7,17 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.search.fusion import (
-    Convex,
-    ReciprocalRank,
-    by_text,
-    by_vector,
-    channel_scores,
-    fuse,
-    min_max,
-    text_score,
-    vector_score,
-)
+from lance_context_core.search.boosts import Neighbours
+from lance_context_core.search.fusion import Convex, ReciprocalRank, channel_scores, min_max
+from lance_context_core.search.ranking import by_text, by_vector, fuse, text_score, vector_score
 
 # Few keys, so that channels overlap and links meet; scores on a coarse grid, so that ties happen.
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "'; --", "\ud800", "\x00"])
@@ -35,6 +27,10 @@ def shares(raw):
     spread = max(values, default=0) - min(values, default=0)
     found = {k: (Fraction(v) - min(values)) / spread if spread else 1 for k, v in raw.items()}
     return lambda key: Fraction(found.get(key, 0))
+
+
+def bonus(hit):
+    return hit.why.get("neighbours", 0)
 
 
 def order(hits):
@@ -55,16 +51,20 @@ def test_a_convex_score_is_the_formula_worked_out_in_exact_fractions(
 ):
     v, t, w, n = shares(vector), shares(text), Fraction(weight), Fraction(neighbours)
     hits = fuse(
-        vector, text, previous=previous, fusion=Convex(vector_weight=weight), neighbours=neighbours
+        vector,
+        text,
+        previous=previous,
+        fusion=Convex(vector_weight=weight),
+        boosts=[Neighbours((neighbours,))],
     )
     fused = {key: w * v(key) + (1 - w) * t(key) for key in {*vector, *text}}
     for hit in hits:
         links = [(k, p) for k, p in previous.items() if k != p and {k, p} <= set(fused)]
         earlier = [fused[p] for k, p in links if k == hit.key]
         later = [fused[k] for k, p in links if p == hit.key]
-        bonus = n * (max(earlier, default=0) + max(later, default=0))
-        assert same(hit.score, (fused[hit.key] + bonus) / (1 + 2 * n))
-        assert same(hit.neighbour_bonus, bonus / (1 + 2 * n))
+        gain = n * (max(earlier, default=0) + max(later, default=0))
+        assert same(hit.score, (fused[hit.key] + gain) / (1 + 2 * n))
+        assert same(bonus(hit), gain / (1 + 2 * n))
     assert set(order(hits)) == set(fused)
 
 
@@ -76,13 +76,15 @@ def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previo
         return dict(items)
 
     for fusion in (Convex(), ReciprocalRank()):
-        given_order = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
+        given_order = fuse(
+            vector, text, previous=previous, fusion=fusion, boosts=[Neighbours((n,))]
+        )
         another = fuse(
             shuffled(vector),
             shuffled(text),
             previous=shuffled(previous),
             fusion=fusion,
-            neighbours=n,
+            boosts=[Neighbours((n,))],
         )
         assert another == given_order
 
@@ -90,10 +92,10 @@ def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previo
 @given(VECTOR, TEXT, LINKS, UNIT)
 def test_scores_fall_from_hit_to_hit_and_stay_in_the_unit_interval(vector, text, previous, n):
     for fusion in (Convex(), ReciprocalRank()):
-        hits = fuse(vector, text, previous=previous, fusion=fusion, neighbours=n)
+        hits = fuse(vector, text, previous=previous, fusion=fusion, boosts=[Neighbours((n,))])
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-        assert all(0 <= hit.neighbour_bonus <= hit.score <= 1 for hit in hits)
+        assert all(0 <= bonus(hit) <= hit.score <= 1 for hit in hits)
 
 
 @given(VECTOR, TEXT)
@@ -117,7 +119,7 @@ def test_a_hit_explains_itself_by_what_each_channel_said_of_it(vector, text):
 def test_the_extreme_weights_rank_by_one_channel_alone(vector, text):
     both = {*vector, *text}
     for weight, raw in ((1, vector), (0, text)):
-        hits = fuse(vector, text, fusion=Convex(vector_weight=weight), neighbours=0)
+        hits = fuse(vector, text, fusion=Convex(vector_weight=weight), boosts=[Neighbours((0,))])
         ranked = [raw.get(hit.key, min(raw.values(), default=0)) for hit in hits]
         assert ranked == sorted(ranked, reverse=True)
         assert len(ranked) == len(both)
@@ -131,7 +133,7 @@ def test_min_max_sees_neither_the_unit_nor_the_origin_of_a_score(raw, origin):
 
 def test_the_only_candidate_of_a_channel_is_its_best():
     assert min_max({"a": -0.3}) == {"a": 1.0}
-    assert fuse({"a": -0.3}, {"a": 0.1}, neighbours=0)[0].score == 1.0
+    assert fuse({"a": -0.3}, {"a": 0.1}, boosts=[Neighbours((0,))])[0].score == 1.0
 
 
 def test_equal_candidates_are_all_the_best():
@@ -151,7 +153,7 @@ def test_missing_from_a_channel_costs_no_more_than_being_its_worst():
             {"best": 0.9, "worst": 0.5, "missing": 0.5, "low": 0.1},
             {"best": 9.0, "worst": 1.0},
             fusion=Convex(vector_weight=0.5),
-            neighbours=0,
+            boosts=[Neighbours((0,))],
         )
     )
     assert hits["worst"].score == hits["missing"].score == pytest.approx(0.25)
@@ -163,7 +165,7 @@ def test_reciprocal_ranks_add_up_as_in_the_paper():
             {"a": 0.9, "b": 0.8, "c": 0.7},
             {"c": 5.0, "a": 4.0},
             fusion=ReciprocalRank(k=60),
-            neighbours=0,
+            boosts=[Neighbours((0,))],
         )
     )
     largest = 2 / 61
@@ -176,46 +178,55 @@ def test_reciprocal_ranks_add_up_as_in_the_paper():
 def test_reciprocal_ranks_forget_by_how_much_a_hit_leads_and_convex_does_not():
     vector = {"a": 0.51, "b": 0.50, "low": 0.0}
     text = {"b": 20.0, "a": 1.0, "low": 0.5}
-    ranks = hits_of(fuse(vector, text, fusion=ReciprocalRank(), neighbours=0))
+    ranks = hits_of(fuse(vector, text, fusion=ReciprocalRank(), boosts=[Neighbours((0,))]))
     assert ranks["a"].score == ranks["b"].score
-    assert order(fuse(vector, text, neighbours=0))[0] == "b"
+    assert order(fuse(vector, text, boosts=[Neighbours((0,))]))[0] == "b"
 
 
 def test_being_first_in_both_channels_scores_one_whatever_the_fusion():
     for fusion in (Convex(vector_weight=0.3), ReciprocalRank(k=7)):
-        (best, *_) = fuse({"a": 0.5, "b": 0.1}, {"a": 3.0, "b": 1.0}, fusion=fusion, neighbours=0)
+        (best, *_) = fuse(
+            {"a": 0.5, "b": 0.1}, {"a": 3.0, "b": 1.0}, fusion=fusion, boosts=[Neighbours((0,))]
+        )
         assert (best.key, best.score) == ("a", 1.0)
 
 
 def test_only_a_hit_with_perfect_neighbours_on_both_sides_scores_one():
     links = {"b": "a", "c": "b"}
     equal = dict.fromkeys("abc", 1.0)
-    hits = hits_of(fuse(equal, equal, previous=links, neighbours=0.5))
+    hits = hits_of(fuse(equal, equal, previous=links, boosts=[Neighbours((0.5,))]))
     assert {key: hit.score for key, hit in hits.items()} == {"a": 0.75, "b": 1.0, "c": 0.75}
-    assert hits["b"].neighbour_bonus == 0.5
+    assert bonus(hits["b"]) == 0.5
 
 
 def test_an_answer_rises_with_the_question_before_it():
     # The words match the question; the answer shares none of them, and is as near as a stray turn.
     vector = {"question": 0.6, "stray": 0.41, "answer": 0.4, "far": 0.0}
     text = {"question": 9.0, "stray": 0.5}
-    assert order(fuse(vector, text, neighbours=0)) == ["question", "stray", "answer", "far"]
+    assert order(fuse(vector, text, boosts=[Neighbours((0,))])) == [
+        "question",
+        "stray",
+        "answer",
+        "far",
+    ]
     hits = fuse(vector, text, previous={"answer": "question"})
     assert order(hits) == ["question", "answer", "stray", "far"]
-    assert hits_of(hits)["answer"].neighbour_bonus > 0
-    assert hits_of(hits)["stray"].neighbour_bonus == 0
+    assert bonus(hits_of(hits)["answer"]) > 0
+    assert bonus(hits_of(hits)["stray"]) == 0
 
 
 def test_of_several_next_turns_the_best_lends_its_score():
     scores = {"root": 0.0, "weak": 0.25, "strong": 0.75, "top": 1.0}
     links = {"weak": "root", "strong": "root"}
-    hits = hits_of(fuse(scores, {}, previous=links, fusion=Convex(vector_weight=1), neighbours=1))
-    assert hits["root"].neighbour_bonus == pytest.approx(0.75 / 3)
+    hits = hits_of(
+        fuse(scores, {}, previous=links, fusion=Convex(vector_weight=1), boosts=[Neighbours((1,))])
+    )
+    assert bonus(hits["root"]) == pytest.approx(0.75 / 3)
 
 
 def test_links_to_what_is_no_candidate_or_to_itself_lend_nothing():
     hits = fuse({"a": 0.5, "b": 0.1}, {}, previous={"a": "a", "b": "gone", "gone": "a"})
-    assert [hit.neighbour_bonus for hit in hits] == [0, 0]
+    assert [bonus(hit) for hit in hits] == [0, 0]
 
 
 def test_equal_scores_are_ordered_by_vector_then_text_then_key():
@@ -263,7 +274,7 @@ def test_numbers_out_of_range_are_refused_by_name():
         ReciprocalRank(k=-1)
     for rank in (partial(fuse, {}), by_vector, by_text):
         with pytest.raises(InvalidRequestError, match="neighbours=nan"):
-            rank({}, neighbours=math.nan)
+            rank({}, boosts=[Neighbours((math.nan,))])
 
 
 @given(COSINES, COSINES)
@@ -294,24 +305,24 @@ def lenders(key, scores, previous):
 
 @given(TEXT, LINKS, UNIT)
 def test_words_alone_lend_bm25_and_keep_the_scale_of_words(text, previous, neighbours):
-    hits = by_text(text, previous=previous, neighbours=neighbours)
+    hits = by_text(text, previous=previous, boosts=[Neighbours((neighbours,))])
     for hit in hits:
         around = sum(text[key] for key in lenders(hit.key, text, previous))
         total = text[hit.key] + neighbours * around
         assert same(hit.score, 1 - 10 / (10 + total))
-        assert same(hit.score - hit.neighbour_bonus, 1 - 10 / (10 + text[hit.key]))
+        assert same(hit.score - bonus(hit), 1 - 10 / (10 + text[hit.key]))
         assert tuple(hit.channels) == ("text",)
     assert set(order(hits)) == set(text)
 
 
 @given(VECTOR, LINKS, UNIT)
 def test_vectors_alone_lend_what_a_neighbour_has_above_the_lowest(vector, previous, neighbours):
-    hits = by_vector(vector, previous=previous, neighbours=neighbours)
+    hits = by_vector(vector, previous=previous, boosts=[Neighbours((neighbours,))])
     for hit in hits:
         around = [vector[key] - min(vector.values()) for key in lenders(hit.key, vector, previous)]
         total = vector[hit.key] + neighbours * sum(around)
         assert same(hit.score, min(1.0, 0.5 + total / 2))
-        assert same(hit.score - hit.neighbour_bonus, 0.5 + vector[hit.key] / 2)
+        assert same(hit.score - bonus(hit), 0.5 + vector[hit.key] / 2)
         assert tuple(hit.channels) == ("vector",)
     assert set(order(hits)) == set(vector)
 
@@ -321,23 +332,24 @@ def test_one_channel_falls_from_hit_to_hit_in_whatever_order_it_arrives(
     vector, text, previous, n, rng
 ):
     for rank, raw in ((by_vector, vector), (by_text, text)):
-        hits = rank(raw, previous=previous, neighbours=n)
+        hits = rank(raw, previous=previous, boosts=[Neighbours((n,))])
         items = rng.sample(list(raw.items()), len(raw))
-        assert rank(dict(items), previous=previous, neighbours=n) == hits
+        assert rank(dict(items), previous=previous, boosts=[Neighbours((n,))]) == hits
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
-        assert all(0 <= hit.neighbour_bonus <= hit.score <= 1 for hit in hits)
+        assert all(0 <= bonus(hit) <= hit.score <= 1 for hit in hits)
 
 
 @given(VECTOR, LINKS, UNIT, st.integers(-4, 0))
 def test_a_model_that_finds_everything_alike_lends_no_more_than_another(vector, previous, n, shift):
     moved = {key: value / 4 + shift / 8 for key, value in vector.items()}
     lent = {
-        hit.key: hit.neighbour_bonus for hit in by_vector(moved, previous=previous, neighbours=n)
+        hit.key: bonus(hit)
+        for hit in by_vector(moved, previous=previous, boosts=[Neighbours((n,))])
     }
     unmoved = {key: value / 4 - 0.5 for key, value in vector.items()}
-    for hit in by_vector(unmoved, previous=previous, neighbours=n):
-        assert same(hit.neighbour_bonus, lent[hit.key])
+    for hit in by_vector(unmoved, previous=previous, boosts=[Neighbours((n,))]):
+        assert same(bonus(hit), lent[hit.key])
 
 
 def test_nobody_to_rank_is_nobody_ranked():

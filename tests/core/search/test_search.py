@@ -71,7 +71,10 @@ def test_a_hybrid_score_is_the_formula_of_the_docs(conversation, query, weight, 
     }
     lent = conversation.lent(fused)
     options = SearchOptions(
-        fusion=Convex(vector_weight=weight), neighbours=neighbours, n_candidates=n
+        fusion=Convex(vector_weight=weight),
+        neighbours=neighbours,
+        n_candidates=n,
+        surroundings=False,
     )
     hits = conversation.store.search(query, limit=n, options=options)
     expected = {

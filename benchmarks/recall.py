@@ -1,0 +1,190 @@
+"""Evidence recall with the parts of a search switched off one by one.
+
+On a store of your own, with a file of questions, as JSON lines: `{"question": "...", "evidence": ["ID"]}`:
+
+    python -m benchmarks.recall --store PLACE --questions FILE
+
+On conversations in JSON, a store each or one store for all:
+
+    python -m benchmarks.recall --conversations DIR [--together]
+
+The figure is the mean over questions of the share of their evidence that the first hits hold, with
+an interval that holds 95 of 100 samples of as many questions drawn from these.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+from lance_context_core.protocols import SearchMode
+from lance_context_core.settings import Convex, SearchOptions
+
+PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
+    "all parts": (SearchOptions(), None),
+    "without `surroundings`": (SearchOptions(surroundings=False), None),
+    "without the second neighbour": (SearchOptions(neighbours=0.3, preceding=0.3), None),
+    "without `neighbours`": (SearchOptions(neighbours=0, preceding=0.3), None),
+    "without `preceding`": (SearchOptions(preceding=0), None),
+    "without `speaker`": (SearchOptions(speaker=0), None),
+    "with names embedded": (SearchOptions(without_names=False), None),
+    "the channels alone": (
+        SearchOptions(neighbours=0, speaker=0, surroundings=False, without_names=False),
+        None,
+    ),
+    "words alone, all parts": (SearchOptions(surroundings=True), "text"),
+    "vectors alone, all parts": (SearchOptions(surroundings=True), "vector"),
+    "as much by vectors as by words": (SearchOptions(fusion=Convex(vector_weight=0.5)), None),
+}
+"""What is measured: all that a conversation has, and each part switched off."""
+
+_DRAWS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question, and the ids of what answers it."""
+
+    question: str
+    evidence: frozenset[str]
+    agent_id: str | None = None
+    """Whose turns are searched; all without one."""
+
+
+async def shares(
+    store: AsyncContextStore, asked: Sequence[Asked], limit: int, part: str
+) -> list[float]:
+    """The share of its evidence that is found, for each question."""
+    options, mode = PARTS[part]
+    found = []
+    for one in asked:
+        hits = await store.history.search(
+            one.question, agent_id=one.agent_id, limit=limit, options=options, mode=mode
+        )
+        found.append(len(one.evidence & {hit.record.id for hit in hits}) / len(one.evidence))
+    return found
+
+
+def interval(found: Sequence[float]) -> tuple[float, float]:
+    """The means between which 95 of 100 samples lie, drawn from these with replacement."""
+    draw = random.Random(0)
+    means = sorted(sum(draw.choices(found, k=len(found))) / len(found) for _ in range(_DRAWS))
+    return means[_DRAWS * 25 // 1000], means[_DRAWS * 975 // 1000 - 1]
+
+
+async def main(arguments: Sequence[str]) -> None:
+    """Print the table that `arguments` ask for."""
+    options = _parser().parse_args(arguments)
+    if options.store and not options.questions:
+        sys.exit("--store needs --questions FILE")
+    options.embedder = None if options.embedder == "none" else options.embedder
+    places = _of_conversations(options) if options.conversations else _of_store(options)
+    found: dict[str, dict[int, list[float]]] = {part: {} for part in options.only or PARTS}
+    async with places as stores:
+        for part, by_limit in found.items():
+            for limit in (5, 10):
+                by_limit[limit] = [
+                    share
+                    for store, asked in stores
+                    for share in await shares(store, asked, limit, part)
+                ]
+            print(part, file=sys.stderr)
+    n = sum(len(asked) for _, asked in stores)
+    print(f"| {n:,} questions | R@5 | R@10 | 95 of 100 |\n|---|---:|---:|---:|")
+    for part, by_limit in found.items():
+        low, high = interval(by_limit[10])
+        means = [f"{100 * sum(some) / len(some):.1f}" for some in by_limit.values()]
+        print(f"| {part} | {' | '.join(means)} | {100 * low:.1f} to {100 * high:.1f} |")
+
+
+Places = list[tuple[AsyncContextStore, list[Asked]]]
+
+
+@asynccontextmanager
+async def _of_store(options: argparse.Namespace) -> AsyncIterator[Places]:
+    lines = options.questions.read_text(encoding="utf-8").splitlines()
+    given = [json.loads(line) for line in lines if line.strip()]
+    asked = [
+        Asked(
+            question=one["question"],
+            evidence=frozenset(one["evidence"]),
+            agent_id=one.get("agent_id"),
+        )
+        for one in given
+    ]
+    store = AsyncContextStore.open(options.store, embedder=options.embedder)
+    try:
+        yield [(store, asked)]
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def _of_conversations(options: argparse.Namespace) -> AsyncIterator[Places]:
+    places: Places = []
+    with tempfile.TemporaryDirectory(prefix="recall-") as folder:
+        try:
+            for path in sorted(options.conversations.glob("*.json")):
+                data = json.loads(path.read_text(encoding="utf-8"))
+                if not (options.together and places):
+                    place = Path(folder, path.stem)
+                    places.append((AsyncContextStore.open(place, embedder=options.embedder), []))
+                store, asked = places[-1]
+                asked += await _told(store, data, path.stem)
+            for store, _ in places:
+                await store.maintain()
+            yield places
+        finally:
+            for store, _ in places:
+                await store.close()
+
+
+async def _told(store: AsyncContextStore, data: dict[str, Any], agent: str) -> list[Asked]:
+    """The questions of a conversation, once the store holds it."""
+    turns = data["turns"]
+    for session in sorted({turn["session"] for turn in turns}):
+        messages = [_message(turn) for turn in turns if turn["session"] == session]
+        await store.history.append_many(agent, messages, session_id=f"{agent}-{session}")
+    known = {turn["id"] for turn in turns}
+    return [
+        Asked(question=one["question"], evidence=evidence, agent_id=agent)
+        for one in data["questions"]
+        if (evidence := frozenset(one["evidence"]) & known)
+    ]
+
+
+def _message(turn: dict[str, Any]) -> Message:
+    caption = turn["image_caption"]
+    shown = [ImagePart(url="image:unseen", caption=caption)] if caption else []
+    return Message.user(
+        [TextPart(text=turn["text"]), *shown],
+        id=turn["id"],
+        name=turn["speaker"],
+        created_at=datetime.fromisoformat(turn["session_time"]),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recall", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--store", type=Path, help="a store whose history is searched")
+    what.add_argument("--conversations", type=Path, help="a folder of conversations in JSON")
+    parser.add_argument("--questions", type=Path, help="what the store is asked, in JSON lines")
+    parser.add_argument("--together", action="store_true", help="one store for all conversations")
+    parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), help="these parts alone")
+    return parser
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

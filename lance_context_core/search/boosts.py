@@ -1,0 +1,264 @@
+"""What is added to the score of a candidate beside what the channels say of it.
+
+Each part is a `Boost`: a name, the most that it adds, and a function of the question and of all
+candidates. A search adds what its boosts give, and says in `SearchHit.why` what each one gave.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from numbers import Real
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import ChannelScore
+from lance_context_core.speakers import named
+
+
+class Turn(NamedTuple):
+    """What is known of a candidate, whatever found it; all absent for a document."""
+
+    name: str | None = None
+    role: str | None = None
+    created_at: datetime | None = None
+    text: str | None = None
+
+
+class Candidate(NamedTuple):
+    """What may become a hit."""
+
+    score: float
+    """In [0, 1], by the channels alone; 0 for a turn that none of them found."""
+    vector: ChannelScore | None
+    """None if the vector channel did not find it."""
+    text: ChannelScore | None
+    """None if the text channel did not find it."""
+    turn: Turn
+    previous: str | None
+    """The key of the turn before it in its session, if that is a candidate, too."""
+
+
+@runtime_checkable
+class Boost(Protocol):
+    """A part of the score that the channels do not see.
+
+    Any object of this shape will do in `SearchOptions(boosts=[...])`.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `SearchHit.why` calls it."""
+
+    @property
+    def largest(self) -> float:
+        """The most that it adds: above 0, where 1 is as much as the channels can give."""
+
+    def __call__(
+        self, question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> Mapping[str, float]:
+        """What each candidate gains, in [0, largest], by key; who is absent gains nothing.
+
+        `question` is None where only a vector was given. Who returns nothing at all is left out of
+        the scale of the scores.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The turns around a candidate in its session lend it shares of their scores.
+
+    The first share is that of the turns one step away, the second of those two steps away, and so
+    on. Of several turns that follow the same one, the best lends.
+    """
+
+    shares: Sequence[float] = (0.3, 0.2)
+    name: str = field(default="neighbours", init=False)
+
+    def __post_init__(self) -> None:
+        for share in self.shares:
+            is_number = isinstance(share, Real) and not isinstance(share, bool)
+            if not (is_number and 0 <= share <= 1):
+                raise InvalidRequestError(
+                    f"neighbours={share!r:.80}: give a number from 0 (off) to 1, or one for each step"
+                )
+
+    @property
+    def largest(self) -> float:
+        """Twice the sum of the shares: before and after."""
+        return 2 * sum(self.shares)
+
+    def __call__(
+        self, _question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """The lent shares of the scores that the channels gave."""
+        lent = dict.fromkeys(candidates, 0.0)
+        before = {key: one.previous for key, one in candidates.items()}
+        for share in self.shares:
+            after: dict[str, float] = {}
+            for key, earlier in before.items():
+                if earlier is None or earlier not in candidates or earlier == key:
+                    continue
+                lent[key] += share * candidates[earlier].score
+                after[earlier] = max(after.get(earlier, 0.0), candidates[key].score)
+            for key, score in after.items():
+                lent[key] += share * score
+            before = {
+                key: candidates[earlier].previous if earlier in candidates else None
+                for key, earlier in before.items()
+                if earlier is not None
+            }
+        return lent
+
+
+@dataclass(frozen=True, slots=True)
+class Preceding:
+    """A short turn hands the words that it shares with the question on to the turn that answers it.
+
+    What is added is `share` times what the word score of the turn before has above one's own.
+    """
+
+    share: float = 0.3
+    max_words: int = 60
+    """Longer turns hand on nothing: the answers of an assistant have some word of every question."""
+    name: str = field(default="preceding", init=False)
+
+    @property
+    def largest(self) -> float:
+        """The share: word scores lie in [0, 1]."""
+        return self.share
+
+    def __call__(
+        self, _question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """What is handed on, where that is anything."""
+        gains = {}
+        for key, one in candidates.items():
+            before = candidates.get(one.previous) if one.previous is not None else None
+            if before is None or before.text is None or one.previous == key:
+                continue
+            more = before.text.normalised - (one.text.normalised if one.text else 0.0)
+            if more > 0 and len((before.turn.text or "").split()) <= self.max_words:
+                gains[key] = self.share * more
+        return gains
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The turns of the speaker whom the question names gain, if it names just one."""
+
+    weight: float = 0.2
+    name: str = field(default="speaker", init=False)
+
+    @property
+    def largest(self) -> float:
+        """The weight."""
+        return self.weight
+
+    def __call__(
+        self, question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """The weight, for each turn of that speaker."""
+        names = {one.turn.name for one in candidates.values() if one.turn.name}
+        meant = named(question, names) if question and names else set()
+        if len(meant) != 1:
+            return {}
+        return {key: self.weight for key, one in candidates.items() if one.turn.name in meant}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who speaks in a role gains its weight: `Role({"user": 0.2})`.
+
+    It pays where the evidence is mostly in one role, as in what users tell an assistant.
+    """
+
+    weights: Mapping[str, float]
+    name: str = field(default="role", init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise InvalidRequestError(f"weights={self.weights!r:.80}: give weights by role")
+        for role, weight in self.weights.items():
+            _check_weight(weight, f"weights[{role!r:.40}]")
+
+    @property
+    def largest(self) -> float:
+        """The largest weight."""
+        return max(self.weights.values())
+
+    def __call__(
+        self, _question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """The weight of each candidate's role."""
+        weights = self.weights
+        return {
+            key: weights[role]
+            for key, one in candidates.items()
+            if (role := one.turn.role) in weights and role is not None
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recency:
+    """The younger of the candidates gain: the youngest `weight`, and half for each `half_life`."""
+
+    weight: float = 0.1
+    half_life: timedelta = timedelta(days=30)
+    name: str = field(default="recency", init=False)
+
+    def __post_init__(self) -> None:
+        _check_weight(self.weight, "weight")
+        if not isinstance(self.half_life, timedelta) or self.half_life <= timedelta():
+            raise InvalidRequestError(f"half_life={self.half_life!r:.80}: give a timedelta above 0")
+
+    @property
+    def largest(self) -> float:
+        """The weight."""
+        return self.weight
+
+    def __call__(
+        self, _question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """By how much younger than the youngest of the candidates each one is."""
+        times = {key: one.turn.created_at for key, one in candidates.items()}
+        said = {key: moment for key, moment in times.items() if moment is not None}
+        newest = max(said.values(), default=None)
+        return {
+            key: self.weight * 0.5 ** ((newest - moment) / self.half_life)
+            for key, moment in said.items()
+            if newest is not None
+        }
+
+
+def gains(
+    boosts: Sequence[Boost], question: str | None, candidates: Mapping[str, Candidate]
+) -> tuple[dict[str, dict[str, float]], float]:
+    """What each boost that says anything gives, by its name, and the most that they can give.
+
+    Raises InvalidRequestError for what is no candidate, or outside [0, largest].
+    """
+    given: dict[str, dict[str, float]] = {}
+    most = 0.0
+    for boost in boosts:
+        if not (found := boost(question, candidates)):
+            continue
+        total = given.setdefault(boost.name, {})
+        most += boost.largest
+        for key, gain in found.items():
+            if key not in candidates:
+                raise InvalidRequestError(
+                    f"boost {boost.name!r} scored {key!r:.80}: score candidates only"
+                )
+            if not 0 <= gain <= boost.largest * (1 + 1e-9):
+                raise InvalidRequestError(
+                    f"boost {boost.name!r} gave {key!r:.80} {gain!r}: give 0 to {boost.largest}"
+                )
+            total[key] = total.get(key, 0.0) + gain
+    return given, most
+
+
+def _check_weight(weight: object, what: str) -> None:
+    is_number = isinstance(weight, Real) and not isinstance(weight, bool)
+    if not (is_number and 0 < float(weight) <= 1 and math.isfinite(float(weight))):  # type: ignore[arg-type]
+        raise InvalidRequestError(f"{what}={weight!r:.80}: give a number above 0, at most 1")

@@ -1,0 +1,207 @@
+"""How candidates become one ranking that explains itself: the channels' scores, and what boosts add.
+
+The keys of `turns` are all that may become hits: what a channel found and, with them, turns that none
+found, whose own score is 0 and which are hits if something is added to it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lance_context_core.records import ChannelScore
+from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Turn, gains
+from lance_context_core.search.fusion import (
+    DEFAULT_FUSION,
+    Fusion,
+    channel_scores,
+    fused_scores,
+)
+
+CHANNELS = "channels"
+"""What `why` calls the part of a score that the channels gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedHit:
+    """A candidate with its final score, and where that score came from."""
+
+    key: str
+    score: float
+    """In [0, 1]; 1 is the largest value that the formula can give, whatever was found."""
+    vector: ChannelScore | None
+    """None if the vector channel did not find it."""
+    text: ChannelScore | None
+    """None if the text channel did not find it."""
+    own: float
+    """What of `score` the channels gave."""
+    gains: Mapping[str, Mapping[str, float]]
+    """What each boost gave each candidate, before all was put on one scale."""
+
+    @property
+    def channels(self) -> dict[str, ChannelScore]:
+        """What the channels that found it said: "vector", "text", or both in this order."""
+        said = {"vector": self.vector, "text": self.text}
+        return {name: score for name, score in said.items() if score is not None}
+
+    @property
+    def why(self) -> dict[str, float]:
+        """What of `score` each part gave: `channels`, and each boost that added something."""
+        given = {name: some[self.key] for name, some in self.gains.items() if some.get(self.key)}
+        total, added = sum(given.values()), self.score - self.own
+        # The scale may be bent: what all boosts added is shared among them by what they gave.
+        return {CHANNELS: self.own} | {name: added * (one / total) for name, one in given.items()}
+
+
+_NO_LINKS: Mapping[str, str] = MappingProxyType({})
+_NO_TURNS: Mapping[str, Turn] = MappingProxyType({})
+_LENDING = (Neighbours((0.3,)),)
+_UNKNOWN = Turn()
+
+
+def fuse(
+    vector: Mapping[str, float],
+    text: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    turns: Mapping[str, Turn] = _NO_TURNS,
+    question: str | None = None,
+    fusion: Fusion = DEFAULT_FUSION,
+    boosts: Sequence[Boost] = _LENDING,
+) -> list[FusedHit]:
+    """The candidates of both channels in one ranking, best first.
+
+    `previous` names for a key the key of the turn before it in its session; links to keys that are
+    no candidates are harmless. To the fused score of a candidate is added what the boosts give, and
+    the sum divided by the most that it can be, which leaves the order as it is. Equal scores are
+    ordered by cosine, then by BM25, then by key: neither the order of the mappings nor that of the
+    engine shows.
+
+    Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` or a boost
+    that scores what is no candidate or leaves its bounds.
+    """
+    said_vector, said_text = channel_scores(vector), channel_scores(text)
+    fused = fused_scores(fusion, said_vector, said_text)
+    dropped = (said_vector.keys() | said_text.keys()) - fused.keys()
+    own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
+    candidates = _candidates(own, said_vector, said_text, previous, turns)
+    given, most = gains(boosts, question, candidates)
+    return _hits(candidates, given, lambda key, more: (own[key] + more) / (1 + most))
+
+
+def by_vector(
+    cosines: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    turns: Mapping[str, Turn] = _NO_TURNS,
+    question: str | None = None,
+    boosts: Sequence[Boost] = _LENDING,
+) -> list[FusedHit]:
+    """The candidates of the vector channel alone, best first, scored by `vector_score`.
+
+    Scored is the cosine and what the boosts add to it, whose 1 is what the highest candidate has
+    above the lowest. Not above 0: how near strangers are differs from model to model. What no
+    channel found counts as the lowest. Without a boost a hit has (1 + cosine) / 2. Links and equal
+    scores as in `fuse`.
+    """
+    low, high = min(cosines.values(), default=0.0), max(cosines.values(), default=0.0)
+    span = high - low
+    raw = dict.fromkeys(turns, low) | dict(cosines)
+    own = {key: (cosine - low) / span if span else 0.0 for key, cosine in raw.items()}
+    candidates = _candidates(own, channel_scores(cosines), {}, previous, turns)
+    given, _ = gains(boosts, question, candidates)
+    return _hits(candidates, given, lambda key, more: vector_score(raw[key] + span * more))
+
+
+def by_text(
+    bm25: Mapping[str, float],
+    *,
+    previous: Mapping[str, str] = _NO_LINKS,
+    turns: Mapping[str, Turn] = _NO_TURNS,
+    question: str | None = None,
+    boosts: Sequence[Boost] = _LENDING,
+) -> list[FusedHit]:
+    """The candidates of the text channel alone, best first, scored by `text_score`.
+
+    Scored is the BM25 and what the boosts add to it, whose 1 is the highest candidate's BM25.
+    Without a boost a hit has bm25 / (bm25 + 10). Links and equal scores as in `fuse`.
+    """
+    high = max(bm25.values(), default=0.0)
+    raw = dict.fromkeys(turns, 0.0) | dict(bm25)
+    own = {key: score / high if high > 0 else 0.0 for key, score in raw.items()}
+    candidates = _candidates(own, {}, channel_scores(bm25), previous, turns)
+    given, _ = gains(boosts, question, candidates)
+    return _hits(candidates, given, lambda key, more: text_score(raw[key] + high * more))
+
+
+def vector_score(cosine: float) -> float:
+    """(1 + cosine) / 2: the score in [0, 1] of a hit of the vector channel alone."""
+    return min(1.0, max(0.0, (1 + cosine) / 2))
+
+
+def text_score(bm25: float) -> float:
+    """bm25 / (bm25 + 10): the score in [0, 1) of a hit of the text channel alone.
+
+    It keeps the order and does not depend on what else was found. 10 is about what the best hit has
+    for a question to a long conversation. BM25 has no upper bound, it grows with the number and the
+    rarity of the words that match: scores of two queries compare only roughly.
+    """
+    bm25 = max(0.0, bm25)
+    return bm25 / (bm25 + 10)
+
+
+def _candidates(
+    own: Mapping[str, float],
+    vector: Mapping[str, ChannelScore],
+    text: Mapping[str, ChannelScore],
+    previous: Mapping[str, str],
+    turns: Mapping[str, Turn],
+) -> dict[str, Candidate]:
+    """All that may become hits, with what is known of them."""
+    return {
+        key: Candidate(
+            score=score,
+            vector=vector.get(key),
+            text=text.get(key),
+            turn=turns.get(key, _UNKNOWN),
+            previous=earlier if (earlier := previous.get(key)) in own else None,
+        )
+        for key, score in own.items()
+    }
+
+
+def _hits(
+    candidates: Mapping[str, Candidate],
+    given: Mapping[str, Mapping[str, float]],
+    scale: Callable[[str, float], float],
+) -> list[FusedHit]:
+    """The hits, best first; `scale` makes a score of a key and of what is added to it."""
+    more = dict.fromkeys(candidates, 0.0)
+    for some in given.values():
+        for key, gain in some.items():
+            more[key] += gain
+    scores = {
+        key: min(1.0, scale(key, gain))
+        for key, gain in more.items()
+        # What no channel found is no hit by itself.
+        if gain > 0 or candidates[key].vector or candidates[key].text
+    }
+    order = sorted(
+        (-score, -_raw(candidates[key].vector), -_raw(candidates[key].text), key)
+        for key, score in scores.items()
+    )
+    return [
+        FusedHit(
+            key=key,
+            score=scores[key],
+            vector=candidates[key].vector,
+            text=candidates[key].text,
+            own=min(scores[key], scale(key, 0.0)) if more[key] else scores[key],
+            gains=given,
+        )
+        for *_, key in order
+    ]
+
+
+def _raw(said: ChannelScore | None) -> float:
+    return -math.inf if said is None else said.raw
