@@ -71,12 +71,13 @@ async def _delete(whole: Whole, name: str) -> bool:
 
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     """Remove what is left in its tables of branches whose deletion was interrupted."""
-    gone = refs.gone_among(await _forks(main.resources.records, with_gone=True))
-    for table in tables:
-        await table.access.clear([str(refs.head(name)) for name in gone])
-    for name in gone:
+    async with main.naming():
+        gone = refs.gone_among(await _forks(main.resources.records, with_gone=True))
         for table in tables:
-            await _remove(table, name)
+            await table.access.clear([str(refs.head(name)) for name in gone])
+        for name in gone:
+            for table in tables:
+                await _remove(table, name)
 
 
 async def listed(whole: Whole) -> list[Branch]:

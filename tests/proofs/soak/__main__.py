@@ -84,10 +84,11 @@ def _soak(name, pythons, seconds, seed, journals_to):
         )
         for one in members:
             one.tell_to_stop()
+        # What they are still at ends: each request that goes astray may cost it half a minute.
+        place.calm_down()
         maintainer.end()
         for one in writers.values():
             one.await_stop()
-        place.calm_down()
         journals = {one.name: notes(one.journal) for one in members}
         if journals_to is not None:
             for one in members:

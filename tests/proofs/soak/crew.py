@@ -12,7 +12,7 @@ from proofs.soak.journal import notes
 
 ROOT = Path(__file__).parents[3]
 
-_PATIENCE_SECONDS = 300
+_PATIENCE_SECONDS = 900
 """How long a process may take to begin or to end: it may share the machine with others."""
 
 
