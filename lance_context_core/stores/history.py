@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, Unpack
 
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ from lance_context_core._checks import (
     check_json_object,
     check_name,
     check_span,
+    check_time,
     listed,
     loads,
     shown,
@@ -50,6 +51,7 @@ class AsyncHistory:
         session_id: str,
         run_id: str = "",
         keep_existing: bool = False,
+        expires_at: datetime | None = None,
     ) -> str:
         """Add one message at the end of a session; returns its id. See `append_many`."""
         (id,) = await self.append_many(
@@ -58,6 +60,7 @@ class AsyncHistory:
             session_id=session_id,
             run_id=run_id,
             keep_existing=keep_existing,
+            expires_at=expires_at,
         )
         return id
 
@@ -69,6 +72,7 @@ class AsyncHistory:
         session_id: str,
         run_id: str = "",
         keep_existing: bool = False,
+        expires_at: datetime | None = None,
     ) -> list[str]:
         """Add messages at the end of a session, in one commit; returns their ids, in order.
 
@@ -76,10 +80,11 @@ class AsyncHistory:
         left as it is, so a call whose outcome is unknown may be repeated; so is one that says
         something else by now, if `keep_existing`. Else AlreadyExistsError is raised for it, before
         anything is written; only if another writer takes the id at the same moment, the rest of the
-        call may be written. `agent_id` and `run_id` may be empty. Raises InvalidRequestError,
-        before anything is written, if an id stands twice.
+        call may be written. `agent_id` and `run_id` may be empty. From `expires_at` on no read shows
+        the messages; `touch` moves that of a whole session. Raises InvalidRequestError, before
+        anything is written, if an id stands twice.
         """
-        draft, within = self._drafting(agent_id, session_id, run_id)
+        draft, within = self._drafting(agent_id, session_id, run_id, expires_at=expires_at)
         if not (given := listed(messages, "messages")):
             return []
         result = await writing.insert(
@@ -275,6 +280,26 @@ class AsyncHistory:
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
         return await self._records.table.delete(where)
 
+    async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
+        """Let all messages of a session expire together, at another moment, or never; returns how many.
+
+        One commit. From then on no read shows any of them. A message that is appended later has an
+        expiry of its own, so give it the same and touch the session again. What has expired stays so.
+        """
+        self._records.resources.writable()
+        moment = None if expires_at is None else check_time(expires_at, "expires_at")
+        where = self._where(agent_id, session_id)
+        return await self._records.table.update(where, {"expires_at": moment})
+
+    async def sweep(self) -> int:
+        """Forget the messages that have expired, in one commit; returns how many that were.
+
+        It only frees the space: they are not seen before either.
+        """
+        self._records.resources.writable()
+        gone = sql.at_or_before("expires_at", self._records.now())
+        return await self._records.table.delete(self._records.own(_MESSAGES, gone))
+
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
@@ -314,7 +339,12 @@ class AsyncHistory:
         )
 
     def _drafting(
-        self, agent_id: str, session_id: str, run_id: str
+        self,
+        agent_id: str,
+        session_id: str,
+        run_id: str,
+        *,
+        expires_at: datetime | None = None,
     ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
         """How a message, given at a place, becomes a draft; and within what its id counts."""
         scope = self._records.scope
@@ -327,6 +357,7 @@ class AsyncHistory:
             "agent_id": agent,
             "session_id": session_id,
             "run_id": check_name(run_id, "run_id") if run_id else None,
+            "expires_at": None if expires_at is None else check_time(expires_at, "expires_at"),
         }
 
         def draft(index: int, message: Message) -> Draft:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Unpack
 
 from lance_context_core._loop import block_on
@@ -28,6 +29,7 @@ class History:
         session_id: str,
         run_id: str = "",
         keep_existing: bool = False,
+        expires_at: datetime | None = None,
     ) -> str:
         """Add one message at the end of a session; returns its id. See `AsyncHistory.append`."""
         return block_on(
@@ -37,6 +39,7 @@ class History:
                 session_id=session_id,
                 run_id=run_id,
                 keep_existing=keep_existing,
+                expires_at=expires_at,
             )
         )
 
@@ -48,6 +51,7 @@ class History:
         session_id: str,
         run_id: str = "",
         keep_existing: bool = False,
+        expires_at: datetime | None = None,
     ) -> list[str]:
         """Add messages in one commit; returns their ids. See `AsyncHistory.append_many`."""
         return block_on(
@@ -57,6 +61,7 @@ class History:
                 session_id=session_id,
                 run_id=run_id,
                 keep_existing=keep_existing,
+                expires_at=expires_at,
             )
         )
 
@@ -173,6 +178,14 @@ class History:
     def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run; returns how many. See `AsyncHistory.clear_run`."""
         return block_on(self._aio.clear_run(agent_id, session_id=session_id, run_id=run_id))
+
+    def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
+        """Let all messages of a session expire at another moment, or never. See `AsyncHistory.touch`."""
+        return block_on(self._aio.touch(agent_id, session_id=session_id, expires_at=expires_at))
+
+    def sweep(self) -> int:
+        """Forget the messages that have expired. See `AsyncHistory.sweep`."""
+        return block_on(self._aio.sweep())
 
     @takes(SearchArguments, searching.DEFAULTS)
     def search(

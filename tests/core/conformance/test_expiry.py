@@ -7,6 +7,7 @@ from core.conformance.vectors import MODES
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
+from lance_context_core.testing.history import numbered
 
 
 @pytest.fixture
@@ -96,6 +97,47 @@ async def test_a_session_whose_messages_all_expired_is_as_good_as_unknown(
     assert await sessions.list() == []
     assert await history.get_messages("a", session_id="s") == []
     assert await sessions.delete("s") is True
+
+
+async def test_the_messages_of_a_session_expire_together(store, history, sessions, clock):
+    in_an_hour = clock.now() + timedelta(hours=1)
+    for session in ("s", "other"):
+        await history.append_many("a", numbered(0, 3), session_id=session)
+    last = Message.user("green tea", id="last")
+    await history.append("a", last, session_id="s", expires_at=in_an_hour)
+    before = await history.get_messages("a", session_id="s")
+    assert await history.touch("a", session_id="s", expires_at=in_an_hour) == 4
+    assert await history.touch("a", session_id="unheard of", expires_at=in_an_hour) == 0
+    assert await history.get_messages("a", session_id="s") == before
+    assert await history.sweep() == 0
+    clock.advance(hours=1)
+    assert await history.get_messages("a", session_id="s") == []
+    assert await history.get_messages("a", session_id="s", last=9) == []
+    assert await history.count("a", session_id="s") == 0
+    assert await history.pop("a", session_id="s") is None
+    assert await history.session_ids("a") == ["other"]
+    assert await sessions.get("s") is None
+    for mode in MODES:
+        assert await store.history.search("tea", session_id="s", mode=mode) == []
+    # It is too late to let them live.
+    assert await history.touch("a", session_id="s", expires_at=None) == 0
+    assert await history.touch("a", session_id="other", expires_at=None) == 3
+    assert (await history.sweep(), await history.sweep()) == (4, 0)
+    assert await store.context().list(include_expired=True, filters={"session_id": "s"}) == []
+    await history.append("a", last, session_id="s")
+    assert await history.get_messages("a", session_id="s") != []
+    assert await history.count("a", session_id="other") == 3
+
+
+async def test_a_moment_of_expiry_without_a_zone_is_refused_before_anything_is_written(
+    history, back_door, clock
+):
+    wrong = clock.now().replace(tzinfo=None)
+    with pytest.raises(InvalidRequestError, match="expires_at"):
+        await history.append("a", Message.user("tea"), session_id="s", expires_at=wrong)
+    with pytest.raises(InvalidRequestError, match="expires_at"):
+        await history.touch("a", session_id="s", expires_at="soon")
+    assert await back_door.rows("records") == []
 
 
 async def test_a_time_without_a_zone_is_refused(store, memory, back_door, clock):
