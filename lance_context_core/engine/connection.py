@@ -9,7 +9,8 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from typing import Any
 import lancedb
 
 from lance_context_core._checks import check_name
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import is_damage, translated
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.table.mending import Mending
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.errors import InvalidRequestError, StoreClosedError
+from lance_context_core.errors import InvalidRequestError, StorageError, StoreClosedError
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
@@ -74,6 +76,9 @@ class Connection:
                 is_synced=durability == "fsync",
                 require_open=self.require_open,
             )
+        self._mending: Mending | None = None
+        if self.journal is not None:
+            self._mending = Mending(place, self.journal)
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
         self.n_renewals = 0
@@ -105,8 +110,27 @@ class Connection:
     async def table(self, name: str) -> Any:
         """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
         engine = await self.engine()
-        with translated(f"open {shown_name(name)}"):
-            return await engine.open_table(name)
+        await self.mend(name)
+        async with self.explaining(name):
+            with translated(f"open {shown_name(name)}"):
+                return await engine.open_table(name)
+
+    async def mend(self, name: str, ref: str | None = None, *, is_journaled: bool = True) -> None:
+        """As `Mending.mend`, where there can be anything to mend; before the table is opened."""
+        if self._mending is not None:
+            await self._mending.mend(name, ref, is_journaled=is_journaled)
+
+    @asynccontextmanager
+    async def explaining(self, name: str, ref: str | None = None) -> AsyncIterator[None]:
+        """Name the file, if a version that is opened in here is damaged, and the way out."""
+        try:
+            yield
+        except StorageError as error:
+            if self._mending is None or not is_damage(error):
+                raise
+            raise StorageError(
+                f"{error}{await self._mending.damage(name, ref)}"
+            ) from error.__cause__
 
     async def has_place(self) -> bool:
         """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""

@@ -15,11 +15,17 @@ _NEWEST = 2**64 - 1
 
 _DELETIONS = {0: "arrow", 1: "bin"}
 
+_MAGIC = b"LANC"
+
 _Field = int | bytes
 
 
 class UnknownManifestError(ValueError):
     """The file is no manifest of the layout that is known here."""
+
+
+class TornError(UnknownManifestError):
+    """It is none of any layout: it is cut off, or overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,9 @@ class Contents:
 
     parts: frozenset[bytes] = frozenset()
     """Its fragments and indexes, in the engine's encoding: alike if their files are."""
-    files: list[Path] = field(default_factory=list)
-    """The files of the parts that were not known, and the version's transaction."""
+    files: dict[Path, int | None] = field(default_factory=dict)
+    """The files of the parts that were not known, and the version's transaction, with their sizes
+    as far as these are told."""
     folders: list[Path] = field(default_factory=list)
     """Where the indexes among these parts are; all files there belong to them."""
 
@@ -46,10 +53,14 @@ def version(manifest: Path) -> int:
 
 def versions(directory: Path) -> list[int]:
     """The versions whose manifests are in `directory`, ascending."""
-    stems = [one.stem for one in (directory / "_versions").glob("*.manifest")]
+    return sorted(listed(directory))
+
+
+def listed(directory: Path) -> dict[int, Path]:
+    """The manifests in `directory`, by version."""
+    found = [one for one in (directory / "_versions").glob("*.manifest") if one.stem.isdigit()]
     # Tables of old releases of the engine name them by their numbers.
-    found = [_NEWEST - int(one) if len(one) == 20 else int(one) for one in stems if one.isdigit()]
-    return sorted(found)
+    return {version(one) if len(one.stem) == 20 else int(one.stem): one for one in found}
 
 
 def created_at(directory: Path, version: int) -> datetime | None:
@@ -74,55 +85,88 @@ def created_at(directory: Path, version: int) -> datetime | None:
 def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -> Contents:
     """What the version consists of, with the files of the parts that are not `known`.
 
-    `directory` is that of the table or branch. Raises UnknownManifestError, and OSError if the
-    manifest cannot be read.
+    `directory` is that of the table or branch. Raises UnknownManifestError, TornError if it is not
+    whole, and OSError if it cannot be read.
     """
     data = manifest.read_bytes()
     try:
         return _contents(data, directory, known)
+    except TornError as error:
+        raise TornError(f"{str(manifest)!r} is not whole: {error}") from error
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise UnknownManifestError(f"{str(manifest)!r} is no manifest of a known layout") from error
 
 
+def require_whole(manifest: Path, number: int) -> None:
+    """Raise TornError if the file is cut off, overwritten, or not the manifest of that version."""
+    data = manifest.read_bytes()
+    if data[-4:] != _MAGIC:
+        raise TornError("no magic at the end")
+    place = int.from_bytes(data[-16:-8], "little")
+    message = _message(data, place)
+    if place + 4 + len(message) + 16 != len(data):
+        raise TornError("a message that does not end where the file does")
+    if dict(_fields(message)).get(3) != number:
+        raise TornError("another version")
+
+
+def require_message(file: Path) -> None:
+    """Raise TornError if the file is no message of protocol buffers, or an empty one."""
+    if not list(_fields(file.read_bytes())):
+        raise TornError("an empty message")
+
+
 def _contents(data: bytes, directory: Path, known: Container[bytes]) -> Contents:
-    if data[-4:] != b"LANC":
-        raise ValueError("no magic at the end")
+    if data[-4:] != _MAGIC:
+        raise TornError("no magic at the end")
     message = list(_fields(_message(data, int.from_bytes(data[-16:-8], "little"))))
     bases = dict(_base(_bytes(one)) for number, one in message if number == 18)
     parts: set[bytes] = set()
-    files: list[Path] = []
+    files: dict[Path, int | None] = {}
     folders: list[Path] = []
     for number, value in message:
         if number == 2:
             parts.add(fragment := _bytes(value))
             if fragment not in known:
-                files.extend(_files(fragment, directory, bases))
+                files.update(_files(fragment, directory, bases))
         elif number == 6:
             section = _message(data, _int(value))
             for index in (_bytes(one) for number, one in _fields(section) if number == 1):
                 parts.add(index)
                 if index not in known:
-                    folders.append(_folder(index, directory, bases))
+                    folders.append(folder := _folder(index, directory, bases))
+                    files.update(_files_of_index(index, folder))
         elif number == 12:
-            files.append(directory / "_transactions" / _text(value))
+            files[directory / "_transactions" / _text(value)] = None
     return Contents(frozenset(parts), files, folders)
 
 
-def _files(fragment: bytes, directory: Path, bases: dict[int, Path]) -> Iterator[Path]:
+def _files(
+    fragment: bytes, directory: Path, bases: dict[int, Path]
+) -> Iterator[tuple[Path, int | None]]:
     """The data files and the deletion file of a fragment."""
     fields = list(_fields(fragment))
     fragment_id = next((_int(value) for number, value in fields if number == 1), 0)
     for number, value in fields:
         if number == 2:
             file = dict(_fields(_bytes(value)))
-            yield _base_of(file, directory, bases) / "data" / _text(file[1])
+            place = _base_of(file, directory, bases) / "data" / _text(file[1])
+            yield place, _int(file.get(6, 0)) or None
         elif number == 3:
             file = dict(_fields(_bytes(value)))
             name = f"{fragment_id}-{_int(file.get(2, 0))}-{_int(file.get(3, 0))}"
             suffix = _DELETIONS[_int(file.get(1, 0))]
-            yield _base_of(file, directory, bases) / "_deletions" / f"{name}.{suffix}"
+            yield _base_of(file, directory, bases) / "_deletions" / f"{name}.{suffix}", None
         elif number in (6, 8, 10):
-            yield directory / _text(dict(_fields(_bytes(value)))[1])
+            yield directory / _text(dict(_fields(_bytes(value)))[1]), None
+
+
+def _files_of_index(index: bytes, folder: Path) -> Iterator[tuple[Path, int | None]]:
+    """The files of an index; indexes that older engines made do not tell them."""
+    for number, value in _fields(index):
+        if number == 10:
+            file = dict(_fields(_bytes(value)))
+            yield folder / _text(file[1]), _int(file.get(2, 0)) or None
 
 
 def _folder(index: bytes, directory: Path, bases: dict[int, Path]) -> Path:
@@ -148,8 +192,8 @@ def _message(data: bytes, place: int) -> bytes:
     """The message that stands at `place`, after its length."""
     begin = place + 4
     end = begin + int.from_bytes(data[place:begin], "little")
-    if not begin < end <= len(data):
-        raise ValueError("a message that is cut off")
+    if not 0 <= place < begin < end <= len(data):
+        raise TornError("a message that is cut off")
     return data[begin:end]
 
 
@@ -159,6 +203,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, _Field]]:
     while place < len(message):
         tag, place = _varint(message, place)
         kind = tag & 7
+        if not tag >> 3:
+            raise TornError("a field without a number")
         if kind == 0:
             value, place = _varint(message, place)
             yield tag >> 3, value
@@ -167,21 +213,24 @@ def _fields(message: bytes) -> Iterator[tuple[int, _Field]]:
             if length is None:
                 length, place = _varint(message, place)
             if place + length > len(message):
-                raise ValueError("a field that is cut off")
+                raise TornError("a field that is cut off")
             yield tag >> 3, message[place : place + length]
             place += length
         else:
-            raise ValueError(f"a field of kind {kind}")
+            raise TornError(f"a field of kind {kind}")
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
     """The number that stands at `place`, and the place after it."""
     number = shift = 0
-    while message[place] > 127:
-        number |= (message[place] & 127) << shift
-        shift += 7
-        place += 1
-    return number | message[place] << shift, place + 1
+    try:
+        while message[place] > 127:
+            number |= (message[place] & 127) << shift
+            shift += 7
+            place += 1
+        return number | message[place] << shift, place + 1
+    except IndexError:
+        raise TornError("a number that is cut off") from None
 
 
 def _bytes(value: _Field) -> bytes:

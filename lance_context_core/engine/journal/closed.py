@@ -30,14 +30,14 @@ class Closed:
         """Do not know the version of a table, which has no entries, until one is noted.
 
         That, and all that was forgotten, is so whatever becomes of this process: what is committed
-        to the table next must not meet entries that were folded before. Returns the version; 0 if
-        it was not known before.
+        to the table next must not meet entries that were folded before. Returns the version, which
+        the journal keeps as that before; 0 if it was not known.
         """
         with file.translated(self._path):
             found = self._connection.execute(statements.TABLE, part).fetchone()
         self._do([(statements.DOUBTED, tuple(part))])
         await self._secure()
-        return 0 if found is None else int(found[1])
+        return 0 if found is None else max(int(found[1]), 0)
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries, whatever becomes of this process."""

@@ -26,7 +26,8 @@ CREATE TABLE tables (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
     ref TEXT NOT NULL,        -- empty for main
-    version INTEGER NOT NULL, -- all that was written is in it, but for the rows below
+    version INTEGER NOT NULL, -- all that was written is in it, but for the rows below; negative
+                              -- while somebody commits to the table on top of it
     folded INTEGER NOT NULL,  -- the last of its rows that was folded
     token INTEGER NOT NULL,   -- another one after each change of what the table holds
     stamp INTEGER NOT NULL,   -- another one after each change of what the journal holds of it

@@ -116,6 +116,23 @@ class Journal:
 
         return await self._insist(read)
 
+    async def floor(self, part: Part) -> int:
+        """The version of a table that holds, with the entries, all that was acknowledged; 0 if none is.
+
+        While somebody commits to the table directly, or was killed at that, it is the one before.
+        """
+        if await self._opened() is None:
+            return 0
+
+        def read() -> int:
+            with self._lock:
+                if self._connection is None:
+                    return 0
+                found = self._read(statements.TABLE, part)
+                return abs(int(found[0][1])) if found else 0
+
+        return await self._insist(read)
+
     async def exists(self) -> bool:
         """Whether the store has a journal."""
         return await self._opened() is not None

@@ -30,6 +30,10 @@ class Ledger:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)
 
+    async def floor(self) -> int:
+        """As `Journal.floor`."""
+        return await self._journal.floor(self.part)
+
     async def recall(self, seqs: Sequence[int]) -> Recalled:
         """As `Journal.recall`."""
         return await self._journal.recall(self.part, seqs)

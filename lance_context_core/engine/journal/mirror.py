@@ -46,7 +46,7 @@ class Mirror:
         """All of it, as it is now."""
         if self._view is None:
             _, version, _, token, _ = self._at
-            self._view = View(version, token, self.entries, self.id, self.n_bytes)
+            self._view = View(max(version, 0), token, self.entries, self.id, self.n_bytes)
         return self._view
 
     def is_at(self, *state: int) -> bool:

@@ -16,7 +16,7 @@ class Part(NamedTuple):
 TABLE = "SELECT id, version, folded, token, stamp FROM tables WHERE name = ? AND ref = ?"
 ROWS = "SELECT seq, how, key, payload FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
 INSERT = "INSERT INTO rows (tbl, how, key, payload) VALUES (?, ?, ?, ?)"
-DOUBTED = "UPDATE tables SET version = 0, stamp = stamp + 1 WHERE name = ? AND ref = ?"
+DOUBTED = "UPDATE tables SET version = -abs(version), stamp = stamp + 1 WHERE name = ? AND ref = ?"
 CHANGED = "UPDATE tables SET token = token + 1, stamp = stamp + 1 WHERE id = ?"
 
 Statements = Sequence[tuple[str, tuple[object, ...]]]

@@ -10,6 +10,7 @@ from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.inflight import InFlight
+from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table import reading
@@ -51,7 +52,6 @@ class Commits:
             await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
         async with self.committing(handle):
             done = await self.insist(action, handle, work)
-            await self.sync(handle)
         self.tell()
         return done
 
@@ -71,15 +71,22 @@ class Commits:
 
     @asynccontextmanager
     async def committing(self, handle: Any) -> AsyncIterator[None]:
-        """Commit through `handle` in here, behind all that the journal holds; nobody else commits."""
+        """Commit through `handle` in here, behind all that the journal holds; nobody else commits.
+
+        It is as durable as the store promises when that is done, and before the journal knows it.
+        """
         if (ledger := self._ledger) is None:
             yield
+            await self.sync(handle)
             return
+        if self._connection.syncer is not None and ledger.policy is not None:
+            await self.know(handle)
         async with ledger.committing():
             if self.before is not None:
                 await self.before()
             if (view := await ledger.view()) is None:
                 yield
+                await self.sync(handle)
                 return
             if self.fold is not None and view.entries:
                 await self.fold(None)
@@ -89,8 +96,24 @@ class Commits:
                 with translated(f"read {shown_name(self.name)}"):
                     await handle.checkout_latest()
             yield
+            await self.sync(handle)
             # After a failure whoever comes next looks which version there is.
             await ledger.note(max(before, int(await handle.version())))
+
+    async def know(self, handle: Any) -> None:
+        """Have the journal know the version that the table is at, once it is durable.
+
+        Of one that is torn later it is then sure whether anybody was told of it.
+        """
+        if (ledger := self._ledger) is None or _is_known(await ledger.view()):
+            return
+        async with ledger.folding():
+            # Another process may have been faster, and there may be entries by now.
+            if not _is_known(await ledger.view()):
+                with translated(f"read {shown_name(self.name)}"):
+                    await handle.checkout_latest()
+                await self.sync(handle)
+                await ledger.note(int(await handle.version()))
 
     @asynccontextmanager
     async def pausing(self) -> AsyncIterator[None]:
@@ -149,3 +172,7 @@ class Commits:
         """Return when it is as durable which refs there are."""
         if (syncer := self._connection.syncer) is not None:
             await syncer.sync_refs(self.name)
+
+
+def _is_known(view: View | None) -> bool:
+    return view is not None and view.version > 0

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
-from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import How, Moment, New, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.schema import KEY, VECTOR, vector_model
@@ -289,14 +288,6 @@ class Journaled:
     async def _look_once(self) -> _Known:
         access = self._access
         while (view := await self._ledger.view()) is None or not view.version:
-            handle = await access.opened()
-            await self._ledger.make()
-            async with self._ledger.folding():
-                # Another process may have been faster, and there may be entries by now.
-                if (view := await self._ledger.view()) is None or not view.version:
-                    with translated(f"read {access.label}"):
-                        await handle.checkout_latest()
-                        version = int(await handle.version())
-                    await self._ledger.note(version)
+            await access.commits.know(await access.opened())
         schema = await access.schema_at(view.moment)
         return _Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)

@@ -70,8 +70,10 @@ class Opening:
         """A new handle; None if the table is absent."""
         if not await self._connection.has_place():
             return None
+        connection = self._connection
+        await connection.mend(self.name, is_journaled=self._spec.is_journaled)
         try:
-            handle = await self._connection.table(self.name)
+            handle = await connection.table(self.name)
         except NotFoundError:
             await self._require_branch()
             return None
@@ -83,7 +85,9 @@ class Opening:
             if self.ref not in await refs.listed(handle, self.name):
                 await self._require_branch()
                 return None
-            handle = await refs.opened(handle, self.name, self.ref)
+            await connection.mend(self.name, self.ref)
+            async with connection.explaining(self.name, self.ref):
+                handle = await refs.opened(handle, self.name, self.ref)
         await self.complete(handle)
         return handle
 
