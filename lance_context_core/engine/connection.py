@@ -78,7 +78,7 @@ class Connection:
             )
         self._mending: Mending | None = None
         if self.journal is not None:
-            self._mending = Mending(place, self.journal)
+            self._mending = Mending(place, self.journal, self.syncer)
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
         self.n_renewals = 0
@@ -119,6 +119,15 @@ class Connection:
         """As `Mending.mend`, where there can be anything to mend; before the table is opened."""
         if self._mending is not None:
             await self._mending.mend(name, ref, is_journaled=is_journaled)
+
+    @asynccontextmanager
+    async def making(self, name: str, ref: str) -> AsyncIterator[None]:
+        """As `Mending.making`, where that is promised."""
+        if self._mending is None or self.syncer is None:
+            yield
+        else:
+            async with self._mending.making(name, ref):
+                yield
 
     @asynccontextmanager
     async def explaining(self, name: str, ref: str | None = None) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ _DAMAGE = re.compile(
     r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
     r"|does not have sufficient data|failed to decode Protobuf"
     r"|fill whole buffer|Not found: |was not found|corrupt"
+    r"|(EOF while parsing|expected value at) .{0,40}?line \d+ column \d+"
 )
 
 # Read from top to bottom: the first that is found in the whole text wins. tests/core/

@@ -102,36 +102,20 @@ class Journal:
 
     async def parts(self) -> list[Part]:
         """The tables of which it holds something."""
-        if await self._opened() is None:
-            return []
         statement = "SELECT DISTINCT name, ref FROM rows JOIN tables ON tables.id = rows.tbl"
+        return [Part(*row) for row in await self._asked(statement)]
 
-        def read() -> list[Part]:
-            with self._lock:
-                return (
-                    []
-                    if self._connection is None
-                    else [Part(*row) for row in self._read(statement)]
-                )
-
-        return await self._insist(read)
+    async def refs(self, name: str) -> list[str]:
+        """The refs of a table that it knows; empty for main."""
+        return [ref for (ref,) in await self._asked(statements.REFS, (name,))]
 
     async def floor(self, part: Part) -> int:
         """The version of a table that holds, with the entries, all that was acknowledged; 0 if none is.
 
-        While somebody commits to the table directly, or was killed at that, it is the one before.
+        While somebody commits to it directly, or was killed at that, it is the one before.
         """
-        if await self._opened() is None:
-            return 0
-
-        def read() -> int:
-            with self._lock:
-                if self._connection is None:
-                    return 0
-                found = self._read(statements.TABLE, part)
-                return abs(int(found[0][1])) if found else 0
-
-        return await self._insist(read)
+        found = await self._asked(statements.TABLE, part)
+        return abs(int(found[0][1])) if found else 0
 
     async def exists(self) -> bool:
         """Whether the store has a journal."""
@@ -176,6 +160,11 @@ class Journal:
         await self._insist(lambda: self._do(statements.forgotten(part, last, version)))
         if file.log_bytes(self._path) > _MOST_LOG_BYTES:
             await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+
+    async def discard(self, part: Part) -> None:
+        """Let go of a table, with its entries; for who has the store's lock."""
+        if await self._opened() is not None:
+            await self._insist(lambda: self._do(statements.discarded(part)))
 
     async def wipe(self) -> bool:
         """Leave nothing in the file of entries that were folded or discarded; what is there stays.
@@ -324,6 +313,17 @@ class Journal:
             ) from error
         mirror.move(version, folded, token, stamp, entries)
         return mirror
+
+    async def _asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """What the file says; nothing if there is none."""
+        if await self._opened() is None:
+            return []
+
+        def read() -> list[tuple[Any, ...]]:
+            with self._lock:
+                return [] if self._connection is None else self._read(statement, values)
+
+        return await self._insist(read)
 
     def _read(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         assert self._connection is not None

@@ -66,9 +66,11 @@ class Ledger:
         return 0 if section is None else await section.doubt(self.part)
 
     async def discard(self) -> None:
-        """Let go of the table with all entries, at once and for good; in `committing`."""
+        """Let go of the table with all entries, at once and for good; in `committing`, or `folding`."""
         if (section := self._closed()) is not None:
             await section.discard(self.part)
+        else:
+            await self._journal.discard(self.part)
 
     @asynccontextmanager
     async def folding(self) -> AsyncIterator[None]:

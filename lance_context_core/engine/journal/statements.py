@@ -14,6 +14,7 @@ class Part(NamedTuple):
 
 
 TABLE = "SELECT id, version, folded, token, stamp FROM tables WHERE name = ? AND ref = ?"
+REFS = "SELECT ref FROM tables WHERE name = ?"
 ROWS = "SELECT seq, how, key, payload FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
 INSERT = "INSERT INTO rows (tbl, how, key, payload) VALUES (?, ?, ?, ?)"
 DOUBTED = "UPDATE tables SET version = -abs(version), stamp = stamp + 1 WHERE name = ? AND ref = ?"

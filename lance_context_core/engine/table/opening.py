@@ -129,9 +129,10 @@ class Opening:
 
     async def fork(self, handle: Any, ref: str, at: At) -> Any:
         """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
-        forked = await remains.fork(self._connection, handle, self.name, ref, at)
-        await self._commits.sync(forked)
-        await self._commits.sync_refs()
+        async with self._connection.making(self.name, ref):
+            forked = await remains.fork(self._connection, handle, self.name, ref, at)
+            await self._commits.sync(forked)
+            await self._commits.sync_refs()
         return forked
 
     async def drop(self, handle: Any, ref: str) -> None:

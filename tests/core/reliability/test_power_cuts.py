@@ -326,3 +326,49 @@ async def test_of_a_table_that_is_written_in_bulk_alone_the_journal_knows_what_w
     empty(max(manifests.listed(table).items())[1])
     async with opened(place) as store:
         assert await heard(store) == BULK
+
+
+@pytest.mark.parametrize("tear", [missing, empty, cut_short, zeroed])
+@pytest.mark.parametrize("ref", ["heads/draft", "bases/draft.0"])
+@pytest.mark.parametrize("files", ["_refs/branches/{}.json", "tree/{}/_versions/*.manifest"])
+async def test_a_branch_that_was_being_made_can_be_made(tmp_path, monkeypatch, files, ref, tear):
+    place = tmp_path / "store"
+    discard = Ledger.discard
+
+    async def cut(ledger):
+        if ledger.part.ref.endswith(ref):
+            raise KeyError("the power is cut")
+        await discard(ledger)
+
+    async with opened(place) as store:
+        await say(store, "a")
+        await store.tag("t")
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "discard", cut)
+            with pytest.raises(KeyError, match="is cut"):
+                await store.create_branch("draft")
+    pattern = files.format(ref.replace("/", "%2F") if "json" in files else ref)
+    new = list((place / "records.lance").glob(pattern))
+    assert new
+    for file in new:
+        tear(file)
+    async with opened(place) as store:
+        assert [one.name for one in await store.branches()] == []
+        assert await heard(await store.checkout("t")) == ("a",)
+        draft = await store.create_branch("draft")
+        await say(draft, "b")
+        assert await heard(draft) == ("a", "b")
+
+
+async def test_a_branch_that_somebody_was_told_of_is_kept(tmp_path):
+    place = tmp_path / "store"
+    async with opened(place) as store:
+        await say(store, "a")
+        await store.create_branch("draft")
+    for file in (place / "records.lance").glob("_refs/branches/heads*.json"):
+        empty(file)
+    before = files_in(place)
+    async with opened(place) as store:
+        with pytest.raises(StorageError, match="cannot list the branches of table 'records'"):
+            await store.branches()
+    assert files_in(place) == before
