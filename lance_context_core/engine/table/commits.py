@@ -107,6 +107,7 @@ class Commits:
         """
         if (ledger := self._ledger) is None or _is_known(await ledger.view()):
             return
+        await ledger.make()
         async with ledger.folding():
             # Another process may have been faster, and there may be entries by now.
             if not _is_known(await ledger.view()):

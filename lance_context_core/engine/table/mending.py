@@ -71,6 +71,7 @@ class Mending:
             yield
             return
         mark = Ledger(self._journal, name, _MAKING + ref)
+        await mark.make()
         async with mark.folding():
             await mark.note(1)
             await mark.doubt()  # Also within a commit the mark is there from now on.

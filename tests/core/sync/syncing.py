@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lance_context_core.engine.journal.lock import LOCK
+
 Entry = tuple[int, int, int]
 """The inode of a file or folder; of a file also its size, and when it was written."""
 
@@ -65,7 +67,8 @@ class Witness:
 
     def _contents(self) -> dict[Path, Entry]:
         paths = [self._directory, *self._directory.rglob("*")]
-        return {path: _entry(path) for path in paths if path.exists()}
+        # Nothing is in the lock, and whoever misses it makes it.
+        return {one: _entry(one) for one in paths if one.exists() and one.name != LOCK}
 
 
 def _entry(file: Path | int) -> Entry:
