@@ -7,6 +7,7 @@ each. A number that is there says nothing: two names may share one.
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
@@ -22,6 +23,9 @@ _ROWS_PER_LOOK = 25_000
 
 _MOST_ROWS = 2_000_000
 """Tables with more are looked into: the numbers would take more than 16 MB a column."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""How much is kept of all tables of the process; those that were read first make room."""
 
 _MOST_INLINE = 2_000
 """More are not counted on an event loop."""
@@ -69,6 +73,11 @@ class Presence:
                 known = self._empty = moment, await handle.count_rows() == 0
         return known[1]
 
+    def forget(self) -> None:
+        """Know nothing, until it is asked often enough again."""
+        with self._lock:
+            self._moment, self._columns = None, {}
+
     def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
         """Know that up to this version of the same table nothing came but these."""
         with self._lock:
@@ -104,7 +113,37 @@ class Presence:
                 self._moment, self._columns = moment, {}
             self._columns[column] = known
             self._n_looks[column] = 0
+            n_bytes = sum(one.n_bytes for one in self._columns.values())
+        for former in _kept.make_room(self, n_bytes):
+            former.forget()
         return known
+
+
+class _Kept:
+    """What is kept of which tables."""
+
+    def __init__(self) -> None:
+        self._sizes: weakref.WeakKeyDictionary[Presence, int] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def make_room(self, newest: Presence, n_bytes: int) -> list[Presence]:
+        """Those that are to forget what they know, now that one has read so much."""
+        with self._lock:
+            self._sizes.pop(newest, None)
+            sizes = list(self._sizes.items())
+            self._sizes[newest] = n_bytes
+            too_many = n_bytes + sum(size for _, size in sizes) - _MOST_BYTES
+            former = []
+            for presence, size in sizes:
+                if too_many <= 0:
+                    break
+                too_many -= size
+                former.append(presence)
+                del self._sizes[presence]
+            return former
+
+
+_kept = _Kept()
 
 
 class _Numbers:
@@ -118,6 +157,10 @@ class _Numbers:
     def of(cls, names: pa.ChunkedArray) -> "_Numbers":
         chunks = [_numbers(chunk.drop_null()) for chunk in names.chunks]
         return cls(np.unique(np.concatenate([np.empty(0, np.uint64), *chunks])))
+
+    @property
+    def n_bytes(self) -> int:
+        return self._settled.nbytes
 
     def copy(self) -> "_Numbers":
         if len(self._loose) <= _MOST_LOOSE:

@@ -5,6 +5,7 @@ from core.engine.journaling import SMALL, read, say
 
 from lance_context_core import Item
 from lance_context_core.engine.journal import mirror
+from lance_context_core.engine.table import presence
 
 TEXTS = [f"{n}" for n in range(6)]
 
@@ -84,3 +85,23 @@ async def test_of_many_tables_those_are_remembered_that_were_asked_for_last(
         await say_all(store)
         assert (await read(store))[-6:] == TEXTS
         await store.flush()
+
+
+async def test_what_is_known_of_the_keys_of_many_tables_is_bounded_and_new_keys_stay_new(
+    store, monkeypatch
+):
+    kept = presence._Kept()
+    monkeypatch.setattr(presence, "_kept", kept)
+    monkeypatch.setattr(presence, "_MOST_BYTES", 20)
+    names = [f"name{n}" for n in range(5)]
+    for n in range(3):
+        for name in names:
+            assert await store.kv(name).add([Item(key=f"{n}", value={})]) == [True]
+            assert await store.kv(name).add([Item(key=f"{n}", value={})]) == [False]
+        await store.flush()
+        for name in names:
+            assert await store.kv(name).add([Item(key="0", value={})]) == [False]
+            assert await store.kv(name).add([Item(key=f"new{n}", value={})]) == [True]
+        sizes = [size for _, size in kept._sizes.items()]
+        assert 0 < len(sizes) < len(names)
+        assert sum(sizes[:-1]) <= 20
