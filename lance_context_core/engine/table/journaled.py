@@ -1,7 +1,7 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -139,15 +139,13 @@ class Journaled:
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
     ) -> pa.Table:
-        """The rows with these ids, some of which are the journal's, in their order."""
+        """The rows with these ids, some of which may be the journal's, in their order."""
         ids = [int(row_id) for row_id in row_ids]
         below = [row_id for row_id in ids if row_id < overlay.FIRST_ID]
         above = [row_id - overlay.FIRST_ID for row_id in ids if row_id >= overlay.FIRST_ID]
-        rows = nothing
-        if below:
-            rows = await self._access.look(
-                "read {}", lambda handle: reading.take(handle, below, columns), nothing
-            )
+        rows = await self._take(below, columns, nothing) if below else nothing
+        if not above:
+            return rows
         known = await self._ledger.recall(above)
         rows = overlay.laid_over(rows, known.entries)
         if known.keys:
@@ -169,6 +167,21 @@ class Journaled:
         column = rows.column_names.index("_rowid")
         rows = rows.set_column(column, "_rowid", pa.array(ids, pa.uint64()))
         return rows.select(schema.names).cast(schema)
+
+    async def _take(
+        self, ids: Sequence[int], columns: Sequence[str], nothing: pa.Table
+    ) -> pa.Table:
+        """The rows of the table with these ids; what the journal holds is not folded for it."""
+
+        async def read(handle: Any) -> pa.Table:
+            return await reading.take(handle, ids, columns)
+
+        async def over(view: View) -> pa.Table:
+            rows: pa.Table = await self._access.read_at(view.moment, "read {}", read)
+            return rows
+
+        found = await self._access.over(None, over)
+        return await self._access.look("read {}", read, nothing) if found is None else found
 
     async def _change(
         self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]

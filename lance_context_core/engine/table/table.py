@@ -159,7 +159,7 @@ class Table:
         nothing = self.nothing(columns)
         if len(row_ids) == 0:
             return nothing
-        if self._journaled is not None and max(row_ids) >= overlay.FIRST_ID:
+        if self._journaled is not None:
             return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
         return await self.access.look(
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing

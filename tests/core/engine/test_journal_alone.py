@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from core.engine.journaling import read, say
+from core.engine.journaling import in_the_table, read, say
 
 from lance_context_core import AsyncContextStore, Item, ItemVector, Message
 from lance_context_core.engine.table.access import Access
@@ -56,6 +56,23 @@ async def test_a_session_that_has_begun_since_is_not_looked_for_in_the_table(tmp
         assert looks == []
         assert await read(store, "older") == ["tea"]
         assert looks == ["read table 'records'"]
+
+
+async def test_to_read_a_page_of_the_table_folds_nothing(tmp_path):
+    async with AsyncContextStore.open(tmp_path) as store:
+        kv = store.kv("k")
+        await kv.put([Item(namespace=KEY[0], key=key) for key in "abc"])
+        ids = await store.memory.add(["tea", "soup"])
+        await store.flush()
+        await kv.put([Item(namespace=KEY[0], key="d")])
+        await store.memory.add(["cake"])
+        assert [one.key for one in await kv.list(limit=2)] == ["a", "b"]
+        assert [one.key for one in await kv.list(limit=2, offset=2)] == ["c", "d"]
+        for by_session in (True, False):
+            page = await store.memory.latest(limit=2, offset=1, by_session=by_session)
+            assert [one.id for one in page] == ids[::-1]
+        assert len(await in_the_table(store, "kv.k")) == 3
+        assert len(await in_the_table(store)) == 2
 
 
 async def test_what_is_read_of_the_journal_is_what_is_read_of_the_table(tmp_path):
