@@ -1,5 +1,6 @@
 """A LanceDB database: hands out its tables by name, on a branch, or as they were."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -143,7 +144,12 @@ class Database:
 
     async def close(self) -> None:
         """Let go of the connection; closing twice is no error."""
-        self.connection.close()
+        try:
+            if (journal := self.connection.journal) is not None:
+                # Whoever is the last to close it moves what is in its log, and syncs that.
+                await asyncio.to_thread(journal.close)
+        finally:
+            self.connection.close()
         for branch in list(self._branches):
             self.forget(branch)
         with self._lock:

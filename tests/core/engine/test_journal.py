@@ -9,6 +9,7 @@ from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.file import NAME
+from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.table.commits import Commits
 
@@ -154,6 +155,23 @@ async def test_without_a_journal_each_write_is_in_the_table_and_no_file_of_one_i
     await say(plain, "two")
     assert len(await in_the_table(plain)) == 2
     assert not list((tmp_path / "store").glob("journal.sqlite*"))
+
+
+async def test_closing_moves_what_is_in_the_log_beside_the_event_loop(open_store, monkeypatch):
+    store = open_store()
+    await say(store, "one")
+    threads = []
+    let_go = Journal._let_go
+
+    def watched(self):
+        if self._connection is not None:
+            threads.append(threading.get_ident())
+        let_go(self)
+
+    monkeypatch.setattr(Journal, "_let_go", watched)
+    await store.close()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 async def test_who_finds_the_journal_locked_waits_for_it_and_sees_what_comes_later(
