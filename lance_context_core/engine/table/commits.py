@@ -79,7 +79,7 @@ class Commits:
             yield
             await self.sync(handle)
             return
-        if self._connection.syncer is not None and ledger.policy is not None:
+        if self._connection.syncer is not None and await ledger.policy() is not None:
             await self.know(handle)
         async with ledger.committing():
             if self.before is not None:

@@ -67,7 +67,7 @@ class Mending:
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
         """Make a ref in here, which is durable at the end: what a power cut leaves of it is dropped."""
-        if self._journal.policy is None:
+        if await self._journal.policy() is None:
             yield
             return
         mark = Ledger(self._journal, name, _MAKING + ref)

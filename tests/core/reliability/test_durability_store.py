@@ -157,6 +157,27 @@ async def test_what_is_folded_is_synced_before_the_journal_forgets_it(place, wit
         assert witness.n_syncs > n_before
 
 
+async def test_what_the_journal_comes_to_know_is_synced_before(place, witness):
+    async with AsyncContextStore.open(place, journal=None) as store:
+        for n in range(2):
+            await store.history.append("a", Message.user(f"{n}"), session_id="s")
+    assert witness.n_syncs == 0
+    async with opened(place) as store:
+        await store.history.append("a", Message.user("in the journal"), session_id="s")
+    data = {file.stat().st_ino for file in (place / "records.lance" / "data").iterdir()}
+    assert len(data) == 2
+    assert data <= witness.files()
+
+
+@pytest.mark.usefixtures("each_write_commits")
+async def test_a_collection_that_is_emptied_for_a_branch_has_it_is_synced(place, witness):
+    async with opened(place) as store:
+        await store.vectors("c").add([Document(id="d", text="t", embedding=[1.0])])
+        await store.create_branch("b")
+        with witness.expects_all_synced():
+            await store.vectors("c").delete_collection()
+
+
 async def test_without_it_nothing_is_synced(place, witness):
     async with AsyncContextStore.open(place) as store:
         await store.history.append("a", Message.user("tea"), session_id="s")
