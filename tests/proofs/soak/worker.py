@@ -12,6 +12,7 @@ import random
 import select
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from proofs.soak.hands import Hand
 from proofs.soak.journal import Journal, notes
 from proofs.soak.talk import Batch, TornError, batches, digests, embedder
 
-from lance_context_core import AsyncContextStore, ContextStoreError
+from lance_context_core import AsyncContextStore, ContextStoreError, StorageError
 from lance_context_core.settings import JournalPolicy, VersionRetention
 
 N_TASKS = 2
@@ -114,14 +115,23 @@ async def maintain(store, journal):
 
 async def read_all(hand, sessions, samples):
     """What this framework sees: the sessions, and what it finds of some batches."""
-    texts = {session: await hand.texts(session) for session in sessions}
+    texts = {session: await _insisting(hand.texts, session) for session in sessions}
     found = {}
     for session, name, size in samples if hand.can_search else ():
         found[name] = {
-            "text": await hand.found(name, "text", session),
-            "vector": await hand.found(Batch(name, size).texts[0], "vector", session),
+            "text": await _insisting(hand.found, name, "text", session),
+            "vector": await _insisting(hand.found, Batch(name, size).texts[0], "vector", session),
         }
     return {"texts": texts, "found": found}
+
+
+async def _insisting(ask, *what):
+    """What `ask(*what)` returns; a server on a busy machine may refuse a connection now and then."""
+    for _ in range(20):
+        with suppress(StorageError):
+            return await ask(*what)
+        await asyncio.sleep(0.5)
+    return await ask(*what)
 
 
 def _told(error):
