@@ -154,7 +154,7 @@ def recall(conversation: "Conversation", directory: Path) -> None:
                 _show(
                     hit.record,
                     label=f"{mark} [cyan]{hit.score:.2f}[/]",
-                    note=" + ".join(hit.matched_channels),
+                    note=" + ".join(hit.matched_channels) or "beside",
                     n_lines=8 if is_evidence else 2,
                 )
 

@@ -54,7 +54,7 @@ def flowed(text):
 
 ABOUT = re.compile(
     r"   (?P<label>\S.*?|  0\.\d\d|  1\.00)  (?P<speaker>\S+)  (?P<date>\d+ [A-Z][a-z]{2} \d{4})"
-    r"(?:  (?P<channels>text \+ vector|text|vector))?"
+    r"(?:  (?P<channels>text \+ vector|text|vector|beside))?"
 )
 
 
