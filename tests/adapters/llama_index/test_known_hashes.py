@@ -53,7 +53,7 @@ def reads(monkeypatch):
 
         monkeypatch.setattr(Table, name, called)
 
-    for name in ("select", "slice", "take", "count"):
+    for name in ("find", "slice", "take", "count"):
         counting(name)
     return counted
 
@@ -69,7 +69,7 @@ def test_many_hashes_are_read_together(docs, reads):
 
 def test_one_hash_is_one_read(docs, reads):
     assert docs.get_document_hash("d7") == HASHES["d7"]
-    assert reads == {"select": 1}
+    assert reads == {"find": 1}
 
 
 @pytest.mark.parametrize(
