@@ -8,12 +8,11 @@ others fold, and reads need no lock: the journal says which version of a table g
 
 import asyncio
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
@@ -23,25 +22,20 @@ from lance_context_core.engine.journal.entries import Entry, New, View, entry_of
 from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.waiting import Waiting
+from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.errors import StorageError
-
-T = TypeVar("T")
-
-_PAUSE_SECONDS = 0.0005
-_TURNS_IN_A_ROW = 16
-"""How often this is asked until the others on the loop have their turn: some milliseconds."""
 
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 """What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
-
-_PATIENCE_SECONDS = 60
-"""How long a write waits for somebody else's."""
 
 _LONG_PATIENCE_SECONDS = 600
 """How long a commit to a table waits for somebody else's, which may bring a million rows."""
 
 _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
+
+_PAUSE_SECONDS = 0.0005
 
 
 class Journal:
@@ -64,19 +58,18 @@ class Journal:
         self._policy = policy
         self._has_others: bool | None = None
         """Whether other machines may have the directory; None if nobody has asked."""
-        self._require_open = require_open
         self._root = root
         self._path = root / file.NAME
         self._is_synced = is_synced
-        self._connection: sqlite3.Connection | None = None
-        self._identity: object | None = None
-        """Of the file to which that connection is."""
-        self._is_still = False
-        """Whether the connection shows nothing that is written later."""
-        self._spare: sqlite3.Connection | None = None
         self._mirrors = Mirrors()
-        self._lock = threading.Lock()
-        self._n_turns = 0
+        self._waiting = Waiting(self._path)
+        self._ways = Ways(
+            self._path,
+            self._waiting,
+            is_synced=is_synced,
+            require_open=require_open,
+            on_loss=self._mirrors.clear,
+        )
 
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
@@ -90,14 +83,14 @@ class Journal:
 
     async def view(self, part: Part) -> View | None:
         """What it holds of a table; None of one that it does not know."""
-        if await self._opened() is None:
+        if await self._ways.opened() is None:
             return None
-        return await self._insist(lambda: self._view(part))
+        return await self._waiting.insist(lambda: self._view(part))
 
     async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
         await self.view(part)
-        with self._lock:
+        with self._ways.lock:
             return self._mirrors.recall(part, seqs)
 
     async def parts(self) -> list[Part]:
@@ -119,7 +112,7 @@ class Journal:
 
     async def exists(self) -> bool:
         """Whether the store has a journal."""
-        return await self._opened() is not None
+        return await self._ways.opened() is not None
 
     # Writing
 
@@ -132,8 +125,8 @@ class Journal:
         is not as expected.
         It must be quick, and is called again where somebody else was writing.
         """
-        await self._opened()
-        return await self._insist(lambda: self._write(part, decide))
+        await self._ways.opened()
+        return await self._waiting.insist(lambda: self._write(part, decide))
 
     async def make(self) -> None:
         """Make the journal, unless there is one.
@@ -145,33 +138,35 @@ class Journal:
             await asyncio.to_thread(lock.make_root, self._root)
             # As who makes a table.
             async with locked(self._root):
-                await self._opened(is_made=True)
+                await self._ways.opened(is_made=True)
 
     async def note(self, part: Part, version: int, *, is_change: bool) -> None:
         """Know a table, and that this version goes with the entries; for who has the store's lock.
 
         `is_change` says whether the version holds anything else than the one before.
         """
-        await self._opened()
-        await self._insist(lambda: self._do(statements.noted(part, version, is_change=is_change)))
+        await self._ways.opened()
+        await self._waiting.insist(
+            lambda: self._do(statements.noted(part, version, is_change=is_change))
+        )
 
     async def forget(self, part: Part, last: int, version: int) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
-        await self._insist(lambda: self._do(statements.forgotten(part, last, version)))
+        await self._waiting.insist(lambda: self._do(statements.forgotten(part, last, version)))
         if file.log_bytes(self._path) > _MOST_LOG_BYTES:
             await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries; for who has the store's lock."""
-        if await self._opened() is not None:
-            await self._insist(lambda: self._do(statements.discarded(part)))
+        if await self._ways.opened() is not None:
+            await self._waiting.insist(lambda: self._do(statements.discarded(part)))
 
     async def wipe(self) -> bool:
         """Leave nothing in the file of entries that were folded or discarded; what is there stays.
 
         False if others kept reading it: something may be left until the next time.
         """
-        if await self._opened() is None:
+        if await self._ways.opened() is None:
             return True
         async with self.alone():
             return await asyncio.to_thread(self._wipe)
@@ -189,25 +184,24 @@ class Journal:
     @asynccontextmanager
     async def closed(self) -> AsyncIterator[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        await self._opened()
-        connection = await self._taken()
+        await self._ways.opened()
+        connection = await self._ways.take()
 
         async def begin() -> None:
-            await self._insist(lambda: self._begin(connection))
+            await self._waiting.insist(lambda: self._begin(connection))
 
         try:
             await begin()
             try:
                 yield Closed(connection, self._path, begin)
             finally:
-                await self._insist(lambda: self._end(connection))
+                await self._waiting.insist(lambda: self._end(connection))
         finally:
-            self._give_back(connection)
+            self._ways.give_back(connection)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
-        with self._lock:
-            self._let_go()
+        self._ways.close()
 
     # Helpers
 
@@ -227,19 +221,19 @@ class Journal:
                     lock.held(self._root, shared=shared, patience_seconds=patience)
                 )
             except TimeoutError as error:
-                raise self._locked(patience) from error
+                raise self._waiting.locked(patience) from error
             yield
 
     def _view(self, part: Part) -> View | None:
-        with self._lock:
-            if self._connection is None:
+        with self._ways.lock:
+            if self._ways.connection is None:
                 return None
             mirror = self._refreshed(part)
             return None if mirror is None else mirror.view
 
     def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
-        with self._lock:
-            if (connection := self._connection) is None:
+        with self._ways.lock:
+            if (connection := self._ways.connection) is None:
                 return None
             written: list[Entry] = []
             with file.transaction(connection, self._path):
@@ -259,9 +253,8 @@ class Journal:
             return mirror.view
 
     def _do(self, done: statements.Statements) -> None:
-        with self._lock:
-            if (connection := self._connection) is None:
-                raise self._gone()
+        with self._ways.lock:
+            connection = self._ways.shared()
             with file.transaction(connection, self._path):
                 for statement, values in done:
                     connection.execute(statement, values)
@@ -289,12 +282,12 @@ class Journal:
             return known
         if is_alone:
             return self._reread(part)
-        assert self._connection is not None
-        self._connection.execute("BEGIN")
+        connection = self._ways.shared()
+        connection.execute("BEGIN")
         try:
             return self._reread(part)
         finally:
-            self._connection.execute("COMMIT")
+            connection.execute("COMMIT")
 
     def _reread(self, part: Part) -> Mirror | None:
         found = self._read(statements.TABLE, part)
@@ -316,118 +309,18 @@ class Journal:
 
     async def _asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What the file says; nothing if there is none."""
-        if await self._opened() is None:
+        if await self._ways.opened() is None:
             return []
 
         def read() -> list[tuple[Any, ...]]:
-            with self._lock:
-                return [] if self._connection is None else self._read(statement, values)
+            with self._ways.lock:
+                return [] if self._ways.connection is None else self._read(statement, values)
 
-        return await self._insist(read)
+        return await self._waiting.insist(read)
 
     def _read(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        assert self._connection is not None
         with file.translated(self._path):
-            return self._connection.execute(statement, tuple(values)).fetchall()
-
-    async def _insist(self, work: Callable[[], T]) -> T:
-        """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        self._n_turns += 1
-        if self._n_turns % _TURNS_IN_A_ROW == 0:
-            # Nothing else here gives way, and a caller without a pause would hold up its loop.
-            await asyncio.sleep(0)
-        while True:
-            try:
-                return work()
-            except file.BusyError as error:
-                if time.monotonic() > until:
-                    raise self._locked(_PATIENCE_SECONDS) from error
-                await asyncio.sleep(_PAUSE_SECONDS)
-
-    def _until_free(self, work: Callable[[], T]) -> T:
-        """As `_insist`, in a thread of one's own."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return work()
-            except file.BusyError as error:
-                if time.monotonic() > until:
-                    raise self._locked(_PATIENCE_SECONDS) from error
-                time.sleep(_PAUSE_SECONDS)
-
-    def _locked(self, seconds: float) -> StorageError:
-        return StorageError(
-            f"the journal {str(self._path)!r} was locked by somebody else for {seconds} "
-            "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
-            "it go on"
-        )
-
-    def _gone(self) -> StorageError:
-        return StorageError(
-            f"the journal {str(self._path)!r} was removed, or replaced, in this moment: nothing was "
-            "written, try again"
-        )
-
-    async def _opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
-        """The way to the file; None if there is none, unless it is to be made."""
-        self._require_open()
-        identity = file.identity(self._path, is_still=self._is_still)
-        if identity == self._identity and identity is not None:
-            return self._connection
-        if identity is None and not is_made:
-            if self._identity is not None:
-                self.close()
-            return None
-        return await asyncio.to_thread(self._open, is_made=is_made)
-
-    def _open(self, *, is_made: bool) -> sqlite3.Connection | None:
-        with self._lock:
-            identity = file.identity(self._path, is_still=self._is_still)
-            if self._connection is not None and self._identity == identity:
-                return self._connection
-            self._let_go()
-            if is_made:
-                self._until_free(lambda: file.create(self._path, is_synced=self._is_synced))
-            elif identity is None:
-                return None
-            if (way := self._connected()) is None:
-                return None
-            self._connection, self._is_still = way
-            self._identity = file.identity(self._path, is_still=way.is_still)
-            return way.connection
-
-    def _connected(self) -> file.Way | None:
-        return self._until_free(lambda: file.connect(self._path, is_synced=self._is_synced))
-
-    def _let_go(self) -> None:
-        for connection in (self._connection, self._spare):
-            if connection is not None:
-                connection.close()
-        self._connection = self._spare = self._identity = None
-        self._is_still = False
-        self._mirrors.clear()
-
-    async def _taken(self) -> sqlite3.Connection:
-        """A connection of one's own: a transaction through the shared one would be everybody's."""
-        with self._lock:
-            spare, self._spare = self._spare, None
-        if spare is not None:
-            return spare
-        if (way := await asyncio.to_thread(self._connected)) is None:
-            raise self._gone()
-        return way.connection
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if (
-                self._spare is None
-                and self._connection is not None
-                and not connection.in_transaction
-            ):
-                self._spare = connection
-                return
-        connection.close()
+            return self._ways.shared().execute(statement, tuple(values)).fetchall()
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         with file.translated(self._path):

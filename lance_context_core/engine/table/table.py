@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,11 @@ from lance_context_core.engine.sql.clauses import Clause, Value, literal
 from lance_context_core.engine.table import conditional, indexes, keyed, overlay, reading, writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.batches import Batches
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.grouping import Group, Incoming
 from lance_context_core.engine.table.journaled import Journaled
+from lance_context_core.engine.table.nothing import Nothings
 from lance_context_core.engine.table.opening import Beside
 from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
@@ -36,12 +38,10 @@ class Table:
         self.name, self.ref = access.name, access.ref
         self.label, self.spec = access.label, access.spec
         self._is_text_indexed = False
-        self._nothings: dict[frozenset[str], pa.Table] = {}
-        self._grows = _Growth(0, 0)
+        self._nothings = Nothings(self.spec.schema)
         self.written = Written()
         self._incoming = Incoming(self.spec, self.vectors, self.label)
-        self._appends = Group(self._append_all)
-        self._inserts = Group(self._insert_all)
+        self._batches = Batches(access, self._incoming, self.written)
         self._keyed = Group(partial(keyed.write_all, self))
         self._journaled: Journaled | None = None
         if access.ledger is not None:
@@ -208,13 +208,7 @@ class Table:
 
     def nothing(self, columns: Sequence[str], score: str | None = None) -> pa.Table:
         """No rows, with these columns, a `_rowid`, and the `score` of a search channel."""
-        names = frozenset([*columns, *([score] if score else [])])
-        if names not in self._nothings:
-            fields = [field for field in self.spec.schema if field.name in names]
-            fields.append(pa.field("_rowid", pa.uint64()))
-            fields += [pa.field(score, pa.float32())] if score else []
-            self._nothings[names] = pa.schema(fields).empty_table()
-        return self._nothings[names]
+        return self._nothings.of(columns, score)
 
     # Writing
 
@@ -225,8 +219,7 @@ class Table:
         """
         if self._journaled is not None and (done := await self._journaled.append(rows)) is not None:
             return done
-        await self.access.ready()
-        return await self._appends.write(rows)
+        return await self._batches.append(rows)
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Add the rows whose keys are absent, in one commit; the others stay as they are.
@@ -236,8 +229,7 @@ class Table:
         """
         if self._journaled is not None and (n := await self._journaled.insert(rows)) is not None:
             return n
-        await self.access.ready()
-        return await self._inserts.write(rows)
+        return await self._batches.insert(rows)
 
     async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
         """Add rows, and replace those by key that nobody changed meanwhile, in one commit.
@@ -250,7 +242,7 @@ class Table:
             return done
 
         async def write(handle: Any) -> tuple[int, int]:
-            return await writing.upsert(handle, await self._arrow(handle, rows))
+            return await writing.upsert(handle, await self._batches.arrow(handle, rows))
 
         return await self.access.write("upsert into", write)
 
@@ -261,7 +253,7 @@ class Table:
             return done[0]
 
         async def write(handle: Any) -> int:
-            return await writing.replace(handle, await self._arrow(handle, rows))
+            return await writing.replace(handle, await self._batches.arrow(handle, rows))
 
         return await self.access.write("update", write)
 
@@ -281,7 +273,7 @@ class Table:
         """
 
         async def write(handle: Any) -> None:
-            data = await self._arrow(handle, rows) if rows else None
+            data = await self._batches.arrow(handle, rows) if rows else None
             await writing.exchange(handle, data, removed)
 
         await self.access.write("change", write)
@@ -307,7 +299,7 @@ class Table:
         """
 
         async def write(handle: Any) -> set[str]:
-            data = await self._arrow(handle, rows) if rows else None
+            data = await self._batches.arrow(handle, rows) if rows else None
             if await writing.merge(handle, data, removed, claims) == len(rows):
                 return set()
             return {row[KEY] for row in rows} - await writing.there(handle, rows)
@@ -325,7 +317,7 @@ class Table:
         """
 
         async def write(handle: Any) -> bool:
-            data = await self._arrow(handle, rows) if rows else None
+            data = await self._batches.arrow(handle, rows) if rows else None
             return await conditional.write(handle, self.access.at, data, removed, seen)
 
         try:
@@ -342,15 +334,14 @@ class Table:
 
         As `write_if`; a row may have the key of one that is removed.
         """
-        journaled = self._journaled
         if (
-            journaled is not None
-            and (did := await journaled.exchange(rows, seen, tail)) is not None
+            self._journaled
+            and (did := await self._journaled.exchange(rows, seen, tail)) is not None
         ):
             return did
 
         async def write(handle: Any) -> bool:
-            data = await self._arrow(handle, rows) if rows else None
+            data = await self._batches.arrow(handle, rows) if rows else None
             return await conditional.exchange(handle, self.access.at, data, seen, tail)
 
         return await self.access.write("change", write)
@@ -408,58 +399,3 @@ class Table:
     def _committed(self) -> None:
         if (on_commit := self.access.connection.on_commit) is not None:
             on_commit(self)
-
-    async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[Appended | Exception]:
-        async def write(handle: Any) -> list[Appended | Exception]:
-            # What an addition costs grows with its columns, and of a record's most are empty.
-            rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
-            if rows is None:
-                return [refusal for refusal in refusals if refusal]
-            self.written.note(rows)
-            before = self._incoming.seen
-            version = int((await handle.add(rows)).version)
-            # The engine tells what is current after it, which may be the commit of another process.
-            if is_next := before is not None and version == before.version + 1:
-                self._incoming.seen = before._replace(version=version)
-            since = version if not is_next else version - 1
-            self._grows = _Growth(
-                self._grows.since if self._grows.until == since else since, version
-            )
-            n_rows = rows.num_rows if is_next else None
-            done = Appended(version, version, n_rows, self._grows.since)
-            return [refusal or done for refusal in refusals]
-
-        return await self.access.write("append to", write, adds_only=True)
-
-    async def _insert_all(
-        self, batches: Sequence[Sequence[Row]]
-    ) -> Sequence[tuple[int, int] | Exception]:
-        async def write(handle: Any) -> list[tuple[int, int] | Exception]:
-            rows, refusals = await self._incoming.prepared(handle, batches)
-            if rows is None:
-                return [refusal for refusal in refusals if refusal]
-            self.written.note(rows)
-            if self.spec.is_ordered:
-                await writing.make_way(handle, [row for batch in batches for row in batch])
-            n_inserted, version = await writing.insert(handle, rows)
-            n_added = [len(batch) for batch in batches]
-            if n_inserted < rows.num_rows:
-                there = await writing.there(handle, [row for batch in batches for row in batch])
-                n_added = [sum(row[KEY] in there for row in batch) for batch in batches]
-            return [refusal or (n, version) for refusal, n in zip(refusals, n_added, strict=True)]
-
-        return await self.access.write("insert into", write)
-
-    async def _arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
-        table, (refusal,) = await self._incoming.prepared(handle, [rows])
-        if refusal is not None:
-            raise refusal
-        self.written.note(table)
-        return table
-
-
-class _Growth(NamedTuple):
-    """The versions that came about one after the other by appending through a table."""
-
-    since: int
-    until: int

@@ -9,8 +9,8 @@ from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.file import NAME
-from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.engine.table.commits import Commits
 
 
@@ -161,14 +161,14 @@ async def test_closing_moves_what_is_in_the_log_beside_the_event_loop(open_store
     store = open_store()
     await say(store, "one")
     threads = []
-    let_go = Journal._let_go
+    let_go = Ways._let_go
 
     def watched(self):
-        if self._connection is not None:
+        if self.connection is not None:
             threads.append(threading.get_ident())
         let_go(self)
 
-    monkeypatch.setattr(Journal, "_let_go", watched)
+    monkeypatch.setattr(Ways, "_let_go", watched)
     await store.close()
     assert len(threads) == 1
     assert threading.get_ident() not in threads

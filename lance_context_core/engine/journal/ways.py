@@ -1,0 +1,119 @@
+"""The connections of a process to the journal's file, which may be removed, or put in another's place."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from lance_context_core.engine.journal import file
+from lance_context_core.engine.journal.waiting import Waiting
+from lance_context_core.errors import StorageError
+
+
+class Ways:
+    """One connection that all share, in the hands of who has `lock`, and one to spare."""
+
+    def __init__(
+        self,
+        path: Path,
+        waiting: Waiting,
+        *,
+        is_synced: bool,
+        require_open: Callable[[], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        """Nothing is opened yet; `on_loss` is called where what was read through them counts no more."""
+        self.lock = threading.Lock()
+        self.connection: sqlite3.Connection | None = None
+        """The one that all share; None while there is none."""
+        self._path = path
+        self._waiting = waiting
+        self._is_synced = is_synced
+        self._require_open = require_open
+        self._on_loss = on_loss
+        self._identity: object | None = None
+        """Of the file to which that connection is."""
+        self._is_still = False
+        """Whether the connection shows nothing that is written later."""
+        self._spare: sqlite3.Connection | None = None
+
+    async def opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
+        """The shared connection; None if there is no file, unless it is to be made."""
+        self._require_open()
+        identity = file.identity(self._path, is_still=self._is_still)
+        if identity == self._identity and identity is not None:
+            return self.connection
+        if identity is None and not is_made:
+            if self._identity is not None:
+                self.close()
+            return None
+        return await asyncio.to_thread(self._open, is_made=is_made)
+
+    def shared(self) -> sqlite3.Connection:
+        """The shared connection, for who has the lock. Raises StorageError if it has just gone."""
+        if self.connection is None:
+            raise self._gone()
+        return self.connection
+
+    async def take(self) -> sqlite3.Connection:
+        """A connection of one's own: a transaction through the shared one would be everybody's."""
+        with self.lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            return spare
+        if (way := await asyncio.to_thread(self._connected)) is None:
+            raise self._gone()
+        return way.connection
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        """Let go of a connection that was taken."""
+        with self.lock:
+            if (
+                self._spare is None
+                and self.connection is not None
+                and not connection.in_transaction
+            ):
+                self._spare = connection
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is no error."""
+        with self.lock:
+            self._let_go()
+
+    # Helpers
+
+    def _open(self, *, is_made: bool) -> sqlite3.Connection | None:
+        with self.lock:
+            identity = file.identity(self._path, is_still=self._is_still)
+            if self.connection is not None and self._identity == identity:
+                return self.connection
+            self._let_go()
+            if is_made:
+                self._waiting.until_free(lambda: file.create(self._path, is_synced=self._is_synced))
+            elif identity is None:
+                return None
+            if (way := self._connected()) is None:
+                return None
+            self.connection, self._is_still = way
+            self._identity = file.identity(self._path, is_still=way.is_still)
+            return way.connection
+
+    def _connected(self) -> file.Way | None:
+        return self._waiting.until_free(lambda: file.connect(self._path, is_synced=self._is_synced))
+
+    def _let_go(self) -> None:
+        for connection in (self.connection, self._spare):
+            if connection is not None:
+                connection.close()
+        self.connection = self._spare = self._identity = None
+        self._is_still = False
+        self._on_loss()
+
+    def _gone(self) -> StorageError:
+        return StorageError(
+            f"the journal {str(self._path)!r} was removed, or replaced, in this moment: nothing was "
+            "written, try again"
+        )
