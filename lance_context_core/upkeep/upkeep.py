@@ -171,7 +171,7 @@ class Upkeep:
             return
         if is_within(self.settings.quiet_hours, self._clock.now()):
             return
-        table.written = Written()
+        table.written.clear()
         with self._lock:
             if self._is_closed:
                 return

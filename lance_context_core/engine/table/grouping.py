@@ -16,6 +16,7 @@ import pyarrow as pa
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
+from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.arrow import Row, to_table, written_as
 from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.errors import ContextStoreError
@@ -152,7 +153,7 @@ class Incoming:
         seen, known = await self.look_at(handle), self._vectors.column
         if known is not None and seen.vectors is None and any(map(vectors_of, batches)):
             # Restored to a moment before it had any, after the rows were checked.
-            await handle.add_columns(known)
+            await writing.add_column(handle, known)
             seen = await self.look_at(handle)
         is_as_checked = (
             known is None or seen.vectors is None or known.equals(seen.vectors, check_metadata=True)

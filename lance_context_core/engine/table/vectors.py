@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lance_context_core.engine.schema import VECTOR, vector_field, vector_length, vector_model
 from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.writing import add_column
 from lance_context_core.errors import (
     ConflictError,
     DimensionMismatchError,
@@ -55,16 +56,9 @@ class Vectors:
         async def add(handle: Any) -> pa.Schema:
             if VECTOR in (schema := await handle.schema()).names:
                 return schema
-            try:
-                is_many = self._access.spec.has_many_vectors
-                await handle.add_columns(vector_field(dimension, model, is_many=is_many))
-            except Exception:
-                # Another writer may have added it first; what counts is what is there now.
-                await handle.checkout_latest()
-                if VECTOR not in (schema := await handle.schema()).names:
-                    raise
-                return schema
-            if VECTOR not in (schema := await handle.schema()).names:
+            is_many = self._access.spec.has_many_vectors
+            schema = await add_column(handle, vector_field(dimension, model, is_many=is_many))
+            if VECTOR not in schema.names:
                 raise ConflictError(f"{self._access.label} has just been restored: try again")
             return schema
 

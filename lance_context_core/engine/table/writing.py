@@ -46,6 +46,10 @@ class Written:
         self.rows += rows.num_rows
         self.bytes += rows.nbytes
 
+    def clear(self) -> None:
+        """Begin anew."""
+        self.commits = self.rows = self.bytes = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
@@ -206,9 +210,23 @@ async def fitted(handle: Any, rows: pa.Table) -> pa.Table:
     schema = await handle.schema()
     has_vectors = VECTOR in rows.column_names and rows[VECTOR].null_count < rows.num_rows
     if has_vectors and VECTOR not in schema.names:
-        await handle.add_columns(rows.schema.field(VECTOR))
-        schema = await handle.schema()
+        schema = await add_column(handle, rows.schema.field(VECTOR))
     return conformed(rows, schema)
+
+
+async def add_column(handle: Any, field: pa.Field) -> pa.Schema:
+    """Add a column, which is empty; returns those that the table then has.
+
+    Another writer may be faster, or take it away again at once: what counts is what is there.
+    """
+    try:
+        await handle.add_columns(field)
+    except Exception:
+        await handle.checkout_latest()
+        if field.name not in (await handle.schema()).names:
+            raise
+    schema: pa.Schema = await handle.schema()
+    return schema
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

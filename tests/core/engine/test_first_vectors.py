@@ -65,6 +65,39 @@ async def test_a_column_that_goes_as_soon_as_it_is_made_is_made_again(stores):
     assert await near(embedding, "tea") == ["tea"]
 
 
+async def test_a_column_that_others_make_in_this_moment_is_taken(stores, local_backend):
+    plain, embedding = stores
+    await say(plain, "before")
+    before = await plain.version()
+    await say(embedding, "gone")
+    await plain.restore(before)
+    access = embedding._resources.records.access
+    async with local_backend.open(maintenance=None, embedder=WordVectors()) as other:
+        access.handle = Late(await access.writer(), lambda: say(other, "ginger"))
+        await say(embedding, "tea")
+    assert await near(embedding, "tea") == ["tea", "ginger"]
+
+
+class Late:
+    """A handle of the engine: others are faster by a column, once."""
+
+    def __init__(self, handle, be_faster):
+        self._handle = handle
+        self._be_faster = be_faster
+
+    async def add_columns(self, *arguments):
+        be_faster, self._be_faster = self._be_faster, None
+        if be_faster is not None:
+            await be_faster()
+            await (
+                self._handle.checkout_latest()
+            )  # As another task of this process does, which reads.
+        await self._handle.add_columns(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self._handle, name)
+
+
 class Restoring:
     """A handle of the engine: others restore the table as soon as it has a new column."""
 

@@ -8,6 +8,7 @@ from core.engine.journaling import SMALL, in_the_table, read, say
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.settings import Maintenance
 
 
 @pytest.fixture
@@ -34,6 +35,20 @@ def failing(monkeypatch, name, *, after=False):
         raise OSError("the process was ended here")
 
     monkeypatch.setattr(Journal, name, fail)
+
+
+async def test_what_a_fold_brings_is_counted_also_after_the_table_was_looked_after(store):
+    table = store._resources.records
+    table.access.connection.on_commit = lambda table: None
+    await say(store, "one", "two")
+    await store.flush()
+    assert table.written.rows == 2
+    store._resources.upkeep.settings = Maintenance(every_n_commits=1)
+    store._resources.upkeep.committed(table)
+    assert table.written.rows == 0
+    await say(store, "three")
+    await store.flush()
+    assert table.written.rows == 1
 
 
 # Whoever looks seldom for what others wrote
