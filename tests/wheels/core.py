@@ -26,7 +26,7 @@ with ContextStore.open("memory") as store:
 with ContextStore.open("memory") as store:
     first, second = store.history.get_messages("tutor", session_id="monday")
     assert (first.text, second.text) == ("Ada is allergic to nuts.", "The bus was late.")
-    (hit,) = store.search("which nuts?")
+    (hit,) = store.search("which nuts?", limit=1)
     assert (hit.record.id, hit.matched_channels) == (first.id, ("text",))
 
 try:
