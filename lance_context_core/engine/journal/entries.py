@@ -1,6 +1,6 @@
 """What the journal holds of one table: entries, in the order in which they were acknowledged."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -43,6 +43,11 @@ class New:
     def removing(cls, key: str) -> "New":
         """That the row of that key is to go."""
         return cls(How.REMOVE, key, {}, None)
+
+
+def size_of(new: Iterable[New]) -> int:
+    """Their bytes in the journal's file."""
+    return sum(len(one.payload or b"") for one in new)
 
 
 @dataclass(frozen=True, slots=True)

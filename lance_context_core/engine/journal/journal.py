@@ -1,14 +1,13 @@
 """The journal of a store: small writes, acknowledged by one transaction of SQLite, until they are folded.
 
 Two locks keep the tables and the journal one. Whoever commits to a table has the store's lock alone
-(`alone`); whoever writes there otherwise than by folding also keeps others from the journal (`direct`),
+(`alone`); whoever writes there otherwise than by folding also keeps others from the journal (`closed`),
 so that what it writes has a place among the entries. Nobody else waits: entries are written while
 others fold, and reads need no lock: the journal says which version of a table goes with its entries.
 """
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from lance_context_core.engine.journal.entries import Entry, New, View, entry_of
 from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
-from lance_context_core.engine.journal.waiting import Waiting
+from lance_context_core.engine.journal.waiting import Waiting, patiently
 from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.errors import StorageError
 
@@ -34,8 +33,6 @@ _LONG_PATIENCE_SECONDS = 600
 
 _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
-
-_PAUSE_SECONDS = 0.0005
 
 
 class Journal:
@@ -260,16 +257,11 @@ class Journal:
                     connection.execute(statement, values)
 
     def _wipe(self) -> bool:
-        until = time.monotonic() + _WIPE_SECONDS
-        while True:
-            try:
-                file.wipe(self._path)
-            except file.BusyError:
-                if time.monotonic() > until:
-                    return False
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                return True
+        try:
+            patiently(lambda: file.wipe(self._path), _WIPE_SECONDS)
+        except file.BusyError:
+            return False
+        return True
 
     def _refreshed(self, part: Part, *, is_alone: bool = False) -> Mirror | None:
         """What is known of a table, as it is now."""

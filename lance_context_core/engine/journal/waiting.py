@@ -42,17 +42,12 @@ class Waiting:
                     raise self.locked(_PATIENCE_SECONDS) from error
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    def until_free(self, work: Callable[[], T], *, seconds: float | None = None) -> T:
+    def until_free(self, work: Callable[[], T]) -> T:
         """As `insist`, in a thread of one's own."""
-        seconds = _PATIENCE_SECONDS if seconds is None else seconds
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                return work()
-            except file.BusyError as error:
-                if time.monotonic() > until:
-                    raise self.locked(seconds) from error
-                time.sleep(_PAUSE_SECONDS)
+        try:
+            return patiently(work, _PATIENCE_SECONDS)
+        except file.BusyError as error:
+            raise self.locked(_PATIENCE_SECONDS) from error
 
     def locked(self, seconds: float) -> StorageError:
         """What is raised after so many seconds."""
@@ -61,3 +56,15 @@ class Waiting:
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
             "it go on"
         )
+
+
+def patiently(work: Callable[[], T], seconds: float) -> T:
+    """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except file.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_SECONDS)

@@ -1,14 +1,15 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
-from lance_context_core.engine.journal.entries import How, Moment, New, View
+from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.schema import KEY, VECTOR, vector_model
 from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
 from lance_context_core.engine.table import keyed, overlay, reading
@@ -20,6 +21,8 @@ from lance_context_core.engine.table.grouping import vectors_of
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
 from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.engine.table.writing import Appended
+
+T = TypeVar("T")
 
 
 class _Known(NamedTuple):
@@ -45,9 +48,11 @@ class Journaled:
 
     async def append(self, rows: Sequence[Row]) -> Appended | None:
         """As `Table.append`; None if they are to be a commit of their own."""
-        if not await self._may_be_small(rows) or not await self._fit(rows):
+        policy = await self._policy_for(len(rows))
+        if policy is None or not await self._fit(rows):
             return None
-        if (new := await self._small(rows)) is None:
+        new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
+        if size_of(new) > policy.batch_bytes:
             return None
         while (view := await self._ledger.write(self._if_known(new))) is None:
             self._known = None
@@ -60,67 +65,43 @@ class Journaled:
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""
-        if not await self._may_be_small(rows) or not await self._fit(rows):
-            return None
-        if await self._small(rows) is None:
-            return None
-        write = self._write(rows)
-        try:
+
+        async def insert(write: Unfolded) -> tuple[int, int]:
             there = await write.look([row[KEY] for row in rows])
             if any(row.get("expires_at") is not None for row in there.values()):
-                # It may have expired, and then makes way.
-                return None
-            done = await write.insert_absent(rows)
-        except UnfitError:
-            return None
-        await self._wrote(write)
-        return done
+                raise UnfitError  # It may have expired, and then makes way.
+            return await write.insert_absent(rows)
+
+        return await self._written(rows, insert)
 
     async def write(self, rows: Sequence[Row]) -> list[bool] | None:
         """As `Table.write_keyed`; None if they are to be a commit of their own."""
-        if not await self._may_be_small(rows) or not await self._fit(rows):
-            return None
-        if await self._small(rows) is None:
-            return None
-        write = self._write(rows)
-        try:
+
+        async def put(write: Unfolded) -> list[bool]:
             (outcome,) = await keyed.write_all(write, [rows])
-        except UnfitError:
-            return None
-        if isinstance(outcome, Exception):
-            raise outcome
-        await self._wrote(write)
-        return outcome
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return await self._written(rows, put)
 
     async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
-        if not await self._may_be_small(rows) or not await self._fit(rows):
-            return None
-        if await self._small(rows) is None:
-            return None
-        await self._keep_states(row[KEY] for row in rows)
-        write = self._write(rows)
-        try:
-            done = await write.upsert(rows, adds=adds)
-        except UnfitError:
-            return None
-        await self._wrote(write)
-        return done
+
+        async def upsert(write: Unfolded) -> tuple[int, int]:
+            await self._keep_states(row[KEY] for row in rows)
+            return await write.upsert(rows, adds=adds)
+
+        return await self._written(rows, upsert)
 
     async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
-        if not await self._may_be_small([*rows, *seen]) or not await self._fit(rows):
-            return None
-        if await self._small(rows) is None:
-            return None
-        await self._keep_states(seen)
-        write = self._write(rows)
-        try:
-            done = await write.exchange(rows, seen, tail)
-        except UnfitError:
-            return None
-        await self._wrote(write)
-        return done
+
+        async def exchange(write: Unfolded) -> bool:
+            await self._keep_states(seen)
+            return await write.exchange(rows, seen, tail)
+
+        return await self._written(rows, exchange, n_others=len(seen))
 
     async def update(self, where: Clause, values: Row) -> int | None:
         """As `Table.update`; None if it is to be a commit of its own."""
@@ -191,12 +172,12 @@ class Journaled:
         None if there are none, too: another program may have written some into the table itself.
         """
         self._access.require_writable()
-        if await self._ledger.policy() is None or where.holds is None:
+        if (policy := await self._policy_for(0)) is None or where.holds is None:
             return None
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
-        write = self._write(())
+        write = self._write((), policy)
         attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
         while True:
             attempts.begin()
@@ -205,19 +186,19 @@ class Journaled:
             except UnsureError:
                 return None
             keys = frozenset(rows[KEY].to_pylist())
-            if not await self._may_be_small(keys) or not await self._are_all(
+            if not 0 < len(keys) <= policy.batch_rows or not await self._are_all(
                 write, keys, rows.num_rows
             ):
                 return None
             if await self._keep_states(keys):
                 continue
             new = [change(row) for row in rows.drop_columns(["_rowid"]).to_pylist()]
-            if not await self._is_small(new):
+            try:
+                written = await write.write(new)
+            except UnfitError:
                 return None
-            if not new:
-                return None
-            if await write.write(new) is not None:
-                await self._wrote(write)
+            if written is not None:
+                await self._folding.relieve(written)
                 return len(new)
 
     async def _keep_states(self, keys: Iterable[str]) -> bool:
@@ -239,29 +220,35 @@ class Journaled:
             return len(keys) == n_rows
         return n_rows == len(keys) == await write.count(in_list(KEY, keys))
 
-    def _write(self, rows: Sequence[Row]) -> Unfolded:
+    async def _written(
+        self, rows: Sequence[Row], do: Callable[[Unfolded], Awaitable[T]], *, n_others: int = 0
+    ) -> T | None:
+        """What `do` answers that writes the rows; None if they are to be a commit of their own.
+
+        It may raise UnfitError to say so. `n_others` are written beside them.
+        """
+        policy = await self._policy_for(len(rows) + n_others)
+        if policy is None or not await self._fit(rows):
+            return None
+        write = self._write(rows, policy)
+        try:
+            done = await do(write)
+        except UnfitError:
+            return None
+        if write.written is not None:
+            await self._folding.relieve(write.written)
+        return done
+
+    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> Unfolded:
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
-        return Unfolded(self._access, self._ledger, self._look, fit)
+        return Unfolded(self._access, self._ledger, self._look, fit, most_bytes=policy.batch_bytes)
 
-    async def _wrote(self, write: Unfolded) -> None:
-        if write.written is not None:
-            await self._folding.relieve(write.written)
-
-    async def _may_be_small(self, rows: Sized) -> bool:
+    async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
+        """What the journal takes; None if it does not take so many rows."""
         policy = await self._ledger.policy()
-        return policy is not None and len(rows) <= policy.batch_rows
-
-    async def _small(self, rows: Sequence[Row]) -> list[New] | None:
-        """The rows as entries; None if they are too large for the journal."""
-        new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
-        return new if await self._is_small(new) else None
-
-    async def _is_small(self, new: Sequence[New]) -> bool:
-        policy = await self._ledger.policy()
-        size = sum(len(one.payload or b"") for one in new)
-        return policy is not None and size <= policy.batch_bytes
+        return policy if policy is not None and n_rows <= policy.batch_rows else None
 
     def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
         """Write these if the table is at the version for which they were checked."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
-from lance_context_core.engine.journal.entries import How, New, View
+from lance_context_core.engine.journal.entries import How, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.revisions import succeeds
 from lance_context_core.engine.schema import KEY, VECTOR
@@ -20,7 +20,7 @@ _NO_ROW: Row = {}
 
 
 class UnfitError(Exception):
-    """What is to be written does not fit the table as it has become: it is to be a commit of its own."""
+    """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
 
 
 class Unfolded:
@@ -36,8 +36,10 @@ class Unfolded:
         ledger: Ledger,
         know: Callable[[], Awaitable[object]],
         fits: Callable[[View], Awaitable[bool]],
+        *,
+        most_bytes: int,
     ) -> None:
-        """Write through `ledger`.
+        """Write through `ledger`, which takes so many bytes at once.
 
         `know` makes the table known to it, `fits` says whether what is to be written fits the table
         as it was then.
@@ -51,6 +53,7 @@ class Unfolded:
         self._ledger = ledger
         self._know = know
         self._fits = fits
+        self._most_bytes = most_bytes
         self._beneath: tuple[object, pa.Table] | None = None
         self._asked: frozenset[str] = frozenset()
         self._there: dict[str, Row] = {}
@@ -90,8 +93,11 @@ class Unfolded:
     ) -> View | None:
         """Write the entries, if nobody has changed anything about their keys since; else None.
 
-        Nor about those that are `watched`, and if nobody has written what matches `unless`.
+        Nor about those that are `watched`, and if nobody has written what matches `unless`. Raises
+        UnfitError if they are too large.
         """
+        if size_of(new) > self._most_bytes:
+            raise UnfitError
         before, keys = self.view, {*watched, *(one.key for one in new)}
         self._asked = frozenset()
 
