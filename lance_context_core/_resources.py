@@ -54,6 +54,8 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
+    author: str | None = None
+    """Who writes, where that is told."""
     last_keys: LastKeys = field(default_factory=LastKeys)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""

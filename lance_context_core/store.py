@@ -1,6 +1,7 @@
 """The store: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -143,6 +144,14 @@ class AsyncContextStore:
         agent = one_agent(agent_id, bot_id)
         scope = self._scope.narrow(tenant=tenant, user_id=user_id, agent_id=agent)
         return self._handle(self._resources, scope=scope)
+
+    def writing_as(self, author: str) -> Self:
+        """A handle through which that author writes; what it sees is the same.
+
+        Who wrote a thing last is its `author`, by which filters find it.
+        """
+        author = check_name(author, "author")
+        return self._handle(replace(self._resources, author=author))
 
     # Erasure
 

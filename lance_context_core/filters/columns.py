@@ -55,6 +55,7 @@ RECORD_FIELDS = Columns(
         **dict.fromkeys(
             (
                 *("id", "external_id", "context", "kind", "layer", "role", "name", "content_type"),
+                "author",
                 *("text", "tenant", "user_id", "agent_id", "bot_id", "session_id", "run_id"),
                 *("payload_uri", "payload_checksum", "source", "lifecycle_status"),
                 *("retention_policy", "retired_reason", "supersedes_id", "superseded_by_id"),
@@ -80,6 +81,7 @@ DOCUMENT_FIELDS = Columns(
     types={
         "id": ColumnType.TEXT,
         "text": ColumnType.TEXT,
+        "author": ColumnType.TEXT,
         "embedding": ColumnType.OPAQUE,
         METADATA: ColumnType.JSON,
     }
@@ -88,7 +90,7 @@ DOCUMENT_FIELDS = Columns(
 
 ITEM_FIELDS = Columns(
     types={
-        **dict.fromkeys(("key", "data_type"), ColumnType.TEXT),
+        **dict.fromkeys(("key", "data_type", "author"), ColumnType.TEXT),
         **dict.fromkeys(("created_at", "updated_at", "expires_at"), ColumnType.TIMESTAMP),
         **dict.fromkeys(("namespace", "data", "vectors"), ColumnType.OPAQUE),
         VALUE: ColumnType.JSON,

@@ -91,7 +91,7 @@ class Table:
         n = await self.access.over(where, lambda view: overlay.count(self.access, view, where))
         if n is not None:
             return n
-        return await self.access.look("count {}", lambda handle: handle.count_rows(where), 0)
+        return await self.access.look("count {}", lambda handle: reading.count(handle, where), 0)
 
     async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
         """The matching rows in the order of their commits, with their `_rowid`."""
