@@ -24,6 +24,7 @@ from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
+from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
 
 _SAMPLE_ROWS = 256
@@ -200,7 +201,7 @@ class AsyncSessions:
     async def _expire(self, one: Conversation, moment: datetime) -> None:
         """Let the messages that a session has now expire at another moment."""
         where = self._records.where(sql.equals("kind", "message"), one.messages)
-        await self._records.table.update(where, {"expires_at": moment})
+        await changing.expire_all(self._records, where, moment)
 
     def _is_there(self, row: Mapping[str, Any]) -> bool:
         """Whether a description has not expired; a version that an older release wrote has no time."""

@@ -230,6 +230,8 @@ class Access:
         elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
             self.handle = await self._opening.open() or await self._create()
+        if self._opening.is_incomplete:
+            await self._opening.complete(self.handle)
         return self.handle
 
     async def write(
