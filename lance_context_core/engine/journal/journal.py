@@ -37,6 +37,8 @@ _WIPE_SECONDS = 10
 
 _PAUSE_SECONDS = 0.0005
 
+_NO_END = 2**63 - 1
+
 
 class Journal:
     """Safe to share between threads and loops; nothing is made before the first write."""
@@ -110,6 +112,14 @@ class Journal:
         found = await self._asked(statements.TABLE, part)
         return abs(int(found[0][1])) if found else 0
 
+    async def names(self, part: Part) -> dict[int, int]:
+        """The versions in which rows came to be whose writers were told of others, by these.
+
+        A later one, where a commit that brought nothing came between, such as a merge of files. An
+        earlier one, where a fold failed: then the next brought what came meanwhile, too.
+        """
+        return dict(await self._asked(statements.NAMES, part))
+
     async def exists(self) -> bool:
         """Whether the store has a journal."""
         return await self._ways.opened() is not None
@@ -149,6 +159,16 @@ class Journal:
         await self._waiting.insist(
             lambda: self._do(statements.noted(part, version, is_change=is_change))
         )
+
+    async def begin(self, part: Part, last: int | None) -> None:
+        """Say which entries are to be folded next: those up to `last`, or all."""
+        values = (_NO_END if last is None else last, *part)
+        await self._waiting.insist(lambda: self._do([(statements.BEGUN, values)]))
+
+    async def folding(self, part: Part) -> int | None:
+        """The last entry that is being folded; None if the table is not known."""
+        found = await self._asked(statements.TABLE, part)
+        return int(found[0][3]) if found else None
 
     async def forget(self, part: Part, last: int, version: int) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
@@ -242,11 +262,12 @@ class Journal:
                     return None
                 if (new := decide(mirror.view)) is None:
                     return None
+                told = mirror.view.next_told
                 for one in new:
-                    values = (mirror.id, one.how, one.key, one.payload)
+                    values = (mirror.id, one.how, one.key, one.payload, told)
                     seq = connection.execute(statements.INSERT, values).lastrowid or 0
                     size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size))
+                    written.append(Entry(seq, one.how, one.key, one.row, size, told))
                 if written:
                     connection.execute(statements.CHANGED, (mirror.id,))
             mirror.add(written)
@@ -294,7 +315,7 @@ class Journal:
         if not found:
             self._mirrors.drop(part)
             return None
-        id, version, folded, token, stamp = found[0]
+        id, version, folded, folding, token, stamp = found[0]
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._mirrors.begin(part, id)
@@ -304,7 +325,7 @@ class Journal:
             raise StorageError(
                 f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
             ) from error
-        mirror.move(version, folded, token, stamp, entries)
+        mirror.move(version, folded, folding, token, stamp, entries)
         return mirror
 
     async def _asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

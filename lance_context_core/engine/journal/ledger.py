@@ -53,6 +53,18 @@ class Ledger:
         else:
             await self._journal.note(self.part, version, is_change=is_change)
 
+    async def names(self) -> dict[int, int]:
+        """As `Journal.names`."""
+        return await self._journal.names(self.part)
+
+    async def begin(self, last: int | None) -> View | None:
+        """Say which entries are to be folded next, up to the `last`, and return these."""
+        if self._closed() is None and await self._journal.exists():
+            await self._journal.begin(self.part, last)
+            last = await self._journal.folding(self.part)
+        view = await self.view()
+        return view if view is None or last is None else view.until(last)
+
     async def forget(self, last: int, version: int) -> None:
         """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
         if (section := self._closed()) is not None:

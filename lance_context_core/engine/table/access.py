@@ -96,6 +96,10 @@ class Access:
         """What the journal holds of the table; None if it does not know it."""
         return None if self.ledger is None else await self.ledger.view()
 
+    async def names(self) -> dict[int, int]:
+        """As `Journal.names`; none without a journal."""
+        return {} if self.ledger is None else await self.ledger.names()
+
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""
         await self.commits.settle()

@@ -45,9 +45,7 @@ class Folding:
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
         handle = await self._access.opened()
         async with ledger.folding():
-            view = await ledger.view()
-            if view is not None and last is not None:
-                view = view.until(last)
+            view = await ledger.begin(last)
             if view is None or not view.entries:
                 return
             commits.require_sound()
