@@ -17,6 +17,8 @@ MODEL_KEY = b"lance_context:embedding_model"
 KEY = "key"
 VECTOR = "vector"
 SEARCH_TEXT = "search_text"
+ACKNOWLEDGED = "acknowledged_at"
+"""When a row was written, if that was before the commit that brought it: the journal had it meanwhile."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -121,7 +123,7 @@ _IDENTITY = [
     _required("revision", pa.int64()),
 ]
 
-_LATER = _text(*LATER)
+_LATER = [*_text(*LATER), pa.field(ACKNOWLEDGED, TIMESTAMP)]
 
 _RELATIONSHIP = pa.struct(
     [("target_id", pa.string()), ("relation", pa.string()), ("weight", pa.float64())]

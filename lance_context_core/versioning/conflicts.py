@@ -42,7 +42,7 @@ _POLICIES = ("newest", "ours", "theirs")
 
 _INCIDENTAL = {
     *("revision", "updated_at", "author", "fields", "previous_key", "search_text", "edges"),
-    "_rowid",
+    *("acknowledged_at", "_rowid"),
 }
 """Columns that follow from others, or from when, after what and by whom a row was written."""
 

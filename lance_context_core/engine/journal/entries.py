@@ -58,6 +58,8 @@ class Entry:
     """Its bytes."""
     told: int
     """The version of which its writer was told that it shows it: see `Journal.names`."""
+    at: int
+    """When it was acknowledged, in microseconds since 1970."""
 
 
 class Moment(NamedTuple):
@@ -160,7 +162,7 @@ class View:
         return [one for some in rows.values() for one in some]
 
 
-def entry_of(seq: int, how: int, key: str, payload: bytes | None, told: int) -> Entry:
+def entry_of(seq: int, how: int, key: str, payload: bytes | None, told: int, at: int) -> Entry:
     """The entry as the journal's file has it. Raises ValueError for what is none."""
     row = {} if payload is None else decoded(payload)
-    return Entry(seq, How(how), key, row, len(payload or b""), told)
+    return Entry(seq, How(how), key, row, len(payload or b""), told, at)

@@ -40,8 +40,15 @@ CREATE TABLE rows (
     how INTEGER NOT NULL,
     key TEXT NOT NULL,
     payload BLOB,
-    told INTEGER NOT NULL     -- the version in which its writer was told that it will be
+    told INTEGER NOT NULL,    -- the version in which its writer was told that it will be
+    at INTEGER NOT NULL       -- when it was acknowledged, in microseconds since 1970
 );
+CREATE TABLE removals (
+    tbl INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL       -- when it was acknowledged that the row of the key is gone
+);
+CREATE INDEX removals_at ON removals (at);
 CREATE TABLE names (
     tbl INTEGER NOT NULL,
     told INTEGER NOT NULL,    -- a version that writers were told of

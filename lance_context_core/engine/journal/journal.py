@@ -120,6 +120,10 @@ class Journal:
         """
         return dict(await self._asked(statements.NAMES, part))
 
+    async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
+        """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
+        return dict(await self._asked(statements.REMOVALS, (*part, after, until)))
+
     async def exists(self) -> bool:
         """Whether the store has a journal."""
         return await self._ways.opened() is not None
@@ -262,12 +266,14 @@ class Journal:
                     return None
                 if (new := decide(mirror.view)) is None:
                     return None
-                told = mirror.view.next_told
+                told, last = mirror.view.next_told, mirror.view.entries[-1:]
+                # In the order of the entries, also where the clock was set back.
+                at = max(time.time_ns() // 1000, *(one.at for one in last), 0)
                 for one in new:
-                    values = (mirror.id, one.how, one.key, one.payload, told)
+                    values = (mirror.id, one.how, one.key, one.payload, told, at)
                     seq = connection.execute(statements.INSERT, values).lastrowid or 0
                     size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size, told))
+                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
                 if written:
                     connection.execute(statements.CHANGED, (mirror.id,))
             mirror.add(written)

@@ -15,8 +15,8 @@ class Part(NamedTuple):
 
 TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE name = ? AND ref = ?"
 REFS = "SELECT ref FROM tables WHERE name = ?"
-ROWS = "SELECT seq, how, key, payload, told FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
-INSERT = "INSERT INTO rows (tbl, how, key, payload, told) VALUES (?, ?, ?, ?, ?)"
+ROWS = "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
+INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at) VALUES (?, ?, ?, ?, ?, ?)"
 DOUBTED = "UPDATE tables SET version = -abs(version), stamp = stamp + 1 WHERE name = ? AND ref = ?"
 BEGUN = (
     "UPDATE tables SET stamp = stamp + 1, folding = "
@@ -27,7 +27,14 @@ NAMES = (
     "SELECT told, names.version FROM names JOIN tables ON tables.id = names.tbl "
     "WHERE name = ? AND ref = ?"
 )
+REMOVALS = (
+    "SELECT key, at FROM removals JOIN tables ON tables.id = removals.tbl "
+    "WHERE name = ? AND ref = ? AND at > ? AND at <= ?"
+)
 CHANGED = "UPDATE tables SET token = token + 1, stamp = stamp + 1 WHERE id = ?"
+
+_MONTH = 31 * 24 * 3600 * 1_000_000
+"""For so long, in microseconds, it is known when rows were removed: as long as versions are kept."""
 
 Statements = Sequence[tuple[str, tuple[object, ...]]]
 
@@ -54,6 +61,11 @@ def forgotten(part: Part, last: int, version: int) -> Statements:
         "INSERT OR REPLACE INTO names SELECT DISTINCT tbl, told, ? FROM rows WHERE seq <= ? "
         "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?) AND told <> ?"
     )
+    removals = (
+        "INSERT INTO removals SELECT tbl, key, at FROM rows WHERE seq <= ? AND payload IS NULL "
+        "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
+    )
+    past = "DELETE FROM removals WHERE at < ?"
     rows = "DELETE FROM rows WHERE seq <= ? AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
     table = (
         "UPDATE tables SET version = ?, folded = max(folded, ?), stamp = stamp + 1 "
@@ -61,6 +73,8 @@ def forgotten(part: Part, last: int, version: int) -> Statements:
     )
     return [
         (names, (version, last, *part, version)),
+        (removals, (last, *part)),
+        (past, (time.time_ns() // 1000 - _MONTH,)),
         (rows, (last, *part)),
         (table, (version, last, *part)),
     ]
@@ -69,5 +83,6 @@ def forgotten(part: Part, last: int, version: int) -> Statements:
 def discarded(part: Part) -> Statements:
     """Let go of a table, with its entries."""
     rows = "DELETE FROM rows WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-    names = rows.replace("FROM rows", "FROM names")
-    return [(rows, (*part,)), (names, (*part,)), ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]
+    others = [rows.replace("FROM rows", f"FROM {one}") for one in ("names", "removals")]
+    gone = [(statement, (*part,)) for statement in (rows, *others)]
+    return [*gone, ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]

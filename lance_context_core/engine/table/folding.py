@@ -5,20 +5,27 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.journal.entries import View
+from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.schema import ACKNOWLEDGED
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.grouping import Incoming
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ContextStoreError, InternalError
 
 _PRESSURE = 8
 """How many times as much as is folded the journal may hold before writers wait for the fold."""
+
+
+def _row(entry: Entry) -> Row:
+    return {**entry.row, ACKNOWLEDGED: datetime.fromtimestamp(0, UTC) + timedelta(microseconds=entry.at)}
 
 
 class Folding:
@@ -110,7 +117,7 @@ class Folding:
         rows = None
         if shown:
             rows, (refusal,) = await self._incoming.prepared(
-                handle, [[entry.row for entry in shown]], is_sparse=only_adds and is_as_known
+                handle, [[*map(_row, shown)]], is_sparse=only_adds and is_as_known
             )
             if rows is None:
                 raise refusal or InternalError(f"cannot fold into {self._access.label}")
