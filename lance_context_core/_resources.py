@@ -78,6 +78,13 @@ class Resources:
         await self.settle()
         return self.on(self.database.at(await versions.pin(self.records, ref)))
 
+    async def shown_at(self, ref: versions.Ref) -> "Resources":
+        """As `at`; of a time the records that the journal held then, too."""
+        resources = await self.at(ref)
+        if isinstance(ref, datetime) and isinstance(resources.database, PinnedDatabase):
+            await resources.database.be_exact(self.records.ref, ref)
+        return resources
+
     async def settle(self) -> None:
         """Have all that was acknowledged in the tables themselves, where versions have numbers."""
         if not isinstance(self.database, PinnedDatabase):

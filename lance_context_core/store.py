@@ -206,10 +206,12 @@ class AsyncContextStore:
     async def checkout(self, ref: Ref) -> Self:
         """The store as it was at a version, a tag, or an aware datetime; for reading only.
 
-        A version or a tag names the state of every table. Raises NotFoundError if there was no
-        such moment.
+        A version or a tag names the state of every table. At a datetime, messages, memories and
+        other records are read as they were acknowledged by then, exactly; searches, and all other
+        things, are as of the last fold before it: see `JournalPolicy`. Raises NotFoundError if
+        there was no such moment.
         """
-        return self._handle(await self._resources.at(ref))
+        return self._handle(await self._resources.shown_at(ref))
 
     async def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version, which is returned.

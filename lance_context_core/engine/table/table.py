@@ -161,6 +161,9 @@ class Table:
             return nothing
         if self._journaled is not None:
             return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
+        if (view := await self.access.view()) is not None:
+            ids = [int(one) for one in row_ids]
+            return await overlay.take(self.access, view, ids, columns, nothing)
         return await self.access.look(
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
         )
