@@ -148,7 +148,7 @@ class AsyncContextStore:
     def writing_as(self, author: str) -> Self:
         """A handle through which that author writes; what it sees is the same.
 
-        Who wrote a thing last is its `author`, by which filters find it.
+        Who wrote a thing last is its `author`, which filters call `written_by`.
         """
         author = check_name(author, "author")
         return self._handle(replace(self._resources, author=author))

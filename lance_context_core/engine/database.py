@@ -259,7 +259,10 @@ class PinnedDatabase:
         handle = await access.peek()
         # The first version of a branch is its parent's.
         if journal is not None and handle is not None and handle.current_branch() == ref:
-            root, version = await self._database.connection.table(access.name), await handle.version()
+            root, version = (
+                await self._database.connection.table(access.name),
+                await handle.version(),
+            )
             with translated(f"read {access.label}"):
                 access.tail = await tails.tail(journal, root, access.name, ref, version, moment)
 

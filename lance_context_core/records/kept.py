@@ -49,7 +49,7 @@ class ContextRecord:
     run_id: str | None = None
     """The run of the agent in which it came about, where that is told."""
     author: str | None = None
-    """Who wrote it last, as the store was opened; who wrote it before is in the older versions."""
+    """Who wrote it last, if a store was told: `written_by` in filters. Older versions have those before."""
     role: str | None = None
     """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
     name: str | None = None

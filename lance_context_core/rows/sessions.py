@@ -48,8 +48,12 @@ def from_row(row: Mapping[str, Any]) -> Session:
     """The session of a row."""
     # Arrow has a UTC of its own.
     # And what a release before this one has written lacks some.
-    times = {name: row.get(name) and row[name].replace(tzinfo=UTC) for name in _TIMES}
-    texts = {name: row.get(name) for name in ("id", "title", "status", "author", *SCOPE_PARTS)}
+    times: dict[str, Any] = {
+        name: row.get(name) and row[name].replace(tzinfo=UTC) for name in _TIMES
+    }
+    texts: dict[str, Any] = {
+        name: row.get(name) for name in ("id", "title", "status", "author", *SCOPE_PARTS)
+    }
     metadata = loads(row["metadata"], "metadata") if row["metadata"] else {}
     return Session(**texts, **times, metadata=metadata)
 

@@ -142,7 +142,7 @@ async def test_its_versions_and_its_tag_still_name_what_they_named(old):
 
 
 async def test_its_rows_have_no_author_until_somebody_writes_them(old):
-    nobody, ada = {"author": {"$exists": False}}, {"author": "ada"}
+    nobody, ada = {"written_by": {"$exists": False}}, {"written_by": "ada"}
     for then in (await old.checkout("before"), old):
         assert await then.context().list(filters=ada) == []
         assert len(await then.context().list(filters=nobody)) == await then.context().entries()
@@ -162,9 +162,9 @@ async def test_its_rows_have_no_author_until_somebody_writes_them(old):
         assert [one.id for one in await old.vectors("it's").list(filter=ada)] == ["d1"]
         assert (await old.sessions.get("s")).author == "ada"
         await old.flush()
-    assert [(one.before.author, one.after.author) for one in (await old.diff("before")).changed] == [
-        (None, "ada")
-    ]
+    assert [
+        (one.before.author, one.after.author) for one in (await old.diff("before")).changed
+    ] == [(None, "ada")]
     in_a_week = START + timedelta(days=7)
     assert (await by.sessions.update("s", expires_at=in_a_week)).expires_at == in_a_week
     await old.restore("before")

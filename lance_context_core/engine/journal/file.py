@@ -167,6 +167,8 @@ def wipe(path: Path) -> None:
             connection.execute("PRAGMA secure_delete=ON")
             # What is there is written anew by way of a database that is not to be a file elsewhere.
             connection.execute("PRAGMA temp_store=MEMORY")
+            # It tells of versions that go with what is erased.
+            connection.execute("DELETE FROM removals")
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise BusyError

@@ -95,7 +95,9 @@ async def _last(handle: Any) -> datetime | None:
     """The last moment at which one of the rows was acknowledged; None if none was in the journal."""
     if ACKNOWLEDGED not in (await handle.schema()).names:
         return None
-    column = (await reading.scan(handle, f"{ACKNOWLEDGED} IS NOT NULL", [ACKNOWLEDGED]))[ACKNOWLEDGED]
+    column = (await reading.scan(handle, f"{ACKNOWLEDGED} IS NOT NULL", [ACKNOWLEDGED]))[
+        ACKNOWLEDGED
+    ]
     last = max((one for one in column.to_pylist()), default=None)
     return None if last is None else last.replace(tzinfo=UTC)
 

@@ -25,7 +25,10 @@ _PRESSURE = 8
 
 
 def _row(entry: Entry) -> Row:
-    return {**entry.row, ACKNOWLEDGED: datetime.fromtimestamp(0, UTC) + timedelta(microseconds=entry.at)}
+    return {
+        **entry.row,
+        ACKNOWLEDGED: datetime.fromtimestamp(0, UTC) + timedelta(microseconds=entry.at),
+    }
 
 
 class Folding:

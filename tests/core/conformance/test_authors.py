@@ -32,7 +32,9 @@ async def write_all(store, n):
 
 async def authors(store):
     """Who wrote what, by what it is called."""
-    records = {one["external_id"] or one["id"]: one["author"] for one in await store.context().list()}
+    records = {
+        one["external_id"] or one["id"]: one["author"] for one in await store.context().list()
+    }
     documents = {one.id: one.author for one in await store.vectors().list()}
     items = {one.key: one.author for one in await store.kv().list()}
     sessions = {one.id: one.author for one in await store.sessions.list()}
@@ -60,9 +62,13 @@ async def test_filters_name_the_author(store, ada, bob):
     await write_all(store, 3)
     for _ in range(2):
         for author, n in (("ada", 1), ("bob", 2), (None, 3)):
-            by = {"author": author} if author else {"author": {"$exists": False}}
+            by = {"written_by": author} if author else {"written_by": {"$exists": False}}
             records = await store.context().list(filters=by)
-            assert {one["external_id"] or one["id"] for one in records} == {f"m{n}", f"k{n}", f"e{n}"}
+            assert {one["external_id"] or one["id"] for one in records} == {
+                f"m{n}",
+                f"k{n}",
+                f"e{n}",
+            }
             assert [one.id for one in await store.vectors().list(filter=by)] == [f"d{n}"]
             assert [one.key for one in await store.kv().list(filter=by)] == [f"i{n}"]
             assert await store.history.count("a", session_id=f"s{n}", filter=by) == 1
@@ -71,6 +77,17 @@ async def test_filters_name_the_author(store, ada, bob):
                 assert {hit.record.author for hit in found} == {author}
                 assert len(found) == 3
         await store.flush()
+
+
+async def test_metadata_and_values_have_authors_of_their_own(store, ada):
+    of_a_book = {"author": "Austen"}
+    await ada.vectors().add([Document(id="d", text="Emma", metadata=of_a_book)])
+    await ada.kv().put([Item(key="i", value=of_a_book)])
+    await ada.context().add("user", "Emma", metadata=of_a_book)
+    assert await store.vectors().count(filter=of_a_book) == 1
+    assert [one.key for one in await store.kv().list(filter=of_a_book)] == ["i"]
+    (record,) = await store.context().list(filters=of_a_book)
+    assert (record["author"], record["metadata"]) == ("ada", of_a_book)
 
 
 async def test_the_author_is_who_wrote_last(store, ada, bob):
@@ -87,7 +104,7 @@ async def test_what_is_superseded_or_expires_keeps_its_author(store, ada, bob, c
     await write_all(ada, 1)
     await bob.context().add("user", "coffee", supersedes_id="k1")
     await bob.history.touch("a", session_id="s1", expires_at=clock.now().replace(year=2100))
-    superseded = await store.context().list(include_retired=True, filters={"author": "ada"})
+    superseded = await store.context().list(include_retired=True, filters={"written_by": "ada"})
     assert {one["external_id"] or one["id"] for one in superseded} == {"m1", "k1", "e1"}
 
 

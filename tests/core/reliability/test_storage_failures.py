@@ -131,10 +131,10 @@ if os.geteuid() == 0:
 async def main():
     store = AsyncContextStore.open(sys.argv[1])
     print([message.id for message in await store.history.get_messages("g", session_id="s")])
-    print(await store.context().list(filters={"author": "ada"}))
-    print(len(await store.context().list(filters={"author": {"$exists": False}})))
+    print(await store.context().list(filters={"written_by": "ada"}))
+    print(len(await store.context().list(filters={"written_by": {"$exists": False}})))
     print([one.expires_at for one in await store.sessions.list(limit=1)])
-    print(len(await store.search("tea", mode="text", filter={"author": {"$ne": "ada"}})) > 0)
+    print(len(await store.search("tea", mode="text", filter={"written_by": {"$ne": "ada"}})) > 0)
 
 asyncio.run(main())
 """

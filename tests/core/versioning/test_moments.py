@@ -106,10 +106,9 @@ async def test_what_comes_from_a_branch_was_not_there_before_it_was_merged(store
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_every_time_shows_what_was_read_then(store, seed):
-    random, seen, n = Random(seed), {}, 0
+    random, seen = Random(seed), {}
     await say(store, "first")
-    for _ in range(30):
-        n += 1
+    for n in range(30):
         match random.randrange(10):
             case 0:
                 await store.flush()
