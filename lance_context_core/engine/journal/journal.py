@@ -174,9 +174,10 @@ class Journal:
         found = await self._asked(statements.TABLE, part)
         return int(found[0][3]) if found else None
 
-    async def forget(self, part: Part, last: int, version: int) -> None:
+    async def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
-        await self._waiting.insist(lambda: self._do(statements.forgotten(part, last, version)))
+        done = statements.forgotten(part, last, version, tells_moments=tells_moments)
+        await self._waiting.insist(lambda: self._do(done))
         if file.log_bytes(self._path) > _MOST_LOG_BYTES:
             await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
 

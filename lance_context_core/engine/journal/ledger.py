@@ -65,12 +65,12 @@ class Ledger:
         view = await self.view()
         return view if view is None or last is None else view.until(last)
 
-    async def forget(self, last: int, version: int) -> None:
+    async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
         """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
         if (section := self._closed()) is not None:
-            section.forget(self.part, last, version)
+            section.forget(self.part, last, version, tells_moments=tells_moments)
         else:
-            await self._journal.forget(self.part, last, version)
+            await self._journal.forget(self.part, last, version, tells_moments=tells_moments)
 
     async def doubt(self) -> int:
         """As `Closed.doubt`; in `committing`."""

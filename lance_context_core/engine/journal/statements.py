@@ -52,10 +52,11 @@ def noted(part: Part, version: int, *, is_change: bool) -> Statements:
     return [(statement, (*part, version, first, first))]
 
 
-def forgotten(part: Part, last: int, version: int) -> Statements:
+def forgotten(part: Part, last: int, version: int, *, tells_moments: bool) -> Statements:
     """Let go of the entries up to `last`, which that version holds.
 
-    Where their writers were told of another one, that is known as this one from now on.
+    Where their writers were told of another one, that is known as this one from now on. If the
+    table `tells_moments`, it stays known when rows were removed.
     """
     names = (
         "INSERT OR REPLACE INTO names SELECT DISTINCT tbl, told, ? FROM rows WHERE seq <= ? "
@@ -73,7 +74,7 @@ def forgotten(part: Part, last: int, version: int) -> Statements:
     )
     return [
         (names, (version, last, *part, version)),
-        (removals, (last, *part)),
+        *([(removals, (last, *part))] if tells_moments else []),
         (past, (time.time_ns() // 1000 - _MONTH,)),
         (rows, (last, *part)),
         (table, (version, last, *part)),

@@ -69,7 +69,8 @@ class Folding:
             version = await commits.insist(f"write to {self._access.label}", handle, work)
             # It is on the disk before the journal forgets it.
             await commits.sync(handle)
-            await ledger.forget(view.entries[-1].seq, version)
+            tells = self._access.spec.tells_versions
+            await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
             if is_as_known:
                 self._access.presence.grow(
                     view.moment, version, [entry.row for entry in view.shown]

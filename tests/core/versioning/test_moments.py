@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from lance_context_core import AsyncContextStore
+from lance_context_core import AsyncContextStore, Item
 from lance_context_core.messages import Message
 
 
@@ -131,3 +131,21 @@ async def test_every_time_shows_what_was_read_then(store, seed):
                 await say(store, f"m{n}")
         seen[now()] = await shown(store)
     await check(store, seen)
+
+
+async def test_removals_are_remembered_of_records_alone_and_not_over_an_erasure(store):
+    journal = store._resources.database.connection.journal
+
+    async def remembered():
+        return await journal._asked("SELECT key FROM removals")
+
+    await store.kv().put([Item(key="k", value={})])
+    await say(store, "m0")
+    await say(store, "m1")
+    await store.flush()
+    await store.kv().delete([((), "k")])
+    await store.history.pop("a", session_id="s")
+    await store.flush()
+    assert len(await remembered()) == 1
+    await store.erase(ids=["m0"])
+    assert await remembered() == []
