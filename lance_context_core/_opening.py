@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
-from lance_context_core._checks import shown
+from lance_context_core._checks import check_name, shown
 from lance_context_core._options import check_options
 from lance_context_core._resources import Resources, SystemClock
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
@@ -34,6 +34,7 @@ class OpenOptions(TypedDict, total=False):
       callers bring vectors, or search by words.
     - `storage_options`: credentials and endpoints of the object store, as LanceDB names them.
     - `clock`: where the time comes from.
+    - `author`: who writes, which is kept with all that is written: a person, a program, an agent.
     - `composer`: what of a record is embedded, and what is indexed for words.
     - `text_index`: how texts are cut into words; counts when the store is created.
     - `defer_embedding`: store now, embed when `embed_pending` is called.
@@ -55,6 +56,7 @@ class OpenOptions(TypedDict, total=False):
     embedder: Any
     storage_options: Mapping[str, str] | None
     clock: Clock | None
+    author: str | None
     composer: Composer | None
     text_index: TextIndex | None
     defer_embedding: bool
@@ -69,6 +71,7 @@ DEFAULTS: OpenOptions = {
     "embedder": None,
     "storage_options": None,
     "clock": None,
+    "author": None,
     "composer": None,
     "text_index": None,
     "defer_embedding": False,
@@ -119,6 +122,7 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         defer_embedding=options["defer_embedding"],
         retention=options["retention"] or VersionRetention(),
         upkeep=upkeep,
+        author=options["author"],
         compaction=RecordCompaction(database.records, clock),
     )
     upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
@@ -139,4 +143,6 @@ def _checked(given: OpenOptions) -> OpenOptions:
         )
     if not callable(getattr(clock := options["clock"], "now", None)) and clock is not None:
         raise InvalidRequestError(f"clock={shown(clock)}: give an object with the method now()")
+    if options["author"] is not None:
+        options["author"] = check_name(options["author"], "author")
     return options

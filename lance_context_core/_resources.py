@@ -54,6 +54,8 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
+    author: str | None = None
+    """Who writes, where that is told."""
     last_keys: LastKeys = field(default_factory=LastKeys)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
@@ -75,6 +77,13 @@ class Resources:
         """The same as it was then, for reading only. Raises NotFoundError if there was no such moment."""
         await self.settle()
         return self.on(self.database.at(await versions.pin(self.records, ref)))
+
+    async def shown_at(self, ref: versions.Ref) -> "Resources":
+        """As `at`; of a time the records that the journal held then, too."""
+        resources = await self.at(ref)
+        if isinstance(ref, datetime) and isinstance(resources.database, PinnedDatabase):
+            await resources.database.be_exact(self.records.ref, ref)
+        return resources
 
     async def settle(self) -> None:
         """Have all that was acknowledged in the tables themselves, where versions have numbers."""

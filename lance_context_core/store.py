@@ -1,6 +1,7 @@
 """The store: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -144,6 +145,14 @@ class AsyncContextStore:
         scope = self._scope.narrow(tenant=tenant, user_id=user_id, agent_id=agent)
         return self._handle(self._resources, scope=scope)
 
+    def writing_as(self, author: str) -> Self:
+        """A handle through which that author writes; what it sees is the same.
+
+        Who wrote a thing last is its `author`, which filters call `written_by`.
+        """
+        author = check_name(author, "author")
+        return self._handle(replace(self._resources, author=author))
+
     # Erasure
 
     async def erase(
@@ -197,10 +206,12 @@ class AsyncContextStore:
     async def checkout(self, ref: Ref) -> Self:
         """The store as it was at a version, a tag, or an aware datetime; for reading only.
 
-        A version or a tag names the state of every table. Raises NotFoundError if there was no
-        such moment.
+        A version or a tag names the state of every table. At a datetime, messages, memories and
+        other records are read as they were acknowledged by then, exactly; searches, and all other
+        things, are as of the last fold before it: see `JournalPolicy`. Raises NotFoundError if
+        there was no such moment.
         """
-        return self._handle(await self._resources.at(ref))
+        return self._handle(await self._resources.shown_at(ref))
 
     async def restore(self, ref: Ref) -> int:
         """Make the store what it was, as a new version, which is returned.

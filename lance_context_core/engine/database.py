@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 
 from lance_context_core.engine.connection import Connection
@@ -11,7 +12,7 @@ from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.names import kv_of, shown_name
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, tails
 from lance_context_core.engine.refs.refs import Pin
 from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
 from lance_context_core.engine.table.access import Access
@@ -251,6 +252,19 @@ class PinnedDatabase:
         """The names of the tables that existed then."""
         names = await self._database.table_names()
         return [name for name in names if await self._existed(name)]
+
+    async def be_exact(self, ref: str | None, moment: datetime) -> None:
+        """Show the records with what the journal held at the moment that this looks at, too."""
+        access, journal = self.records.access, self._database.connection.journal
+        handle = await access.peek()
+        # The first version of a branch is its parent's.
+        if journal is not None and handle is not None and handle.current_branch() == ref:
+            root, version = (
+                await self._database.connection.table(access.name),
+                await handle.version(),
+            )
+            with translated(f"read {access.label}"):
+                access.tail = await tails.tail(journal, root, access.name, ref, version, moment)
 
     async def _existed(self, name: str) -> bool:
         table = await self._database.connection.table(name)

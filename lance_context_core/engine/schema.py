@@ -17,8 +17,13 @@ MODEL_KEY = b"lance_context:embedding_model"
 KEY = "key"
 VECTOR = "vector"
 SEARCH_TEXT = "search_text"
+ACKNOWLEDGED = "acknowledged_at"
+"""When a row was written, if that was before the commit that brought it: the journal had it meanwhile."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+LATER = ("author",)
+"""What filters name, and what the versions that an older release wrote lack: there it is null."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,8 @@ _IDENTITY = [
     _required("revision", pa.int64()),
 ]
 
+_LATER = [*_text(*LATER), pa.field(ACKNOWLEDGED, TIMESTAMP)]
+
 _RELATIONSHIP = pa.struct(
     [("target_id", pa.string()), ("relation", pa.string()), ("weight", pa.float64())]
 )
@@ -152,6 +159,7 @@ RECORDS = TableSpec(
             *_text("retention_policy"),
             pa.field("retired_at", TIMESTAMP),
             *_text("retired_reason", "supersedes_id", "superseded_by_id"),
+            *_LATER,
         ]
     ),
     is_ordered=True,
@@ -178,6 +186,8 @@ SESSIONS = TableSpec(
             _required("status"),
             pa.field("ended_at", TIMESTAMP),
             pa.field("metadata", pa.json_()),
+            *_LATER,
+            pa.field("expires_at", TIMESTAMP),
         ]
     ),
     indexed={KEY: "btree"},
@@ -189,6 +199,7 @@ VECTORS = TableSpec(
             *_IDENTITY,
             *_text("text", SEARCH_TEXT),
             pa.field("metadata", pa.json_()),
+            *_LATER,
         ]
     ),
     indexed={KEY: "btree", "id": "btree", "tenant": "bitmap", "user_id": "bitmap"},
@@ -207,6 +218,7 @@ KEY_VALUES = TableSpec(
             *_text("data_type"),
             # What of the value each vector was made of, in the order of the vectors.
             pa.field("vector_paths", pa.list_(pa.string())),
+            *_LATER,
         ]
     ),
     indexed={KEY: "btree", "namespace": "btree", "id": "btree"},

@@ -12,6 +12,11 @@ METADATA = "metadata"
 VALUE = "value"
 """The same of key-value items."""
 
+WRITTEN_BY = "written_by"
+"""What filters call the author of a row: an `author` is what much metadata has of its own."""
+
+_AUTHOR = {WRITTEN_BY: "author"}
+
 
 class ColumnType(StrEnum):
     """What a column holds, as far as filters care."""
@@ -55,6 +60,7 @@ RECORD_FIELDS = Columns(
         **dict.fromkeys(
             (
                 *("id", "external_id", "context", "kind", "layer", "role", "name", "content_type"),
+                WRITTEN_BY,
                 *("text", "tenant", "user_id", "agent_id", "bot_id", "session_id", "run_id"),
                 *("payload_uri", "payload_checksum", "source", "lifecycle_status"),
                 *("retention_policy", "retired_reason", "supersedes_id", "superseded_by_id"),
@@ -72,7 +78,7 @@ RECORD_FIELDS = Columns(
             ("embedding", "vector", "blob", "parts", "native", "state_metadata"), ColumnType.OPAQUE
         ),
     },
-    stored_as={"bot_id": "agent_id", "relationships": "edges"},
+    stored_as={"bot_id": "agent_id", "relationships": "edges", **_AUTHOR},
 )
 """What a filter of records can name."""
 
@@ -80,20 +86,22 @@ DOCUMENT_FIELDS = Columns(
     types={
         "id": ColumnType.TEXT,
         "text": ColumnType.TEXT,
+        WRITTEN_BY: ColumnType.TEXT,
         "embedding": ColumnType.OPAQUE,
         METADATA: ColumnType.JSON,
-    }
+    },
+    stored_as=_AUTHOR,
 )
 """What a filter of the documents in a vector collection can name."""
 
 ITEM_FIELDS = Columns(
     types={
-        **dict.fromkeys(("key", "data_type"), ColumnType.TEXT),
+        **dict.fromkeys(("key", "data_type", WRITTEN_BY), ColumnType.TEXT),
         **dict.fromkeys(("created_at", "updated_at", "expires_at"), ColumnType.TIMESTAMP),
         **dict.fromkeys(("namespace", "data", "vectors"), ColumnType.OPAQUE),
         VALUE: ColumnType.JSON,
     },
-    stored_as={"key": "id"},
+    stored_as={"key": "id", **_AUTHOR},
     json=VALUE,
 )
 """What a filter of key-value items can name."""

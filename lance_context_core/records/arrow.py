@@ -17,7 +17,9 @@ _RELATIONSHIPS = pa.list_(
 _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("id", "external_id", "context", "kind", "layer"), pa.string()),
     "source_ids": _TEXTS,
-    **dict.fromkeys(("tenant", "user_id", "agent_id", "session_id", "run_id"), pa.string()),
+    **dict.fromkeys(
+        ("tenant", "user_id", "agent_id", "session_id", "run_id", "author"), pa.string()
+    ),
     **dict.fromkeys(("role", "name", "content_type", "text"), pa.string()),
     **dict.fromkeys(("parts", "native"), pa.string()),
     "blob": pa.large_binary(),

@@ -48,6 +48,8 @@ class ContextRecord:
     session_id: str | None = None
     run_id: str | None = None
     """The run of the agent in which it came about, where that is told."""
+    author: str | None = None
+    """Who wrote it last, if a store was told: `written_by` in filters. Older versions have those before."""
     role: str | None = None
     """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
     name: str | None = None
@@ -111,7 +113,10 @@ class ContextRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a vector collection holds: a text, its vector, and data about it."""
+    """What a vector collection holds: a text, its vector, and data about it.
+
+    When it is written, `author` is ignored: the store sets it.
+    """
 
     id: str | None = None
     """Unique in its collection and scope; generated where it is absent."""
@@ -121,6 +126,8 @@ class Document:
     """The vector; made by the store's embedder from `text` where it is absent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key, the caller's own; filters look into it."""
+    author: str | None = None
+    """As `ContextRecord.author`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +171,8 @@ class Item:
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
+    author: str | None = None
+    """As `ContextRecord.author`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +190,12 @@ class Session:
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
+    author: str | None = None
+    """Who described it last; absent for one that has only messages."""
     ended_at: datetime | None = None
     """When it ended, if the caller said so."""
+    expires_at: datetime | None = None
+    """From then on it is not there any more, nor are its messages; None means never."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key, the caller's own."""
     n_messages: int = 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_context_core.records.arrow import record_columns
 from lance_context_core.records.kept import ContextRecord, Document, Item, Session
 
-_INCIDENTAL = ("updated_at", "revision")
+_INCIDENTAL = ("updated_at", "author", "revision")
 """Fields that differ wherever something else does."""
 
 

@@ -12,7 +12,7 @@ from lance_context_core.records import ContextRecord, Document
 from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.scope import Scope
 
-COLUMNS = ("id", "text", "metadata")
+COLUMNS = ("id", "text", "metadata", "author")
 """What a document is read from, without its vector."""
 
 REPLACED = (KEY, "id", "text", "metadata", "created_at", "revision")
@@ -39,6 +39,7 @@ def to_row(
     search_text: str | None,
     scope: Scope,
     now: datetime,
+    author: str | None = None,
     old: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The row of a checked document, which replaces the row `old`, if there is one."""
@@ -52,6 +53,7 @@ def to_row(
         "text": document.text,
         "search_text": search_text,
         "metadata": dumps(document.metadata),
+        "author": author,
         VECTOR: document.embedding,
         **scope.parts(),
     }
@@ -64,6 +66,7 @@ def from_row(row: Mapping[str, Any]) -> Document:
         text=row["text"],
         embedding=row.get(VECTOR),
         metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+        author=row.get("author"),
     )
 
 

@@ -22,7 +22,7 @@ from lance_context_core.records import Item, ItemVector
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 
-COLUMNS = (KEY, "id", "namespace", "value", "data_type", "created_at", "updated_at", "expires_at", "revision", *SCOPE_PARTS)  # fmt: skip
+COLUMNS = (KEY, "id", "namespace", "value", "data_type", "created_at", "updated_at", "expires_at", "revision", "author", *SCOPE_PARTS)  # fmt: skip
 """What an item is read from, without its data and its vectors."""
 
 _DATA = ("data",)
@@ -56,7 +56,12 @@ def checked(item: Any, where: str) -> Item:
 
 
 def to_row(
-    item: Item, vectors: Sequence[np.ndarray | None], *, scope: Scope, now: datetime
+    item: Item,
+    vectors: Sequence[np.ndarray | None],
+    *,
+    scope: Scope,
+    now: datetime,
+    author: str | None = None,
 ) -> dict[str, Any]:
     """The row of a checked item, with its vectors in their order; those that are None are not kept."""
     # Cosine is undefined for zeros, and one of them would take its item out of every search.
@@ -76,6 +81,7 @@ def to_row(
         "created_at": now,
         "updated_at": now,
         "vector_paths": [path for path, _ in found] or None,
+        "author": author,
         VECTOR: [vector for _, vector in found] or None,
         **scope.parts(),
     }
@@ -84,7 +90,9 @@ def to_row(
 def from_row(row: Mapping[str, Any]) -> Item:
     """The item of a row; what was not read is absent."""
     values = {
-        name: row[name] for name in ("data_type", *_DATA, *SCOPE_PARTS, "revision") if name in row
+        name: row[name]
+        for name in ("data_type", *_DATA, *SCOPE_PARTS, "author", "revision")
+        if name in row
     }
     for name in ("created_at", "updated_at", "expires_at"):
         # Arrow has a UTC of its own.

@@ -225,7 +225,7 @@ def _relationship(value: Any, index: int) -> Relationship:
 _REQUIRED = {"id", "context", "kind", "content_type", "lifecycle_status", "metadata"}
 _NAMES = (
     "id", "external_id", "context", "kind", "layer", "tenant", "user_id", "agent_id", "session_id",
-    "run_id", "role", "name", "content_type", "payload_uri", "source", "lifecycle_status",
+    "run_id", "author", "role", "name", "content_type", "payload_uri", "source", "lifecycle_status",
     "retention_policy", "retired_reason", "supersedes_id", "superseded_by_id", "payload_checksum",
 )  # fmt: skip
 _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {

@@ -20,7 +20,7 @@ from lance_context_core.scope import SCOPE_PARTS
 COLUMNS = tuple(SESSIONS.schema.names)
 """What a session is read from, without what its messages tell."""
 
-DESCRIBING = ("title", "status", "ended_at", "metadata")
+DESCRIBING = ("title", "status", "ended_at", "expires_at", "metadata")
 """The columns that its users may change."""
 
 
@@ -39,7 +39,7 @@ def checked(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def to_row(session: Session, *, key: str) -> dict[str, Any]:
     """The row of a session whose values are checked."""
-    names = ("id", *SCOPE_PARTS, "created_at", "updated_at", *DESCRIBING)
+    names = ("id", *SCOPE_PARTS, "created_at", "updated_at", "author", *DESCRIBING)
     row = {name: getattr(session, name) for name in names}
     return row | {KEY: key, "revision": new_revision(), "metadata": dumps(session.metadata)}
 
@@ -47,17 +47,23 @@ def to_row(session: Session, *, key: str) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Session:
     """The session of a row."""
     # Arrow has a UTC of its own.
-    times = {name: row[name] and row[name].replace(tzinfo=UTC) for name in _TIMES}
-    texts = {name: row[name] for name in ("id", "title", "status", *SCOPE_PARTS)}
+    # And what a release before this one has written lacks some.
+    times: dict[str, Any] = {
+        name: row.get(name) and row[name].replace(tzinfo=UTC) for name in _TIMES
+    }
+    texts: dict[str, Any] = {
+        name: row.get(name) for name in ("id", "title", "status", "author", *SCOPE_PARTS)
+    }
     metadata = loads(row["metadata"], "metadata") if row["metadata"] else {}
     return Session(**texts, **times, metadata=metadata)
 
 
 _REQUIRED = {"status", "metadata"}
-_TIMES = ("created_at", "updated_at", "ended_at")
+_TIMES = ("created_at", "updated_at", "ended_at", "expires_at")
 _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "title": check_text,
     "status": check_name,
     "ended_at": check_time,
+    "expires_at": check_time,
     "metadata": check_json_object,
 }

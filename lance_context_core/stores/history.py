@@ -289,7 +289,7 @@ class AsyncHistory:
         self._records.resources.writable()
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         where = self._where(agent_id, session_id)
-        return await self._records.table.update(where, {"expires_at": moment})
+        return await changing.expire_all(self._records, where, moment)
 
     async def sweep(self) -> int:
         """Forget the messages that have expired, in one commit; returns how many that were.

@@ -24,6 +24,7 @@ from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
+from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
 
 _SAMPLE_ROWS = 256
@@ -48,26 +49,37 @@ class AsyncSessions:
         *,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
     ) -> Session:
         """Describe a session; an absent id is generated.
 
-        A session that was created before is returned as it is: creating never loses anything.
+        A session that was created before is returned as it is: creating never loses anything. From
+        `expires_at` on no read shows it, nor the messages that it had when that was said; see
+        `update`.
         """
         session_id = new_id() if session_id is None else check_name(session_id, "session_id")
         self._records.resources.writable()
         now = self._records.now()
         scope = self._records.scope
-        described = checked({"title": title, "metadata": metadata or {}}, "")
+        described = checked(
+            {"title": title, "metadata": metadata or {}, "expires_at": expires_at}, ""
+        )
         session = Session(
-            id=session_id, created_at=now, updated_at=now, **{**described, **scope.parts()}
+            id=session_id,
+            created_at=now,
+            updated_at=now,
+            author=self._records.resources.author,
+            **{**described, **scope.parts()},
         )
         key = key_of(scope, self._records.context, "session", session_id)
         found = await self._found([session_id])
         meant = found if len(found) < 2 else self._own(found)
         if not meant or meant[0].row is None:
-            await self._records.resources.sessions.insert_absent([to_row(session, key=key)])
+            if session.expires_at is not None and meant:
+                await self._expire(meant[0], session.expires_at)
+            await self._insert(to_row(session, key=key))
             found = await self._found([session_id])
-        return self._one(found).session()
+        return self._one(found).session() if found else session
 
     async def get(self, session_id: str) -> Session | None:
         """A session that was created or has messages; else None.
@@ -88,12 +100,24 @@ class AsyncSessions:
         status: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         ended_at: datetime | None = None,
+        expires_at: datetime | None = None,
     ) -> Session:
         """Change what is given, keep the rest; `metadata` is replaced as a whole.
 
+        From `expires_at` on no read shows the session, nor the messages that it has now: in one
+        commit they are given that moment, and in another one the description is. A message that is
+        appended later has an expiry of its own; a session that has such ones is there as if it had
+        never been described. What has expired stays so, and makes way for a new description.
+
         Raises NotFoundError for a session that neither was created nor has messages.
         """
-        given = {"title": title, "status": status, "metadata": metadata, "ended_at": ended_at}
+        given = {
+            "title": title,
+            "status": status,
+            "metadata": metadata,
+            "ended_at": ended_at,
+            "expires_at": expires_at,
+        }
         changes = checked({k: value for k, value in given.items() if value is not None}, "")
         session_id = check_name(session_id, "session_id")
         self._records.resources.writable()
@@ -101,15 +125,24 @@ class AsyncSessions:
             raise NotFoundError(f"session {session_id!r} does not exist: create it first")
         if self._one(found).row is None:
             await self.create(session_id)
+        if (moment := changes.get("expires_at")) is not None:
+            await self._expire(self._one(found), moment)
         attempts = Attempts(f"session {session_id!r} kept being changed by others")
         while True:
             attempts.begin()
-            row = self._one(await self._found([session_id])).row
-            assert row is not None
-            session = replace(from_row(row), updated_at=self._records.now(), **changes)
+            found = await self._found([session_id])
+            if not found or (row := self._one(found).row) is None:
+                raise NotFoundError(f"session {session_id!r} has just expired: create it anew")
+            session = replace(
+                from_row(row),
+                updated_at=self._records.now(),
+                author=self._records.resources.author,
+                **changes,
+            )
             new = to_row(session, key=row[KEY]) | {"revision": next_revision(row["revision"])}
             if await self._records.resources.sessions.replace([{**row, **new}]) == 1:
-                return self._one(await self._found([session_id])).session()
+                found = await self._found([session_id])
+                return self._one(found).session() if found else session
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first.
@@ -143,6 +176,38 @@ class AsyncSessions:
         n_rows = await self._records.resources.sessions.delete(sql.in_list(KEY, described))
         return n_messages + n_rows > 0
 
+    async def sweep(self) -> int:
+        """Forget the descriptions that have expired, in one commit; returns how many that were.
+
+        It only frees the space: they are not seen before either. `History.sweep` does it for messages.
+        """
+        self._records.resources.writable()
+        gone = sql.at_or_before("expires_at", self._records.now())
+        where = sql.all_of([self._records.inside(), gone])
+        return await self._records.resources.sessions.delete(where)
+
+    async def _insert(self, row: Mapping[str, Any]) -> None:
+        """Add a description, unless there is one that has not expired."""
+        table = self._records.resources.sessions
+        attempts = Attempts(f"session {row['id']!r} kept being changed by others")
+        while not (await table.insert_absent([row]))[0]:
+            attempts.begin()
+            there = await table.select(sql.in_list(KEY, [row[KEY]]), columns=COLUMNS)
+            for old in there.to_pylist():
+                if self._is_there(old):
+                    return
+                await table.replace([{**row, "revision": next_revision(old["revision"])}])
+
+    async def _expire(self, one: Conversation, moment: datetime) -> None:
+        """Let the messages that a session has now expire at another moment."""
+        where = self._records.where(sql.equals("kind", "message"), one.messages)
+        await changing.expire_all(self._records, where, moment)
+
+    def _is_there(self, row: Mapping[str, Any]) -> bool:
+        """Whether a description has not expired; a version that an older release wrote has no time."""
+        expires_at = row.get("expires_at")
+        return expires_at is None or expires_at > self._records.now()
+
     def _own(self, found: Sequence[Conversation]) -> builtins.list[Conversation]:
         """Those of exactly the scope's tenant and user, and agent if there are several of these."""
         scope = self._records.scope
@@ -170,7 +235,8 @@ class AsyncSessions:
         where = sql.all_of([self._records.inside(), *named])
         rows = await table.select(where or None, columns=COLUMNS)
         activity = await self._activity(ids, include_hidden=include_hidden)
-        return conversations(rows.to_pylist(), activity)
+        described = (row for row in rows.to_pylist() if include_hidden or self._is_there(row))
+        return conversations(described, activity)
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
         """The `n` sessions that were active last, the latest first.

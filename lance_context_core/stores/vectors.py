@@ -258,7 +258,14 @@ class AsyncVectors:
             old = existing.get(document.id)
             shown = as_record(document, created_at=old["created_at"] if old else now)
             words = composer.index_text(shown)
-            made = to_row(document, search_text=words, scope=self._scope, now=now, old=old)
+            made = to_row(
+                document,
+                search_text=words,
+                scope=self._scope,
+                now=now,
+                author=self._resources.author,
+                old=old,
+            )
             return made, composer.embed_text(shown)
 
         pairs = await steps.each(row, documents)

@@ -23,9 +23,12 @@ class Sessions:
         *,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
     ) -> Session:
         """Describe a session; one that exists is returned as it is. See `AsyncSessions.create`."""
-        return block_on(self._aio.create(session_id, title=title, metadata=metadata))
+        return block_on(
+            self._aio.create(session_id, title=title, metadata=metadata, expires_at=expires_at)
+        )
 
     def get(self, session_id: str) -> Session | None:
         """A session that was created or has messages; else None. See `AsyncSessions.get`."""
@@ -39,11 +42,17 @@ class Sessions:
         status: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         ended_at: datetime | None = None,
+        expires_at: datetime | None = None,
     ) -> Session:
         """Change what is given, keep the rest. See `AsyncSessions.update`."""
         return block_on(
             self._aio.update(
-                session_id, title=title, status=status, metadata=metadata, ended_at=ended_at
+                session_id,
+                title=title,
+                status=status,
+                metadata=metadata,
+                ended_at=ended_at,
+                expires_at=expires_at,
             )
         )
 
@@ -54,3 +63,7 @@ class Sessions:
     def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether any. See `AsyncSessions.delete`."""
         return block_on(self._aio.delete(session_id))
+
+    def sweep(self) -> int:
+        """Forget the descriptions that have expired; returns how many. See `AsyncSessions.sweep`."""
+        return block_on(self._aio.sweep())

@@ -113,6 +113,10 @@ class ContextStore:
             self._aio.scope(tenant=tenant, user_id=user_id, agent_id=agent_id, bot_id=bot_id)
         )
 
+    def writing_as(self, author: str) -> Self:
+        """A handle through which that author writes. See `AsyncContextStore.writing_as`."""
+        return type(self)(self._aio.writing_as(author))
+
     # Erasure
 
     def erase(

@@ -40,8 +40,11 @@ blocks is called in a thread of its own.
 
 _POLICIES = ("newest", "ours", "theirs")
 
-_INCIDENTAL = {"revision", "updated_at", "fields", "previous_key", "search_text", "edges", "_rowid"}
-"""Columns that follow from others, or from when and after what a row was written."""
+_INCIDENTAL = {
+    *("revision", "updated_at", "author", "fields", "previous_key", "search_text", "edges"),
+    *("acknowledged_at", "_rowid"),
+}
+"""Columns that follow from others, or from when, after what and by whom a row was written."""
 
 Row = Mapping[str, Any]
 
@@ -122,6 +125,7 @@ async def rewritten(
         **row,
         "created_at": old["created_at"],
         "updated_at": resources.clock.now(),
+        "author": resources.author,
         "revision": next_revision(last["revision"]) if last else new_revision(),
     }
 
@@ -213,6 +217,7 @@ async def _row(
             context=side.context,
             created_at=side.created_at,
             updated_at=resources.clock.now(),
+            author=resources.author,
         )
     shown = _shown(item, resources)
     vector = await _vector(item, conflict, composer.embed_text(shown), table, resources)

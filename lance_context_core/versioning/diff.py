@@ -12,7 +12,10 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.records import ContextRecord, Diff, RecordChange
 from lance_context_core.rows.records import COLUMNS, from_row
 
-_COMPARED = [field.name for field in fields(ContextRecord) if field.name != "updated_at"]
+_INCIDENTAL = ("updated_at", "author")
+"""Who wrote it, and when: not what."""
+
+_COMPARED = [one.name for one in fields(ContextRecord) if one.name not in _INCIDENTAL]
 
 
 async def diff(before: Table, after: Table, where: str | None) -> Diff:
@@ -39,7 +42,7 @@ async def diff(before: Table, after: Table, where: str | None) -> Diff:
 
 
 def differing(before: ContextRecord, after: ContextRecord) -> tuple[str, ...]:
-    """The names of the fields that differ, except the time of the update, in their order."""
+    """The names of the fields that differ, except when and by whom it was updated, in their order."""
     return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
 
 

@@ -141,6 +141,37 @@ async def test_its_versions_and_its_tag_still_name_what_they_named(old):
     assert diff.removed == []
 
 
+async def test_its_rows_have_no_author_until_somebody_writes_them(old):
+    nobody, ada = {"written_by": {"$exists": False}}, {"written_by": "ada"}
+    for then in (await old.checkout("before"), old):
+        assert await then.context().list(filters=ada) == []
+        assert len(await then.context().list(filters=nobody)) == await then.context().entries()
+        for mode in ("text", "vector", "hybrid"):
+            assert await then.search("tea", mode=mode, filter=ada) == []
+            assert await then.search("tea", mode=mode, filter=nobody) != []
+        assert await then.vectors("it's").count(filter=nobody) == 2
+        assert [one.author for one in await then.vectors("it's").list()] == [None, None]
+        assert [one.author for one in await then.sessions.list()] == [None]
+    by = old.writing_as("ada")
+    await by.history.append("g", Message.user("Matcha, too", id="m5"), session_id="s")
+    await by.context().update(external_id="e1", source="again")
+    await by.sessions.update("s", title="More tea")
+    await by.vectors("it's").upsert([Document(id="d1", text="Matcha", embedding=[0.5, 0.5])])
+    for _ in range(2):
+        assert [one["id"] for one in await old.context().list(filters=ada)][1:] == ["m5"]
+        assert [one.id for one in await old.vectors("it's").list(filter=ada)] == ["d1"]
+        assert (await old.sessions.get("s")).author == "ada"
+        await old.flush()
+    assert [
+        (one.before.author, one.after.author) for one in (await old.diff("before")).changed
+    ] == [(None, "ada")]
+    in_a_week = START + timedelta(days=7)
+    assert (await by.sessions.update("s", expires_at=in_a_week)).expires_at == in_a_week
+    await old.restore("before")
+    await by.history.append("g", Message.user("Matcha, too", id="m6"), session_id="s")
+    assert [one["id"] for one in await old.context().list(filters=ada)] == ["m6"]
+
+
 async def test_it_can_be_written_on_like_one_of_one_s_own(old):
     assert await old.history.append_many("g", MESSAGES, session_id="s") == ["m1", "m2", "m3"]
     assert await old.history.count("g", session_id="s") == 4

@@ -22,9 +22,9 @@ class Closed:
         """As `Journal.note`, of a change."""
         self._do(statements.noted(part, version, is_change=True))
 
-    def forget(self, part: Part, last: int, version: int) -> None:
+    def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """As `Journal.forget`."""
-        self._do(statements.forgotten(part, last, version))
+        self._do(statements.forgotten(part, last, version, tells_moments=tells_moments))
 
     async def doubt(self, part: Part) -> int:
         """Do not know the version of a table, which has no entries, until one is noted.

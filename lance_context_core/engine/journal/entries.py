@@ -61,6 +61,10 @@ class Entry:
     row: Row
     size: int
     """Its bytes."""
+    told: int
+    """The version of which its writer was told that it shows it: see `Journal.names`."""
+    at: int
+    """When it was acknowledged, in microseconds since 1970."""
 
 
 class Moment(NamedTuple):
@@ -92,6 +96,19 @@ class View:
     """Which one: if it is made anew under its name, it is another."""
     size: int = 0
     """The bytes of all entries."""
+    is_folding: bool = False
+    """Whether some entries are being folded, in the version after this one, or were when that failed."""
+
+    @property
+    def next_told(self) -> int:
+        """The version of which whoever writes an entry now is told."""
+        # What is being folded leaves out what comes meanwhile.
+        return self.version + 1 + self.is_folding
+
+    @property
+    def told(self) -> int:
+        """A version that shows all entries, as their writers were told."""
+        return self.entries[-1].told if self.entries else self.version
 
     @property
     def moment(self) -> Moment:
@@ -150,7 +167,7 @@ class View:
         return [one for some in rows.values() for one in some]
 
 
-def entry_of(seq: int, how: int, key: str, payload: bytes | None) -> Entry:
+def entry_of(seq: int, how: int, key: str, payload: bytes | None, told: int, at: int) -> Entry:
     """The entry as the journal's file has it. Raises ValueError for what is none."""
     row = {} if payload is None else decoded(payload)
-    return Entry(seq, How(how), key, row, len(payload or b""))
+    return Entry(seq, How(how), key, row, len(payload or b""), told, at)

@@ -29,6 +29,7 @@ CREATE TABLE tables (
     version INTEGER NOT NULL, -- all that was written is in it, but for the rows below; negative
                               -- while somebody commits to the table on top of it
     folded INTEGER NOT NULL,  -- the last of its rows that was folded
+    folding INTEGER NOT NULL, -- the last of its rows that is being folded, or was when that failed
     token INTEGER NOT NULL,   -- another one after each change of what the table holds
     stamp INTEGER NOT NULL,   -- another one after each change of what the journal holds of it
     UNIQUE (name, ref)
@@ -38,8 +39,22 @@ CREATE TABLE rows (
     tbl INTEGER NOT NULL,
     how INTEGER NOT NULL,
     key TEXT NOT NULL,
-    payload BLOB
+    payload BLOB,
+    told INTEGER NOT NULL,    -- the version in which its writer was told that it will be
+    at INTEGER NOT NULL       -- when it was acknowledged, in microseconds since 1970
 );
+CREATE TABLE removals (
+    tbl INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL       -- when it was acknowledged that the row of the key is gone
+);
+CREATE INDEX removals_at ON removals (at);
+CREATE TABLE names (
+    tbl INTEGER NOT NULL,
+    told INTEGER NOT NULL,    -- a version that writers were told of
+    version INTEGER NOT NULL, -- that in which their rows came to be
+    PRIMARY KEY (tbl, told)
+) WITHOUT ROWID;
 CREATE INDEX rows_of ON rows (tbl);
 """
 
@@ -152,6 +167,8 @@ def wipe(path: Path) -> None:
             connection.execute("PRAGMA secure_delete=ON")
             # What is there is written anew by way of a database that is not to be a file elsewhere.
             connection.execute("PRAGMA temp_store=MEMORY")
+            # It tells of versions that go with what is erased.
+            connection.execute("DELETE FROM removals")
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise BusyError

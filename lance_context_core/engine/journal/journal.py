@@ -34,6 +34,8 @@ _LONG_PATIENCE_SECONDS = 600
 _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
 
+_NO_END = 2**63 - 1
+
 
 class Journal:
     """Safe to share between threads and loops; nothing is made before the first write."""
@@ -107,6 +109,18 @@ class Journal:
         found = await self._asked(statements.TABLE, part)
         return abs(int(found[0][1])) if found else 0
 
+    async def names(self, part: Part) -> dict[int, int]:
+        """The versions in which rows came to be whose writers were told of others, by these.
+
+        A later one, where a commit that brought nothing came between, such as a merge of files. An
+        earlier one, where a fold failed: then the next brought what came meanwhile, too.
+        """
+        return dict(await self._asked(statements.NAMES, part))
+
+    async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
+        """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
+        return dict(await self._asked(statements.REMOVALS, (*part, after, until)))
+
     async def exists(self) -> bool:
         """Whether the store has a journal."""
         return await self._ways.opened() is not None
@@ -147,9 +161,20 @@ class Journal:
             lambda: self._do(statements.noted(part, version, is_change=is_change))
         )
 
-    async def forget(self, part: Part, last: int, version: int) -> None:
+    async def begin(self, part: Part, last: int | None) -> None:
+        """Say which entries are to be folded next: those up to `last`, or all."""
+        values = (_NO_END if last is None else last, *part)
+        await self._waiting.insist(lambda: self._do([(statements.BEGUN, values)]))
+
+    async def folding(self, part: Part) -> int | None:
+        """The last entry that is being folded; None if the table is not known."""
+        found = await self._asked(statements.TABLE, part)
+        return int(found[0][3]) if found else None
+
+    async def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
-        await self._waiting.insist(lambda: self._do(statements.forgotten(part, last, version)))
+        done = statements.forgotten(part, last, version, tells_moments=tells_moments)
+        await self._waiting.insist(lambda: self._do(done))
         if file.log_bytes(self._path) > _MOST_LOG_BYTES:
             await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
 
@@ -239,11 +264,14 @@ class Journal:
                     return None
                 if (new := decide(mirror.view)) is None:
                     return None
+                told, last = mirror.view.next_told, mirror.view.entries[-1:]
+                # In the order of the entries, also where the clock was set back.
+                at = max(time.time_ns() // 1000, *(one.at for one in last), 0)
                 for one in new:
-                    values = (mirror.id, one.how, one.key, one.payload)
+                    values = (mirror.id, one.how, one.key, one.payload, told, at)
                     seq = connection.execute(statements.INSERT, values).lastrowid or 0
                     size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size))
+                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
                 if written:
                     connection.execute(statements.CHANGED, (mirror.id,))
             mirror.add(written)
@@ -286,7 +314,7 @@ class Journal:
         if not found:
             self._mirrors.drop(part)
             return None
-        id, version, folded, token, stamp = found[0]
+        id, version, folded, folding, token, stamp = found[0]
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._mirrors.begin(part, id)
@@ -296,7 +324,7 @@ class Journal:
             raise StorageError(
                 f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
             ) from error
-        mirror.move(version, folded, token, stamp, entries)
+        mirror.move(version, folded, folding, token, stamp, entries)
         return mirror
 
     async def _asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

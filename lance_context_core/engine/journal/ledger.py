@@ -53,12 +53,24 @@ class Ledger:
         else:
             await self._journal.note(self.part, version, is_change=is_change)
 
-    async def forget(self, last: int, version: int) -> None:
+    async def names(self) -> dict[int, int]:
+        """As `Journal.names`."""
+        return await self._journal.names(self.part)
+
+    async def begin(self, last: int | None) -> View | None:
+        """Say which entries are to be folded next, up to the `last`, and return these."""
+        if self._closed() is None and await self._journal.exists():
+            await self._journal.begin(self.part, last)
+            last = await self._journal.folding(self.part)
+        view = await self.view()
+        return view if view is None or last is None else view.until(last)
+
+    async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
         """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
         if (section := self._closed()) is not None:
-            section.forget(self.part, last, version)
+            section.forget(self.part, last, version, tells_moments=tells_moments)
         else:
-            await self._journal.forget(self.part, last, version)
+            await self._journal.forget(self.part, last, version, tells_moments=tells_moments)
 
     async def doubt(self) -> int:
         """As `Closed.doubt`; in `committing`."""

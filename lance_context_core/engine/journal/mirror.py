@@ -45,8 +45,10 @@ class Mirror:
     def view(self) -> View:
         """All of it, as it is now."""
         if self._view is None:
-            _, version, _, token, _ = self._at
-            self._view = View(max(version, 0), token, self.entries, self.id, self.n_bytes)
+            _, version, folded, folding, token, _ = self._at
+            self._view = View(
+                max(version, 0), token, self.entries, self.id, self.n_bytes, folding > folded
+            )
         return self._view
 
     def is_at(self, *state: int) -> bool:
@@ -54,10 +56,16 @@ class Mirror:
         return state == self._at
 
     def move(
-        self, version: int, folded: int, token: int, stamp: int, entries: Sequence[Entry]
+        self,
+        version: int,
+        folded: int,
+        folding: int,
+        token: int,
+        stamp: int,
+        entries: Sequence[Entry],
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
-        self._at = (self.id, version, folded, token, stamp)
+        self._at = (self.id, version, folded, folding, token, stamp)
         kept = self.entries
         if kept and kept[0].seq <= folded:
             gone = [entry for entry in kept if entry.seq <= folded]
@@ -72,8 +80,8 @@ class Mirror:
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""
         if entries:
-            _, version, folded, token, stamp = self._at
-            self.move(version, folded, token + 1, stamp + 1, entries)
+            _, version, folded, folding, token, stamp = self._at
+            self.move(version, folded, folding, token + 1, stamp + 1, entries)
 
 
 class Mirrors:

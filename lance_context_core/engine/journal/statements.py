@@ -13,12 +13,28 @@ class Part(NamedTuple):
     """Empty for main."""
 
 
-TABLE = "SELECT id, version, folded, token, stamp FROM tables WHERE name = ? AND ref = ?"
+TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE name = ? AND ref = ?"
 REFS = "SELECT ref FROM tables WHERE name = ?"
-ROWS = "SELECT seq, how, key, payload FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
-INSERT = "INSERT INTO rows (tbl, how, key, payload) VALUES (?, ?, ?, ?)"
+ROWS = "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
+INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at) VALUES (?, ?, ?, ?, ?, ?)"
 DOUBTED = "UPDATE tables SET version = -abs(version), stamp = stamp + 1 WHERE name = ? AND ref = ?"
+BEGUN = (
+    "UPDATE tables SET stamp = stamp + 1, folding = "
+    "coalesce((SELECT max(seq) FROM rows WHERE tbl = tables.id AND seq <= ?), folding) "
+    "WHERE name = ? AND ref = ?"
+)
+NAMES = (
+    "SELECT told, names.version FROM names JOIN tables ON tables.id = names.tbl "
+    "WHERE name = ? AND ref = ?"
+)
+REMOVALS = (
+    "SELECT key, at FROM removals JOIN tables ON tables.id = removals.tbl "
+    "WHERE name = ? AND ref = ? AND at > ? AND at <= ?"
+)
 CHANGED = "UPDATE tables SET token = token + 1, stamp = stamp + 1 WHERE id = ?"
+
+_MONTH = 31 * 24 * 3600 * 1_000_000
+"""For so long, in microseconds, it is known when rows were removed: as long as versions are kept."""
 
 Statements = Sequence[tuple[str, tuple[object, ...]]]
 
@@ -28,24 +44,46 @@ def noted(part: Part, version: int, *, is_change: bool) -> Statements:
     # What was counted before the journal was made, or by one that was removed, is never met again.
     first = time.time_ns() // 1000
     statement = (
-        "INSERT INTO tables (name, ref, version, folded, token, stamp) VALUES (?, ?, ?, 0, ?, ?) "
+        "INSERT INTO tables (name, ref, version, folded, folding, token, stamp) "
+        "VALUES (?, ?, ?, 0, 0, ?, ?) "
         "ON CONFLICT (name, ref) DO UPDATE SET version = max(version, excluded.version), "
         f"token = token + {int(is_change)}, stamp = stamp + 1"
     )
     return [(statement, (*part, version, first, first))]
 
 
-def forgotten(part: Part, last: int, version: int) -> Statements:
-    """Let go of the entries up to `last`, which that version holds."""
+def forgotten(part: Part, last: int, version: int, *, tells_moments: bool) -> Statements:
+    """Let go of the entries up to `last`, which that version holds.
+
+    Where their writers were told of another one, that is known as this one from now on. If the
+    table `tells_moments`, it stays known when rows were removed.
+    """
+    names = (
+        "INSERT OR REPLACE INTO names SELECT DISTINCT tbl, told, ? FROM rows WHERE seq <= ? "
+        "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?) AND told <> ?"
+    )
+    removals = (
+        "INSERT INTO removals SELECT tbl, key, at FROM rows WHERE seq <= ? AND payload IS NULL "
+        "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
+    )
+    past = "DELETE FROM removals WHERE at < ?"
     rows = "DELETE FROM rows WHERE seq <= ? AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
     table = (
         "UPDATE tables SET version = ?, folded = max(folded, ?), stamp = stamp + 1 "
         "WHERE name = ? AND ref = ?"
     )
-    return [(rows, (last, *part)), (table, (version, last, *part))]
+    return [
+        (names, (version, last, *part, version)),
+        *([(removals, (last, *part))] if tells_moments else []),
+        (past, (time.time_ns() // 1000 - _MONTH,)),
+        (rows, (last, *part)),
+        (table, (version, last, *part)),
+    ]
 
 
 def discarded(part: Part) -> Statements:
     """Let go of a table, with its entries."""
     rows = "DELETE FROM rows WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-    return [(rows, (*part,)), ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]
+    others = [rows.replace("FROM rows", f"FROM {one}") for one in ("names", "removals")]
+    gone = [(statement, (*part,)) for statement in (rows, *others)]
+    return [*gone, ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]

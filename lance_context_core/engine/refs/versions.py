@@ -1,6 +1,6 @@
 """Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -125,8 +125,14 @@ async def pin(records: Table, ref: Ref) -> Pin:
         raise InvalidRequestError(
             f"{ref!r} is no version: pass a number, a tag, a branch or a datetime"
         )
-    if handle is not None and await _is_there(handle, name, current, ref):
-        return AtNumber(records, ref)
+    if handle is not None:
+        is_there = await _is_there(handle, name, current, ref)
+        named = (await records.access.names()).get(ref, ref)
+        # An earlier one only where the other never came about.
+        if (named > ref or not is_there) and await _is_there(handle, name, current, named):
+            return AtNumber(records, named)
+        if is_there:
+            return AtNumber(records, ref)
     known = [] if handle is None else await _versions(handle, name, current)
     for version in known:
         if version.number == ref:
@@ -140,7 +146,8 @@ async def versions(
 ) -> list[Version]:
     """The versions of a table's ref that are kept, oldest first, with their tags.
 
-    With `limit` the newest ones, of those whose number is less than `before`.
+    With `limit` the newest ones, of those whose number is less than `before`. A version whose number
+    means a later one is left out.
     """
     for what, value in (("limit", limit), ("before", before)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
@@ -150,6 +157,9 @@ async def versions(
     handle = await table.access.reader()
     if handle is None:
         return []
+    meaning = await table.access.names()
+    elsewhere = {told for told, number in meaning.items() if number > told}
+    elsewhere.difference_update(meaning.values())
     names: dict[int, list[str]] = {}
     for tag, at in (await _tags(handle, table.name)).items():
         if at.ref == table.ref:
@@ -160,7 +170,9 @@ async def versions(
             created_at=version.created_at,
             tags=tuple(sorted(names.get(version.number, ()))),
         )
-        for version in await _versions(handle, table.name, table.ref, limit=limit, before=before)
+        for version in await _versions(
+            handle, table.name, table.ref, limit=limit, before=before, but=elsewhere
+        )
     ]
 
 
@@ -291,6 +303,7 @@ async def _versions(
     *,
     limit: int | None = None,
     before: int | None = None,
+    but: Collection[int] = (),
 ) -> list[Version]:
     """Versions of a ref, ascending; the first is the one that the ref was made from."""
     forks = await refs.listed(handle, name)
@@ -308,7 +321,7 @@ async def _versions(
         root = await _versions(handle, name, at.ref, limit=1, before=at.version + 1)
         made |= {one.number: one.created_at for one in root if one.number == at.version}
         numbers |= made.keys()
-    wanted = sorted(one for one in numbers if before is None or one < before)
+    wanted = sorted(one for one in numbers if (before is None or one < before) and one not in but)
     wanted = wanted[max(len(wanted) - limit, 0) :] if limit is not None else wanted
     if files is not None:
         made |= await files.of([one for one in wanted if one not in made])

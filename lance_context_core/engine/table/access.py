@@ -62,6 +62,8 @@ class Access:
         self.connection = connection
         self.ledger: Ledger | None = None
         """The journal's part about the table; None where it has none."""
+        self.tail: View | None = None
+        """Of a table as it was: what is laid over it, as if the journal held that."""
         if connection.journal is not None and pin is None and spec.is_journaled:
             self.ledger = Ledger(connection.journal, name, self.ref)
         self.commits = Commits(connection, name, self.ledger)
@@ -94,7 +96,13 @@ class Access:
 
     async def view(self) -> View | None:
         """What the journal holds of the table; None if it does not know it."""
+        if self._pin is not None:
+            return self.tail
         return None if self.ledger is None else await self.ledger.view()
+
+    async def names(self) -> dict[int, int]:
+        """As `Journal.names`; none without a journal."""
+        return {} if self.ledger is None else await self.ledger.names()
 
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""
@@ -122,11 +130,11 @@ class Access:
 
     async def over(self, where: str | None, read: Callable[[View], Awaitable[T]]) -> T | None:
         """What `read` makes of the journal; None if that is empty, or cannot be asked `where`."""
-        if (ledger := self.ledger) is None or not overlay.is_askable(where):
+        if not overlay.is_askable(where):
             return None
 
         async def look() -> T | None:
-            view = await ledger.view()
+            view = await self.view()
             if view is None or not view.entries:
                 return None
             try:
@@ -171,6 +179,8 @@ class Access:
 
     async def at(self, version: int) -> Any:
         """As `snapshot`, of the table as it is called now; anew each time."""
+        if self._pin is not None:
+            return await self.peek()
         handle = await self.connection.table(self.name)
         return await refs.opened(handle, self.name, self.ref, version)
 
@@ -230,6 +240,8 @@ class Access:
         elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
             self.handle = await self._opening.open() or await self._create()
+        if self._opening.is_incomplete:
+            await self._opening.complete(self.handle)
         return self.handle
 
     async def write(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.schema import ACKNOWLEDGED, KEY
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
@@ -37,6 +37,9 @@ class Batches:
 
     async def arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
         """The rows of one caller as the engine takes them; raises if it cannot."""
+        if any(ACKNOWLEDGED in row for row in rows):
+            # They were read, and become others with this commit.
+            rows = [{**row, ACKNOWLEDGED: None} for row in rows]
         table, (refusal,) = await self._incoming.prepared(handle, [rows])
         if refusal is not None:
             raise refusal

@@ -66,6 +66,7 @@ class Commits:
         if self.before is not None:
             # What is acknowledged meanwhile may come behind something that those tables lack then.
             last = view.entries[-1].seq
+            await self._ledger.begin(last)
             await self.before()
         await self.fold(last)
 

@@ -5,20 +5,30 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.journal.entries import View
+from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.schema import ACKNOWLEDGED
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.grouping import Incoming
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ContextStoreError, InternalError
 
 _PRESSURE = 8
 """How many times as much as is folded the journal may hold before writers wait for the fold."""
+
+
+def _row(entry: Entry) -> Row:
+    return {
+        **entry.row,
+        ACKNOWLEDGED: datetime.fromtimestamp(0, UTC) + timedelta(microseconds=entry.at),
+    }
 
 
 class Folding:
@@ -45,9 +55,7 @@ class Folding:
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
         handle = await self._access.opened()
         async with ledger.folding():
-            view = await ledger.view()
-            if view is not None and last is not None:
-                view = view.until(last)
+            view = await ledger.begin(last)
             if view is None or not view.entries:
                 return
             commits.require_sound()
@@ -61,7 +69,8 @@ class Folding:
             version = await commits.insist(f"write to {self._access.label}", handle, work)
             # It is on the disk before the journal forgets it.
             await commits.sync(handle)
-            await ledger.forget(view.entries[-1].seq, version)
+            tells = self._access.spec.tells_versions
+            await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
             if is_as_known:
                 self._access.presence.grow(
                     view.moment, version, [entry.row for entry in view.shown]
@@ -112,7 +121,7 @@ class Folding:
         rows = None
         if shown:
             rows, (refusal,) = await self._incoming.prepared(
-                handle, [[entry.row for entry in shown]], is_sparse=only_adds and is_as_known
+                handle, [[*map(_row, shown)]], is_sparse=only_adds and is_as_known
             )
             if rows is None:
                 raise refusal or InternalError(f"cannot fold into {self._access.label}")

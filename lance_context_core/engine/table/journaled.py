@@ -61,7 +61,7 @@ class Journaled:
         before, (since, until) = view.token - 1, self._grows
         self._grows = (since if until == before else before, view.token)
         await self._folding.relieve(view)
-        return Appended(view.version + 1, view.token, len(rows), self._grows[0])
+        return Appended(view.told, view.token, len(rows), self._grows[0])
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""

@@ -13,7 +13,7 @@ from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
 from lance_context_core.engine.table import creation, indexes
 from lance_context_core.engine.table.commits import Commits
-from lance_context_core.errors import NotFoundError
+from lance_context_core.errors import NotFoundError, StorageError
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
@@ -65,6 +65,8 @@ class Opening:
         self._commits = commits
         self._beside = beside
         self._pin = pin
+        self.is_incomplete = False
+        """Whether the handle that was opened last could not be given what it lacks."""
 
     async def open(self) -> Any | None:
         """A new handle; None if the table is absent."""
@@ -88,7 +90,12 @@ class Opening:
             await connection.mend(self.name, self.ref)
             async with connection.explaining(self.name, self.ref):
                 handle = await refs.opened(handle, self.name, self.ref)
-        await self.complete(handle)
+        self.is_incomplete = False
+        try:
+            await self.complete(handle)
+        except StorageError:
+            # Who may not write reads what is there. Who writes is told.
+            self.is_incomplete = True
         return handle
 
     async def create(self) -> Any:
@@ -124,6 +131,7 @@ class Opening:
         await self._commits.insist(f"bring {self._label} up to date", handle, work)
         if await handle.version() != before:
             await self._commits.sync(handle)
+        self.is_incomplete = False
 
     # Refs
 

@@ -161,7 +161,7 @@ async def count(access: Snapshots, view: View, where: str | None) -> int:
         return mine
     below = beneath(view, where)
     n_below: int = await access.read_at(
-        view.moment, "count {}", lambda handle: handle.count_rows(below)
+        view.moment, "count {}", lambda handle: reading.count(handle, below)
     )
     return n_below + mine
 
@@ -213,7 +213,7 @@ async def slice_of(
     n_below = offset + rows.num_rows
     if rows.num_rows == 0 and offset:
         n_below = await access.read_at(
-            view.moment, "count {}", lambda handle: handle.count_rows(below)
+            view.moment, "count {}", lambda handle: reading.count(handle, below)
         )
     start = max(offset - n_below, 0)
     return laid_over(rows, mine[start:][: None if limit is None else limit - rows.num_rows])

@@ -1,5 +1,6 @@
 """The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core.engine.errors import is_missing_file
-from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
+from lance_context_core.engine.schema import LATER, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
+
+_NAMES = re.compile(r"'(?:[^']|'')*'|`([^`]*)`")
+"""The texts of a condition, in which anything may stand, and the names of its columns."""
 
 _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
@@ -19,8 +23,14 @@ _ALL = 100_000
 async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Table:
     """The matching rows in the order of their commits, with their `_rowid`."""
     query = handle.query().select(await present(handle, columns)).with_row_id()
+    where = await _asked(handle, where)
     rows = await _rows(query.where(where) if where else query)
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+
+
+async def count(handle: Any, where: str | None) -> int:
+    """How many rows match."""
+    return int(await handle.count_rows(await _asked(handle, where)))
 
 
 async def written_last(handle: Any, n: int, columns: Sequence[str]) -> pa.Table:
@@ -81,6 +91,7 @@ async def nearest(
     everything. If as many rows match `where`, as many are returned. The table has all `columns`.
     """
     selected = [*columns, "_distance"]
+    where = await _asked(handle, where)
 
     def query(where: str | None) -> Any:
         search = handle.vector_search(vector).distance_type("cosine").limit(limit)
@@ -107,7 +118,7 @@ async def match(
     """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
     query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
     query = query.select([*await present(handle, columns), "_score"]).with_row_id()
-    return await _rows(query.where(_alive(where)))
+    return await _rows(query.where(_alive(await _asked(handle, where))))
 
 
 async def present(handle: Any, columns: Sequence[str]) -> list[str]:
@@ -136,6 +147,14 @@ async def _rows(query: Any) -> pa.Table:
     """
     query._table = None  # noqa: SLF001
     return await query.to_arrow()
+
+
+async def _asked(handle: Any, where: str | None) -> str | None:
+    """`where`, as it is asked of a version that may lack columns which came later."""
+    if not where or not any(f"`{name}`" in where for name in LATER):
+        return where
+    lacking = set(LATER).difference((await handle.schema()).names)
+    return _NAMES.sub(lambda found: "NULL" if found[1] in lacking else found[0], where)
 
 
 def _alive(where: str | None) -> str:

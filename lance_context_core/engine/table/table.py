@@ -91,7 +91,7 @@ class Table:
         n = await self.access.over(where, lambda view: overlay.count(self.access, view, where))
         if n is not None:
             return n
-        return await self.access.look("count {}", lambda handle: handle.count_rows(where), 0)
+        return await self.access.look("count {}", lambda handle: reading.count(handle, where), 0)
 
     async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
         """The matching rows in the order of their commits, with their `_rowid`."""
@@ -161,6 +161,9 @@ class Table:
             return nothing
         if self._journaled is not None:
             return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
+        if (view := await self.access.view()) is not None:
+            ids = [int(one) for one in row_ids]
+            return await overlay.take(self.access, view, ids, columns, nothing)
         return await self.access.look(
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
         )

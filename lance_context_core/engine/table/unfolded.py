@@ -122,9 +122,9 @@ class Unfolded:
             there = await self.look([row[KEY] for row in rows])
             new = [self.putting(row) for row in rows if row[KEY] not in there]
             if not new:
-                return 0, self.view.version + bool(self.view.entries)
-            if await self.write(new) is not None:
-                return len(new), self.view.version + 1
+                return 0, self.view.told
+            if (written := await self.write(new)) is not None:
+                return len(new), written.told
 
     async def upsert(self, rows: Sequence[Row], *, adds: bool) -> tuple[int, int]:
         """Write rows on top of those they succeed, and, if it `adds`, those whose keys are absent.
@@ -141,9 +141,9 @@ class Unfolded:
                 if (adds if (old := there.get(row[KEY])) is None else _succeeds(row, old))
             ]
             if not new:
-                return 0, self.view.version + bool(self.view.entries)
-            if await self.write(new) is not None:
-                return len(new), self.view.version + 1
+                return 0, self.view.told
+            if (written := await self.write(new)) is not None:
+                return len(new), written.told
 
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()

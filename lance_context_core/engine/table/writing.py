@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lance_context_core.engine.revisions import SUCCEEDS
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import ACKNOWLEDGED, KEY, VECTOR
 from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp
 from lance_context_core.engine.table.arrow import Row, written_as
 
@@ -178,7 +178,7 @@ async def apply(handle: Any, changes: Changes) -> Applied:
     if changes.removed:
         merge = merge.when_not_matched_by_source_delete(gone)
     # Of several chunks the engine takes some at the same time, and loses their order.
-    rows = (await fitted(handle, changes.rows)).combine_chunks()
+    rows = (await fitted(handle, _anew(changes.rows))).combine_chunks()
     result = await merge.use_index(False).execute(rows, **NULLS)
     return Applied(
         added=int(result.num_inserted_rows),
@@ -259,6 +259,11 @@ def with_revisions(rows: Iterable[tuple[str, int]]) -> str:
     rows = list(rows)
     keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]
     return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
+
+
+def _anew(rows: pa.Table) -> pa.Table:
+    """Rows of another place, which are in this one from this commit on."""
+    return rows.drop_columns([ACKNOWLEDGED]) if ACKNOWLEDGED in rows.column_names else rows
 
 
 def _listed(revisions: Iterable[int]) -> str:

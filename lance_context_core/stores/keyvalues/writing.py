@@ -143,7 +143,11 @@ async def _rows(
     )
     return await steps.each(
         lambda item: itemrows.to_row(
-            item, [next(vectors) for _ in item.vectors], scope=scope, now=now
+            item,
+            [next(vectors) for _ in item.vectors],
+            scope=scope,
+            now=now,
+            author=resources.author,
         ),
         given,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lance_context_core import _steps as steps
@@ -45,8 +46,24 @@ async def patch(records: Records, where: sql.Clause, change: Change) -> ContextR
             return after
 
 
-async def patch_all(records: Records, where: sql.Clause, change: Change) -> list[ContextRecord]:
+async def expire_all(records: Records, where: sql.Clause, moment: datetime | None) -> int:
+    """Let all matching records expire at another moment, or never; returns how many, as `patch_all`.
+
+    They say the same as before: their authors, and the times of their updates, stay.
+    """
+
+    def expire(record: ContextRecord) -> ContextRecord:
+        return replace(record, expires_at=moment)
+
+    return len(await patch_all(records, where, expire, is_said=False))
+
+
+async def patch_all(
+    records: Records, where: sql.Clause, change: Change, *, is_said: bool = True
+) -> list[ContextRecord]:
     """Change all matching records, in one commit, and return them in order as they are then.
+
+    Unless it `is_said` by who writes here, now, their authors and the times of their updates stay.
 
     Only where another writer changes one of them at the same moment it takes a second commit, on
     top of the other's.
@@ -55,7 +72,8 @@ async def patch_all(records: Records, where: sql.Clause, change: Change) -> list
     done: dict[str, ContextRecord] = {}
 
     def successor(row: Mapping[str, Any]) -> tuple[ContextRecord, dict[str, Any]]:
-        record = records.changed(from_row(row), change)
+        record = from_row(row)
+        record = records.changed(record, change) if is_said else records.stamped(change(record))
         return record, records.replacing(row, record)
 
     attempts = Attempts("the same records kept being changed by others")

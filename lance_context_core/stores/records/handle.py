@@ -184,10 +184,7 @@ class ContextHandle:
 
     async def _at(self, version: Ref) -> Records:
         """The records as they were at that moment."""
-        await self._live.resources.settle()
-        pin = await versions.pin(self._live.table, await self._ref(version))
-        database = self._live.resources.database.at(pin)
-        resources = replace(self._live.resources, database=database)
+        resources = await self._live.resources.shown_at(await self._ref(version))
         return replace(self._live, resources=resources)
 
     def _whole(self) -> Whole:

@@ -88,6 +88,11 @@ class Records:
         record = self.scope.stamp(record)
         return record if record.context == self.context else replace(record, context=self.context)
 
+    def signed(self, record: ContextRecord) -> ContextRecord:
+        """`record` as one that is written by who writes through this handle."""
+        author = self.resources.author
+        return record if record.author == author else replace(record, author=author)
+
     def now(self) -> datetime:
         """The current moment in UTC."""
         return self.resources.clock.now()
@@ -153,7 +158,8 @@ class Records:
         self, record: ContextRecord, change: Callable[[ContextRecord], ContextRecord]
     ) -> ContextRecord:
         """The record once it is changed, now."""
-        return self.stamped(replace(change(record), updated_at=self.now()))
+        author = self.resources.author
+        return self.stamped(replace(change(record), updated_at=self.now(), author=author))
 
     def replacing(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
         """The row of `record` that replaces `row`, if nobody has changed it meanwhile."""

@@ -242,7 +242,7 @@ def _new(
     within: Within | None = None,
 ) -> Prepared:
     """A draft as one of the records, in the place of the row `old`, if there is one."""
-    record = records.stamped(draft.record)
+    record = records.signed(records.stamped(draft.record))
     if old is not None:
         record = replace(record, id=old["id"], created_at=old["created_at"])
     composer = records.resources.composer

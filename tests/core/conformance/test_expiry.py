@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from core.conformance.vectors import MODES
 
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
 from lance_context_core.testing.history import numbered
 
@@ -129,14 +129,75 @@ async def test_the_messages_of_a_session_expire_together(store, history, session
     assert await history.count("a", session_id="other") == 3
 
 
+async def test_a_described_session_expires_with_its_messages(store, history, sessions, clock):
+    in_an_hour = clock.now() + timedelta(hours=1)
+    await history.append_many("a", numbered(0, 2), session_id="s")
+    await history.append("a", Message.user("mine"), session_id="other")
+    await sessions.create("s", title="Tea")
+    await sessions.create("other")
+    described = await sessions.update("s", expires_at=in_an_hour)
+    assert (described.expires_at, described.n_messages) == (in_an_hour, 2)
+    assert (await sessions.get("s")).title == "Tea"
+    assert await sessions.sweep() == 0
+    clock.advance(hours=1)
+    assert await sessions.get("s") is None
+    assert [one.id for one in await sessions.list()] == ["other"]
+    assert [one.id for one in await sessions.list(limit=5)] == ["other"]
+    assert await history.get_messages("a", session_id="s") == []
+    assert await store.search("0", filter={"session_id": "s"}) == []
+    assert await store.context().list(filters={"session_id": "s"}) == []
+    with pytest.raises(NotFoundError):
+        await sessions.update("s", title="Too late")
+    assert (await history.sweep(), await sessions.sweep(), await sessions.sweep()) == (2, 1, 0)
+    assert await sessions.delete("s") is False
+
+
+async def test_an_expired_description_makes_way(history, sessions, clock):
+    in_an_hour = clock.now() + timedelta(hours=1)
+    assert (await sessions.create("s", title="old", expires_at=in_an_hour)).title == "old"
+    assert (await sessions.create("s", title="new")).title == "old"
+    clock.advance(hours=1)
+    await history.append("a", Message.user("again"), session_id="s")
+    assert (await sessions.get("s")).title is None
+    again = await sessions.create("s", title="new")
+    assert (again.title, again.expires_at, again.n_messages) == ("new", None, 1)
+    assert await sessions.get("s") == again
+
+
+async def test_a_session_that_is_described_with_an_expiry_takes_its_messages_along(
+    history, sessions, clock
+):
+    await history.append("a", Message.user("tea"), session_id="s")
+    await sessions.create("s", expires_at=clock.now() + timedelta(hours=1))
+    clock.advance(hours=1)
+    assert await history.count("a", session_id="s") == 0
+    assert await sessions.get("s") is None
+
+
+async def test_what_expires_shows_its_new_moment_and_says_nothing_else(store, history, clock):
+    in_an_hour = clock.now() + timedelta(hours=1)
+    await history.append("a", Message.user("tea", id="m"), session_id="s")
+    before = await store.context().get(id="m")
+    clock.advance(minutes=1)
+    await history.touch("a", session_id="s", expires_at=in_an_hour)
+    after = await store.context().get(id="m")
+    assert after == before | {"expires_at": after["expires_at"]}
+    assert after["expires_at"] is not None
+    clock.advance(hours=1)
+    assert await store.context().get(id="m") is None
+
+
 async def test_a_moment_of_expiry_without_a_zone_is_refused_before_anything_is_written(
-    history, back_door, clock
+    history, sessions, back_door, clock
 ):
     wrong = clock.now().replace(tzinfo=None)
     with pytest.raises(InvalidRequestError, match="expires_at"):
         await history.append("a", Message.user("tea"), session_id="s", expires_at=wrong)
     with pytest.raises(InvalidRequestError, match="expires_at"):
         await history.touch("a", session_id="s", expires_at="soon")
+    with pytest.raises(InvalidRequestError, match="expires_at"):
+        await sessions.create("s", expires_at=wrong)
+    assert await back_door.rows("sessions") == []
     assert await back_door.rows("records") == []
 
 

@@ -118,10 +118,10 @@ def _in_transaction(stop, is_meant):
             yield
             stop()
 
-    async def begin_to_forget(self, *args):
+    async def begin_to_forget(self, *args, **more):
         if is_meant(self):
             file.transaction = unfinished
-        await forget(self, *args)
+        await forget(self, *args, **more)
         file.transaction = transaction
 
     Ledger.forget = begin_to_forget
@@ -130,8 +130,8 @@ def _in_transaction(stop, is_meant):
 def _forgotten(stop, is_meant):
     forget = Ledger.forget
 
-    async def forget_first(self, *args):
-        await forget(self, *args)
+    async def forget_first(self, *args, **more):
+        await forget(self, *args, **more)
         if is_meant(self):
             stop()
 

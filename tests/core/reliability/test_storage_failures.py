@@ -8,6 +8,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,39 @@ async def test_who_may_only_read_reads_and_is_refused_every_write(public):
     async with AsyncContextStore.open(public / "store") as store:
         await write(store)
         assert [one.text for one in await read(store)] == ["tea", "more"]
+
+
+READ_AS_SOMEBODY = """
+import asyncio, os, sys
+from lance_context_core import AsyncContextStore
+
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+async def main():
+    store = AsyncContextStore.open(sys.argv[1])
+    print([message.id for message in await store.history.get_messages("g", session_id="s")])
+    print(await store.context().list(filters={"written_by": "ada"}))
+    print(len(await store.context().list(filters={"written_by": {"$exists": False}})))
+    print([one.expires_at for one in await store.sessions.list(limit=1)])
+    print(len(await store.search("tea", mode="text", filter={"written_by": {"$ne": "ada"}})) > 0)
+
+asyncio.run(main())
+"""
+
+
+async def test_who_may_only_read_reads_a_store_of_an_older_release(public):
+    """Such a store lacks columns, which cannot be added then."""
+    (archive,) = (Path(__file__).parents[1] / "data").glob("store-0.1.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(public, filter="data")
+    before = contents(public)
+    with rights(public / "store", folders=0o555, files=0o444):
+        told = await asyncio.to_thread(run, READ_AS_SOMEBODY, public / "store")
+    assert told == ["['m1', 'm2', 'm3', 'm4']", "[]", "6", "[None]", "True"]
+    assert contents(public) == before
 
 
 async def test_a_store_that_may_not_be_looked_at_is_a_storage_error(public):

@@ -51,7 +51,7 @@ BLOCKING = {
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
-    AsyncContextStore: {"context", "kv", "open", "scope", "vectors"},
+    AsyncContextStore: {"context", "kv", "open", "scope", "vectors", "writing_as"},
     AsyncContext: {"branch", "scan", "uri"},
 }
 

@@ -14,7 +14,10 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord
 
-INTERNAL = {"key", "revision", "search_text", "previous_key", "edges", "fields", "updated_at"}
+INTERNAL = {
+    *("key", "revision", "search_text", "previous_key", "edges", "fields", "updated_at"),
+    *("author", "acknowledged_at"),
+}
 
 
 async def rows_at(store, ref):
