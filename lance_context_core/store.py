@@ -1,6 +1,7 @@
 """The store: opens one directory or URI, and hands out the stores in it."""
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -355,7 +356,9 @@ class AsyncContextStore:
 
         What the journal holds stands beside them: it is not folded for that.
         """
-        return await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+        stats = await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+        hot = self._resources.hot
+        return stats if hot is None else replace(stats, search_cache=hot.stats)
 
     async def flush(self) -> None:
         """Fold what the journal holds into the tables: after it, whoever reads these sees all.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,9 +17,12 @@ from lance_context_core._options import defaults_of
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
+from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.block import UnsureError
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
@@ -52,6 +56,9 @@ class Searched(Generic[R]):
     """What a row is to the caller."""
     room: Room = ALONE
     """What ranks, unless the options say."""
+    scope: Mapping[str, str | None] | None = None
+    """What columns of all rows that `where` leaves are, as far as it is known; by it they may be
+    searched in the process. None if they shall not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +109,43 @@ async def search(
     boosts = [*room.boosts(), *options.boosts]
     where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
     question = _asked(searched, query, vector, mode, options)
+    hot, scope = searched.resources.hot, searched.scope
+    if hot is not None and scope is not None and limit:
+        table = await hot.of(searched.table, scope, where)
+        with suppress(UnsureError, UnsureOfRowError):
+            if table is not None:
+                hits = await _found(searched, table, question, where, room, boosts, limit, options)
+                hot.count(table)
+                return hits
+    return await _found(searched, searched.table, question, where, room, boosts, limit, options)
+
+
+DEFAULTS = defaults_of(search)
+
+
+async def _found(
+    searched: Searched[R],
+    table: Table | HotTable,
+    question: "_Question",
+    where: sql.Clause,
+    room: Room,
+    boosts: Sequence[Boost],
+    limit: int,
+    options: SearchOptions,
+) -> list[SearchHit[R]]:
+    """The best hits, of what `table` answers."""
     n_candidates = max(limit, options.n_candidates)
     # Candidates first, with what ranks them, and then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
+        or isinstance(table, HotTable)
         or bool(boosts)
         or room.without_names
         or options.reranker is not None
         or options.mmr_lambda is not None
     )
     columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
-    asking = _Asking(searched.table, where, n_candidates if in_two_steps else limit, columns)
+    asking = _Asking(table, where, n_candidates if in_two_steps else limit, columns)
     matching = None
     if room.without_names and question.is_embedded and limit:
         # The words come first: their candidates tell who speaks here.
@@ -126,7 +159,7 @@ async def search(
     found = await _candidates(asking, question, matching if question.words else None)
     is_picked = options.reranker is not None or options.mmr_lambda is not None
     if room.surroundings and room.is_lending and not is_picked:
-        around = await surroundings(searched.table, where, found[:2], columns=asking.columns)
+        around = await surroundings(table, where, found[:2], columns=asking.columns)
         found = found._replace(around=(around,))
     hits = _ranked(question, found, options, boosts)
     if options.reranker is not None:
@@ -135,7 +168,7 @@ async def search(
         hits = _varied(question.vector, found, hits, limit, options.mmr_lambda)
     best = hits[:limit]
     if in_two_steps:
-        rows = await searched.table.take([int(hit.key) for hit in best], columns=searched.columns)
+        rows = await table.take([int(hit.key) for hit in best], columns=searched.columns)
     else:
         rows = found.vector if question.mode == "vector" else found.text
     records = dict(zip(_places(rows), await steps.each_row(searched.read, rows), strict=True))
@@ -149,9 +182,6 @@ async def search(
         for hit in best
         if hit.key in records  # What was deleted meanwhile is gone.
     ]
-
-
-DEFAULTS = defaults_of(search)
 
 
 def _asked(
@@ -235,7 +265,7 @@ def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
 class _Asking(NamedTuple):
     """What both channels are asked alike."""
 
-    table: Table
+    table: Table | HotTable
     where: sql.Clause
     limit: int
     columns: Sequence[str]

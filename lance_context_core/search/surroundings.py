@@ -7,13 +7,14 @@ import pyarrow as pa
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
+from lance_context_core.hot.answering import HotTable
 
 LINK = "previous_key"
 """The column that names the turn before, by its key."""
 
 
 async def surroundings(
-    table: Table, where: sql.Clause, found: Sequence[pa.Table], *, columns: Sequence[str]
+    table: Table | HotTable, where: sql.Clause, found: Sequence[pa.Table], *, columns: Sequence[str]
 ) -> pa.Table:
     """The turns just before and just after those found that meet `where`, but these themselves.
 

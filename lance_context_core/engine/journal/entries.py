@@ -87,6 +87,8 @@ class View:
     """Which one: if it is made anew under its name, it is another."""
     size: int = 0
     """The bytes of all entries."""
+    last: int = 0
+    """The last entry that was ever there, folded or not."""
 
     @property
     def moment(self) -> Moment:
@@ -143,6 +145,16 @@ class View:
             else:
                 rows[entry.key] = [(there[0][0] if there else entry.seq, entry)]
         return [one for some in rows.values() for one in some]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has happened to a table since somebody looked."""
+
+    view: View
+    """What the journal holds now."""
+    entries: Sequence[Entry] | None
+    """What was written since, folded or not; None if it is not known, or was not all."""
 
 
 def entry_of(seq: int, how: int, key: str, payload: bytes | None) -> Entry:

@@ -1,6 +1,6 @@
 """What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,6 +39,12 @@ class Mirror:
         self.entries: tuple[Entry, ...] = ()
         self._at: tuple[int, ...] = ()
         self._past = past
+        self._folded: deque[int] = deque()
+        """The places of the entries that were folded last, in order."""
+        self._gone = 0
+        """The last place that is not among them any more."""
+        self._grows_since = 0
+        """The token since which nothing came about but entries that were seen here."""
         self._view: View | None = None
 
     @property
@@ -46,7 +52,7 @@ class Mirror:
         """All of it, as it is now."""
         if self._view is None:
             _, version, _, token, _ = self._at
-            self._view = View(max(version, 0), token, self.entries, self.id, self.n_bytes)
+            self._view = View(version, token, self.entries, self.id, self.n_bytes, self.last)
         return self._view
 
     def is_at(self, *state: int) -> bool:
@@ -57,17 +63,34 @@ class Mirror:
         self, version: int, folded: int, token: int, stamp: int, entries: Sequence[Entry]
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
+        _, former_version, _, former_token, _ = self._at or (0, 0, 0, 0, 0)
+        if version != former_version and token != former_token:
+            # Others wrote as well as committed: what they folded, or wrote otherwise, was not seen.
+            self._grows_since = token
         self._at = (self.id, version, folded, token, stamp)
         kept = self.entries
         if kept and kept[0].seq <= folded:
             gone = [entry for entry in kept if entry.seq <= folded]
             self._past.add(self.part, gone)
+            self._folded.extend(entry.seq for entry in gone)
+            while len(self._folded) > _MOST_PAST:
+                self._gone = self._folded.popleft()
             self.n_bytes -= sum(entry.size for entry in gone)
             kept = kept[len(gone) :]
         self.entries = (*kept, *entries)
         self.n_bytes += sum(entry.size for entry in entries)
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None
+
+    def since(self, token: int, last: int) -> list[Entry] | None:
+        """The entries behind `last`, if these are all that has come about since `token`."""
+        if token < self._grows_since or last < self._gone:
+            return None
+        found = [self._past.find(self.part, seq) for seq in self._folded if seq > last]
+        past = [entry for entry in found if isinstance(entry, Entry)]
+        if len(past) < len(found):
+            return None
+        return past + [entry for entry in self.entries if entry.seq > last]
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""

@@ -1,5 +1,6 @@
 """The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,9 @@ from lance_context_core.engine.errors import is_missing_file
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
 
+_FEW = 1_000
+"""So many rows are sorted in a few milliseconds, in which the loop stands still."""
+
 _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
@@ -20,6 +24,8 @@ async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Tab
     """The matching rows in the order of their commits, with their `_rowid`."""
     query = handle.query().select(await present(handle, columns)).with_row_id()
     rows = await _rows(query.where(where) if where else query)
+    if rows.num_rows > _FEW:
+        return await asyncio.to_thread(rows.sort_by, "_rowid")
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
 
 

@@ -126,19 +126,28 @@ class Records:
         include_retired: bool = False,
         columns: Sequence[str] = WITHOUT_BLOB,
         room: Room = CONVERSATION,
+        within: Mapping[str, str | None] | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The records that meet the conditions and answer `query` best, best first."""
+        """The records that meet the conditions and answer `query` best, best first.
+
+        `within` is what further columns of theirs are.
+        """
+        within = within or {}
         searched = searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
-                *conditions, include_expired=include_expired, include_retired=include_retired
+                sql.all_equal(within),
+                *conditions,
+                include_expired=include_expired,
+                include_retired=include_retired,
             ),
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
             room=room,
+            scope={**self.scope.parts(), "context": self.context, **within},
         )
         return await searching.search(searched, query, **arguments)
 
