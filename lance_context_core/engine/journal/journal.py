@@ -92,9 +92,9 @@ class Journal:
 
         None of a table that it does not know.
         """
-        if await self._opened() is None:
+        if await self._ways.opened() is None:
             return None
-        return await self._insist(lambda: self._news(part, token, last))
+        return await self._waiting.insist(lambda: self._news(part, token, last))
 
     async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
@@ -241,8 +241,8 @@ class Journal:
             return None if mirror is None else mirror.view
 
     def _news(self, part: Part, token: int, last: int) -> News | None:
-        with self._lock:
-            if self._connection is None or (mirror := self._refreshed(part)) is None:
+        with self._ways.lock:
+            if self._ways.connection is None or (mirror := self._refreshed(part)) is None:
                 return None
             return News(mirror.view, mirror.since(token, last))
 
