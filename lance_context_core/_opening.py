@@ -118,6 +118,9 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
     upkeep = Upkeep(database, clock, settings=options["maintenance"])
     connection.on_commit = upkeep.committed
     embedder, cache = options["embedder"], options["search_cache"]
+    hot = None if cache is None else HotScopes(cache)
+    if hot is not None and connection.journal is not None:
+        connection.journal.on_break(hot.forget_table)
     resources = Resources(
         database=database,
         clock=clock,
@@ -127,7 +130,7 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         retention=options["retention"] or VersionRetention(),
         upkeep=upkeep,
         compaction=RecordCompaction(database.records, clock),
-        hot=None if cache is None else HotScopes(cache, connection.text_index),
+        hot=hot,
     )
     upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
     return resources

@@ -27,12 +27,12 @@ Scope: TypeAlias = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """That a scope is not in memory, since it has more than a few records."""
+    """That a scope is not in memory, mostly since it has more than a few records."""
 
     state: State
     """When that was seen."""
-    is_too_large: bool
-    """Whether it has more than are kept."""
+    is_final: bool
+    """Whether it cannot be, as it is: it has more than are kept, say."""
 
 
 Kept: TypeAlias = Block | Large
@@ -105,6 +105,13 @@ class Blocks:
         """Let go of a scope; one that is not known is no error."""
         with self._lock:
             self._forget(table, scope)
+
+    def forget_table(self, table: Table) -> None:
+        """Let go of all that is in memory of a table."""
+        with self._lock:
+            for scope in list(self._scopes.get(table, ())):
+                if isinstance(self._kept[table, scope][0], Block):
+                    self._forget(table, scope)
 
     def forget_store(self, store: object) -> None:
         """Let go of all scopes of a store."""

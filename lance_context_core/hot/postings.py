@@ -10,8 +10,8 @@ import numpy as np
 _K1 = 1.2
 _B = 0.75
 
-_FEW = 64
-"""So many texts may stand beside the arrays, or as many as a quarter of those in them."""
+_FEW = 128
+"""So many texts may stand beside the arrays: these are taken into large ones in a millisecond or two."""
 
 
 class Postings:
@@ -25,13 +25,23 @@ class Postings:
         """The texts 0, 1 and so on."""
         self._ids: dict[str, int] = {}
         self._lengths = array("i")
+        self._recent: dict[int, list[tuple[int, int]]] = {}
+        self._n_recent = 0
         words = array("i")
         ids = self._ids
         for text in texts:
             self._lengths.append(len(text))
             words.extend([ids.setdefault(word, len(ids)) for word in text])
         numbers = np.repeat(np.arange(len(self._lengths)), self._lengths)
-        self._settle(np.frombuffer(words, np.int32).astype(np.int64), numbers, 1)
+        n = max(len(self._lengths), 1)
+        keys, counts = np.unique(
+            np.frombuffer(words, np.int32).astype(np.int64) * n + numbers, return_counts=True
+        )
+        self._counts = counts.astype(np.int32)
+        self._numbers = (keys % n).astype(np.int32)
+        self._starts = np.searchsorted(keys // n, np.arange(len(ids) + 1))
+        """The texts of each word, one word after the other, and where those of which begin."""
+        self._n_settled = len(self._lengths)
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -39,7 +49,7 @@ class Postings:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = self._starts.nbytes + self._numbers.nbytes + self._counts.nbytes
+        arrays = int(self._starts.nbytes + self._numbers.nbytes + self._counts.nbytes)
         # A word is a place in a mapping, and shares its text with other blocks.
         return arrays + 160 * len(self._ids) + 4 * len(self._lengths) + 120 * self._n_recent
 
@@ -51,7 +61,7 @@ class Postings:
             id = self._ids.setdefault(word, len(self._ids))
             self._recent.setdefault(id, []).append((number, count))
             self._n_recent += 1
-        if number - self._n_settled > max(_FEW, self._n_settled // 4):
+        if len(self._lengths) - self._n_settled >= _FEW:
             self._take_in()
 
     def bm25(self, question: Iterable[str], counts: np.ndarray) -> np.ndarray:
@@ -94,24 +104,15 @@ class Postings:
         return numbers, counts
 
     def _take_in(self) -> None:
-        ids = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
-        recent = [(id, *pair) for id, pairs in self._recent.items() for pair in pairs]
-        more = np.array(recent, np.int64).reshape(-1, 3)
-        self._settle(
-            np.concatenate([ids, more[:, 0]]),
-            np.concatenate([self._numbers, more[:, 1]]),
-            np.concatenate([self._counts, more[:, 2]]),
-        )
-
-    def _settle(self, ids: np.ndarray, numbers: np.ndarray, counts: "np.ndarray | int") -> None:
-        """Have these, in whatever order, as arrays; a word of a text may be there repeatedly."""
+        """Have all in the arrays, each word's texts behind those that are there already."""
+        recent = [(id, *pair) for id in sorted(self._recent) for pair in self._recent[id]]
+        ids, numbers, counts = np.array(recent, np.int64).reshape(-1, 3).T
+        ends = np.full(len(self._ids) + 1, len(self._numbers))
+        ends[: len(self._starts)] = self._starts
+        places = ends[ids + 1]
+        self._numbers = np.insert(self._numbers, places, numbers.astype(np.int32))
+        self._counts = np.insert(self._counts, places, counts.astype(np.int32))
+        more = np.cumsum(np.bincount(ids, minlength=len(self._ids)))
+        self._starts = ends + np.concatenate([[0], more])
         self._n_settled = len(self._lengths)
-        keys, places = np.unique(ids * max(self._n_settled, 1) + numbers, return_inverse=True)
-        weights = np.broadcast_to(np.asarray(counts), ids.shape)
-        summed = np.bincount(places, weights, minlength=len(keys))
-        self._counts = summed.astype(np.int32)
-        self._numbers = (keys % max(self._n_settled, 1)).astype(np.int32)
-        words = keys // max(self._n_settled, 1)
-        self._starts = np.searchsorted(words, np.arange(len(self._ids) + 1))
-        self._recent: dict[int, list[tuple[int, int]]] = {}
-        self._n_recent = 0
+        self._recent, self._n_recent = {}, 0

@@ -71,6 +71,10 @@ class Journal:
             on_loss=self._mirrors.clear,
         )
 
+    def on_break(self, forget: Callable[[Part], None]) -> None:
+        """Have `forget` called where a table was changed otherwise than by entries that were seen."""
+        self._mirrors.on_break = forget
+
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
         return not await self._is_shared() or lock.exists(self._root)

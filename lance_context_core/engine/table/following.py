@@ -9,9 +9,10 @@ import pyarrow as pa
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.sql.clauses import Clause
-from lance_context_core.engine.table import overlay
+from lance_context_core.engine.table import indexes, overlay
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.text import TextIndex
 
 
 class State(NamedTuple):
@@ -44,6 +45,8 @@ class Part:
     """None if there are too many."""
     vectors: pa.Field | None = None
     """The table's column of vectors, if it has one."""
+    text_index: TextIndex | None = None
+    """How its texts are cut into words; None if they are not, or otherwise than we would."""
 
 
 NEVER = State(0, 0, 0)
@@ -89,7 +92,9 @@ async def read(table: Table, where: Clause, *, columns: Sequence[str], most: int
         there = [name for name in columns if name in schema.names]
         rows = await overlay.select(access, view, where or None, there)
         vectors = schema.field(VECTOR) if VECTOR in schema.names else None
-        return Part(_state(view), rows, vectors)
+        handle = await access.peek() if access.spec.is_searchable else None
+        settings = None if handle is None else await indexes.text_settings(handle)
+        return Part(_state(view), rows, vectors, settings)
 
     return await access.follow(look)
 

@@ -133,12 +133,13 @@ class Records:
 
         `within` is what further columns of theirs are.
         """
-        within = within or {}
+        # What may be kept: all that the conditions can be about, in whatever state it is.
+        mine = sql.all_equal({**self.scope.parts(), "context": self.context, **(within or {})})
         searched = searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
-                sql.all_equal(within),
+                *([sql.all_equal(within)] if within else []),
                 *conditions,
                 include_expired=include_expired,
                 include_retired=include_retired,
@@ -147,7 +148,7 @@ class Records:
             columns=columns,
             read=from_row,
             room=room,
-            scope={**self.scope.parts(), "context": self.context, **within},
+            scope=mine,
         )
         return await searching.search(searched, query, **arguments)
 
