@@ -54,7 +54,9 @@ class Mirror:
         """All of it, as it is now."""
         if self._view is None:
             _, version, _, token, _ = self._at
-            self._view = View(version, token, self.entries, self.id, self.n_bytes, self.last)
+            self._view = View(
+                max(version, 0), token, self.entries, self.id, self.n_bytes, self.last
+            )
         return self._view
 
     def is_at(self, *state: int) -> bool:
@@ -129,6 +131,7 @@ class Mirrors:
             # Who has just seen them may ask for them once more, when they are folded.
             self._past.add(former.part, former.entries)
         mirror = self._mirrors[part] = Mirror(part, id, self._past)
+        self._mirrors.move_to_end(part)
         mirror.on_break = self._broken
         self._broken(part)
         return mirror

@@ -1,14 +1,23 @@
 """Which searches are answered in the process, how fresh they are, and what that takes in memory."""
 
 import asyncio
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
+import snowballstemmer
 from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL, opened
 
-from lance_context_core import AsyncContextStore, InvalidRequestError
+from lance_context_core import AsyncContextStore, InvalidRequestError, Message
+from lance_context_core.engine.table import following
 from lance_context_core.hot.cache import blocks_of
-from lance_context_core.settings import SearchCache, SearchOptions
+from lance_context_core.hot.masks import Condition
+from lance_context_core.hot.words import words_of
+from lance_context_core.records import Item, ItemVector
+from lance_context_core.settings import SearchCache, SearchOptions, TextIndex
 
 
 @pytest.fixture
@@ -228,3 +237,171 @@ async def test_many_searches_at_once_of_a_cold_scope_all_find_it(store):
     await store.memory.add(["a red kite"], user_id="ann")
     many = await asyncio.gather(*(found(store, "kite") for _ in range(20)))
     assert many == [["a red kite"]] * 20
+    assert await counted(store) == (19, 1)
+
+
+async def test_one_who_reads_a_cold_scope_and_is_cancelled_leaves_it_to_the_others(
+    store, monkeypatch
+):
+    await store.memory.add(["a red kite"], user_id="ann")
+    read, n_reads = following.read, 0
+
+    async def slow(*args, **options):
+        nonlocal n_reads
+        n_reads += 1
+        if n_reads == 1:
+            first.cancel()
+            await asyncio.sleep(0)
+        return await read(*args, **options)
+
+    monkeypatch.setattr(following, "read", slow)
+    first = asyncio.ensure_future(found(store, "kite"))
+    others = [asyncio.ensure_future(found(store, "kite")) for _ in range(5)]
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await asyncio.gather(*others) == [["a red kite"]] * 5
+    assert n_reads == 2
+
+
+# The event loop
+
+
+async def test_many_rows_are_asked_nothing_on_the_event_loop(store, monkeypatch):
+    asked, n_asked = Condition.asked, {True: 0, False: 0}
+
+    def counted_asked(self, rows):
+        n_asked[threading.current_thread() is here] += len(rows)
+        return asked(self, rows)
+
+    here = threading.current_thread()
+    monkeypatch.setattr(Condition, "asked", counted_asked)
+    messages = [Message.user(f"kite {number}") for number in range(700)]
+    await store.history.append_many("a", messages, session_id="s")
+    await store.history.append("a", Message.user("vase"), session_id="s")
+    for number in (3, 600):
+        filter = {
+            "created_at": {"$gt": "2020-01-01T00:00:00Z"},
+            "external_id": {"$ne": f"{number}"},
+        }
+        hits = await store.history.search("kite 5", agent_id="a", filter=filter)
+        assert hits[0].record.text == "kite 5"
+    await store.history.append("a", Message.user("kite 700"), session_id="s")
+    await store.history.search("kite 5", agent_id="a", filter=filter)
+    assert n_asked[False] >= 3 * 700
+    assert n_asked[True] <= 4
+    assert await counted(store) == (2, 1)
+
+
+# Words
+
+
+@pytest.mark.parametrize("tokenizer", ["icu/split", "simple"])
+async def test_words_are_those_of_the_table_whatever_the_handle_was_opened_with(
+    tmp_path, tokenizer
+):
+    german = TextIndex(tokenizer=tokenizer, language="German")
+    async with open_at(tmp_path / "store", text_index=german) as store:
+        await store.memory.add(["Wir haben zwei Häuser", "We have a house"], user_id="ann")
+    async with open_at(tmp_path / "store") as store:
+        assert await found(store, "Haus", mode="text") == ["Wir haben zwei Häuser"]
+        assert await counted(store) == (0, 1)
+
+
+def test_threads_that_stem_at_once_find_the_stems_that_one_finds():
+    words = [
+        f"{head}{end}" for head in map("".join, product("abcdr", "aeo", "lmnt")) for end in ENDS
+    ]
+    texts = [" ".join(words[start::7]) for start in range(7)]
+    stems = {text: snowball(text) for text in texts}
+    words_of.cache_clear()
+    alike = words_of(TextIndex())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(7) as pool:
+            assert dict(zip(texts, pool.map(alike, texts), strict=True)) == stems
+    finally:
+        sys.setswitchinterval(interval)
+
+
+ENDS = ("ing", "ational", "fulness", "ously", "ied", "ments", "izing")
+
+
+def snowball(text):
+    stemmer = snowballstemmer.stemmer("english")
+    return [stemmer.stemWord(word) for word in text.split()]
+
+
+# Key-value items
+
+
+async def test_items_are_found_in_the_process_as_the_engine_finds_them(tmp_path):
+    async with (
+        open_at(tmp_path / "store") as hot,
+        open_at(tmp_path / "store", search_cache=None) as cold,
+    ):
+        for number, texts in enumerate([["kite"], [], ["vase", "red kite"], ["vase"]]):
+            vectors = [ItemVector(path=text, text=text) for text in texts]
+            await hot.kv().put(
+                [
+                    Item(
+                        key=f"k{number}",
+                        namespace=(place, "x"),
+                        value={"n": number},
+                        vectors=vectors,
+                        data=b"d",
+                    )
+                    for place in "ab"
+                ]
+            )
+        for which in (
+            {"prefix": ["a"]},
+            {"prefix": ["a"], "filter": {"n": {"$gt": 1}}, "include_data": False},
+            {"namespace": ["b", None]},
+            {"suffix": ["x"]},
+            {},
+        ):
+            ways = [await store.kv().search("red kite", **which) for store in (hot, cold)]
+            assert [hit.record for hit in ways[0]] == [hit.record for hit in ways[1]]
+            assert [hit.score for hit in ways[0]] == pytest.approx([hit.score for hit in ways[1]])
+        assert await counted(hot) == (1, 4)
+        await hot.kv().delete([(("a", "x"), "k2")])
+        left = await hot.kv().search("red kite", prefix=["a"])
+        assert [hit.record.key for hit in left] == ["k0", "k3"]
+        assert await counted(hot) == (2, 4)
+
+
+async def test_an_item_that_is_there_twice_is_left_to_the_engine(store):
+    item = Item(key="k", vectors=[ItemVector(path="p", text="kite")])
+    await store.kv().append([item])
+    await store.kv().append([item])
+    for _ in range(2):
+        assert len(await store.kv().search("kite")) == 2
+    assert await counted(store) == (0, 0)
+
+
+# Erasure
+
+
+@pytest.mark.parametrize("read", ["list", "search", "count of another user"])
+async def test_what_one_process_erases_leaves_the_memory_of_others_at_their_next_read(
+    tmp_path, read
+):
+    caches = SearchCache(), SearchCache()
+    one, other = (open_at(tmp_path / "store", search_cache=cache) for cache in caches)
+    async with one, other:
+        gone, _ = await one.memory.add(["a red kite", "a blue kite"], user_id="ann")
+        await other.memory.list(user_id="ann")
+        await one.flush()
+        assert len(await found(other, "kite")) == 2
+        await one.erase(ids=[gone])
+        if read == "list":
+            await other.memory.list(user_id="ann")
+        elif read == "search":
+            assert await found(other, "kite") == ["a blue kite"]
+        else:
+            await other.memory.list(user_id="bob")
+        kept = [kept for kept, _ in blocks_of(caches[1])._kept.values()]
+        past = other._resources.database.connection.journal._mirrors._past
+        assert "red" not in repr([block._rows for block in kept])
+        assert "red" not in repr([entry.row for entry in past._entries.values()])
