@@ -85,7 +85,12 @@ class Block:
         self._n_unsure = 0
         self._next_place = n
         self._postings = Postings(map(self._words_of, self._rows))
-        self._after: dict[str, list[int]] | None = None
+        # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
+        self._after: dict[str, int] = {}
+        self._others: dict[str, list[int]] = {}
+        """The row that follows a key, and what else does."""
+        for number, row in enumerate(self._rows):
+            self._link(row, number)
         self._room = 0
         self._places = np.empty(0, np.int64)
         self._is_alive = np.empty(0, bool)
@@ -177,11 +182,9 @@ class Block:
 
         Those of `keys` themselves are not among them.
         """
-        if self._after is None:
-            self._after = {}
-            for number, row in enumerate(self._rows):
-                self._link(row, number)
-        found = {number for key in keys for number in self._after.get(key, ())}
+        found = {self._after[key] for key in keys if key in self._after}
+        if self._others:
+            found.update(number for key in keys for number in self._others.get(key, ()))
         found.update(self._numbers[key] for key in before if key in self._numbers)
         found.difference_update(self._numbers[key] for key in keys if key in self._numbers)
         shown = self._shown(where)
@@ -246,13 +249,13 @@ class Block:
         self._is_alive[number] = True
         self._has_text[number] = kept.get(SEARCH_TEXT) is not None
         self._matrix.add(number, row.get(VECTOR))
-        if self._after is not None:
-            self._link(kept, number)
+        self._link(kept, number)
 
     def _link(self, row: Row, number: int) -> None:
-        assert self._after is not None
-        if (before := row.get(LINK)) is not None:
-            self._after.setdefault(before, []).append(number)
+        if (before := row.get(LINK)) is None:
+            return
+        if self._after.setdefault(before, number) != number:
+            self._others.setdefault(before, []).append(number)
 
     def _remove(self, key: str) -> None:
         number = self._numbers.pop(key)
