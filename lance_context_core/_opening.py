@@ -19,6 +19,8 @@ from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPol
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
+from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import DEFAULT_MAINTENANCE, Maintenance, Upkeep
@@ -49,6 +51,8 @@ class OpenOptions(TypedDict, total=False):
     - `journal`: what small writes the journal of a store in a directory takes, which acknowledges
       them at the price of a row, and when they are folded into the tables; None: each write is a
       commit.
+    - `search_cache`: where scopes are kept in memory, so that a search of one does not ask the
+      engine; by default all stores of a process share one. None: the engine searches.
     - `maintenance`: when the store maintains itself beside the writes; None leaves that to
       `maintain`.
     """
@@ -64,6 +68,7 @@ class OpenOptions(TypedDict, total=False):
     durability: Durability
     retention: VersionRetention | None
     journal: JournalPolicy | None
+    search_cache: SearchCache | None
     maintenance: Maintenance | None
 
 
@@ -79,6 +84,7 @@ DEFAULTS: OpenOptions = {
     "durability": "process",
     "retention": None,
     "journal": DEFAULT_JOURNAL,
+    "search_cache": DEFAULT_SEARCH_CACHE,
     "maintenance": DEFAULT_MAINTENANCE,
 }
 """What holds for an option that is not given."""
@@ -89,6 +95,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "read_consistency": (timedelta, "a timedelta, or None"),
     "retention": (VersionRetention, "a VersionRetention"),
     "journal": (JournalPolicy, "a JournalPolicy, or None"),
+    "search_cache": (SearchCache, "a SearchCache, or None"),
     "maintenance": (Maintenance, "a Maintenance, or None"),
 }
 """What an option must be that may also be None. What an embedder may be, `as_embedder` knows, and
@@ -113,7 +120,10 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
     clock = options["clock"] or SystemClock()
     upkeep = Upkeep(database, clock, settings=options["maintenance"])
     connection.on_commit = upkeep.committed
-    embedder = options["embedder"]
+    embedder, cache = options["embedder"], options["search_cache"]
+    hot = None if cache is None else HotScopes(cache)
+    if hot is not None and connection.journal is not None:
+        connection.journal.on_break(hot.forget_table)
     resources = Resources(
         database=database,
         clock=clock,
@@ -124,6 +134,7 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         upkeep=upkeep,
         author=options["author"],
         compaction=RecordCompaction(database.records, clock),
+        hot=hot,
     )
     upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
     return resources

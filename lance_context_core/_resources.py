@@ -18,6 +18,7 @@ from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
+from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
@@ -56,6 +57,8 @@ class Resources:
     compaction: RecordCompaction
     author: str | None = None
     """Who writes, where that is told."""
+    hot: HotScopes | None = None
+    """The scopes that are searched in the process; None if none shall be."""
     last_keys: LastKeys = field(default_factory=LastKeys)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
@@ -100,6 +103,8 @@ class Resources:
         """End background work, whose last commit is waited for, and let go of the connection."""
         await self.upkeep.stop()
         await self.compaction.stop()
+        if self.hot is not None:
+            self.hot.forget()
         await self.database.close()
 
     @property

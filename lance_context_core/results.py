@@ -2,6 +2,7 @@
 
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
+from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.records import (
     Branch,
     ChannelScore,
@@ -44,6 +45,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Resolution",
     # Maintaining
     "StoreStats",
+    "SearchCacheStats",
     "TableStats",
     "TableUpkeep",
     "Thinned",

@@ -13,6 +13,7 @@ from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.hot.cache import SearchCache
 from lance_context_core.search.boosts import Boost, Candidate, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
@@ -35,6 +36,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Recency",
     "Candidate",
     "Turn",
+    "SearchCache",
     # What is searched
     "TextIndex",
     "Composer",

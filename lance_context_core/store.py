@@ -366,7 +366,9 @@ class AsyncContextStore:
 
         What the journal holds stands beside them: it is not folded for that.
         """
-        return await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+        stats = await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+        hot = self._resources.hot
+        return stats if hot is None else replace(stats, search_cache=hot.stats)
 
     async def flush(self) -> None:
         """Fold what the journal holds into the tables: after it, whoever reads these sees all.

@@ -55,6 +55,8 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
     async with whole.resources.upkeep.hold(written):
         for plan in plans:
             await plan.hide()
+        if (hot := whole.resources.hot) is not None:
+            hot.forget()
         removed = [one for plan in plans for one in await plan.scour(sole_writer=sole_writer)]
         # Also what came and went between two folds, which no table has seen.
         is_wiped = await database.wipe_journal()

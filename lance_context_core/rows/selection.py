@@ -28,6 +28,8 @@ class Selection:
     """What `ItemListing` says, checked; of `ItemConditions` alone, the whole in the usual order."""
 
     clauses: tuple[sql.Clause, ...]
+    within: tuple[sql.Clause, ...]
+    """Those of them that say in which namespaces."""
     order: tuple[str, ...]
     """The columns by which they are ordered."""
     reverse: bool
@@ -43,8 +45,10 @@ class Selection:
         check_span(offset=offset, limit=limit, last=None)
         if order not in _ORDERS:
             raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
+        within = _namespaces(which)
         return cls(
-            clauses=tuple(_clauses(which)),
+            clauses=(*within, *_clauses(which)),
+            within=tuple(within),
             order=_ORDERS[order],
             reverse=bool(which["reverse"]),
             limit=limit,
@@ -52,13 +56,18 @@ class Selection:
         )
 
 
-def _clauses(which: Mapping[str, Any]) -> list[sql.Clause]:
+def _namespaces(which: Mapping[str, Any]) -> list[sql.Clause]:
     clauses = [
         *_beginning(_pattern(which["prefix"], "prefix")),
         *_ending(_pattern(which["suffix"], "suffix")),
     ]
     if (namespace := which["namespace"]) is not None:
         clauses.append(_whole(_pattern(namespace, "namespace")))
+    return clauses
+
+
+def _clauses(which: Mapping[str, Any]) -> list[sql.Clause]:
+    clauses = []
     if key_prefix := check_segment(which["key_prefix"], "key_prefix"):
         clauses.append(sql.starts_with("id", key_prefix))
     if (bound := which["after"]) is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,24 +17,26 @@ from lance_context_core._options import defaults_of
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
+from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
+from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.block import LINK, UnsureError
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
+from lance_context_core.search.asking import Asking
 from lance_context_core.search.boosts import Boost, Neighbours, Turn
 from lance_context_core.search.options import ALONE, Room, SearchOptions
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
-from lance_context_core.search.surroundings import LINK, surroundings
+from lance_context_core.search.surroundings import surroundings
 from lance_context_core.search.variety import mmr
 
 R = TypeVar("R")
 
 _AS_USUAL = SearchOptions()
-
-_MOST = 2**31 - 1
-"""How many rows the engine can be asked for; no table of ours has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,9 @@ class Searched(Generic[R]):
     """What a row is to the caller."""
     room: Room = ALONE
     """What ranks, unless the options say."""
+    scope: sql.Clause | None = None
+    """What of `where` says whose the rows are: all of its rows may be kept and searched in the
+    process. None if they shall not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +77,12 @@ class _Question:
     """Whether a vector is to be made of the text."""
 
 
-class _Found(NamedTuple):
+class _Candidates(NamedTuple):
     """What the channels found, and the turns around that which neither did."""
 
-    vector: pa.Table
-    text: pa.Table
-    around: Sequence[pa.Table] = ()
+    vector: Found
+    text: Found
+    around: Sequence[Found] = ()
 
 
 async def search(
@@ -102,17 +108,43 @@ async def search(
     boosts = [*room.boosts(), *options.boosts]
     where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
     question = _asked(searched, query, vector, mode, options)
+    hot, scope = searched.resources.hot, searched.scope
+    if hot is not None and scope is not None and limit:
+        table = await hot.of(searched.table, scope, where, searched.where)
+        with suppress(UnsureError, UnsureOfRowError):
+            if table is not None:
+                hits = await _found(searched, table, question, where, room, boosts, limit, options)
+                hot.count(table)
+                return hits
+    return await _found(searched, searched.table, question, where, room, boosts, limit, options)
+
+
+DEFAULTS = defaults_of(search)
+
+
+async def _found(
+    searched: Searched[R],
+    table: Table | HotTable,
+    question: "_Question",
+    where: sql.Clause,
+    room: Room,
+    boosts: Sequence[Boost],
+    limit: int,
+    options: SearchOptions,
+) -> list[SearchHit[R]]:
+    """The best hits, of what `table` answers."""
     n_candidates = max(limit, options.n_candidates)
     # Candidates first, with what ranks them, and then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
+        or isinstance(table, HotTable)
         or bool(boosts)
         or room.without_names
         or options.reranker is not None
         or options.mmr_lambda is not None
     )
     columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
-    asking = _Asking(searched.table, where, n_candidates if in_two_steps else limit, columns)
+    asking = Asking(table, where, n_candidates if in_two_steps else limit, columns)
     matching = None
     if room.without_names and question.is_embedded and limit:
         # The words come first: their candidates tell who speaks here.
@@ -126,19 +158,23 @@ async def search(
     found = await _candidates(asking, question, matching if question.words else None)
     is_picked = options.reranker is not None or options.mmr_lambda is not None
     if room.surroundings and room.is_lending and not is_picked:
-        around = await surroundings(searched.table, where, found[:2], columns=asking.columns)
+        around = await surroundings(
+            table, where, (found.vector, found.text), columns=asking.columns
+        )
         found = found._replace(around=(around,))
-    hits = _ranked(question, found, options, boosts)
+    hits = _ranked(question, found, options, boosts, limit=None if is_picked else limit)
     if options.reranker is not None:
         hits = await _reranked(question, found, options, hits)
     if options.mmr_lambda is not None and question.vector is not None:
         hits = _varied(question.vector, found, hits, limit, options.mmr_lambda)
     best = hits[:limit]
+    rows: pa.Table | list[Any]
     if in_two_steps:
-        rows = await searched.table.take([int(hit.key) for hit in best], columns=searched.columns)
+        rows = await table.take([int(hit.key) for hit in best], columns=searched.columns)
     else:
-        rows = found.vector if question.mode == "vector" else found.text
-    records = dict(zip(_places(rows), await steps.each_row(searched.read, rows), strict=True))
+        rows = (found.vector if question.mode == "vector" else found.text).table()
+    pairs = await steps.each_row(lambda row: (_place(row["_rowid"]), searched.read(row)), rows)
+    records = dict(pairs)
     return [
         SearchHit(
             record=records[hit.key],
@@ -149,9 +185,6 @@ async def search(
         for hit in best
         if hit.key in records  # What was deleted meanwhile is gone.
     ]
-
-
-DEFAULTS = defaults_of(search)
 
 
 def _asked(
@@ -232,66 +265,47 @@ def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
     return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))
 
 
-class _Asking(NamedTuple):
-    """What both channels are asked alike."""
-
-    table: Table
-    where: sql.Clause
-    limit: int
-    columns: Sequence[str]
-
-    async def nearest(self, question: _Question) -> pa.Table:
-        """The nearest rows; none if there is nothing to be near to."""
-        if question.vector is None:
-            return self.table.nothing(self.columns, "_distance")
-        return await self.table.nearest(
-            question.vector,
-            model=question.model,
-            where=self.where or None,
-            limit=min(self.limit, _MOST),
-            columns=self.columns,
-        )
-
-    async def matching(self, words: str | None) -> pa.Table:
-        """The rows that have the words; none without any."""
-        if words is None:
-            return self.table.nothing(self.columns, "_score")
-        return await self.table.match(
-            words, where=self.where or None, limit=min(self.limit, _MOST), columns=self.columns
-        )
-
-
-async def _candidates(asking: _Asking, question: _Question, matching: pa.Table | None) -> _Found:
+async def _candidates(asking: Asking, question: _Question, matching: Found | None) -> _Candidates:
     """What the channels find that are asked, of which one may have been asked already."""
     if question.mode == "text":
         question = replace(question, vector=None)
     if matching is not None:
-        return _Found(await asking.nearest(question), matching)
-    if question.mode != "hybrid":
-        return _Found(await asking.nearest(question), await asking.matching(question.words))
+        return _Candidates(await asking.nearest(question.vector, question.model), matching)
+    if question.mode != "hybrid" or isinstance(asking.table, HotTable):
+        return _Candidates(
+            await asking.nearest(question.vector, question.model),
+            await asking.matching(question.words),
+        )
     # At the same time, which has its price.
-    found = await asyncio.gather(asking.nearest(question), asking.matching(question.words))
-    return _Found(*found)
+    found = await asyncio.gather(
+        asking.nearest(question.vector, question.model), asking.matching(question.words)
+    )
+    return _Candidates(*found)
 
 
-def _names(matching: pa.Table | None) -> set[str]:
+def _names(matching: Found | None) -> set[str]:
     """The speakers of the rows."""
-    if matching is None or "name" not in matching.column_names:
-        return set()
-    return {name for name in matching["name"].to_pylist() if name}
+    return set() if matching is None else {name for name in matching.column("name") if name}
 
 
 def _ranked(
-    question: _Question, found: _Found, options: SearchOptions, boosts: Sequence[Boost]
+    question: _Question,
+    found: _Candidates,
+    options: SearchOptions,
+    boosts: Sequence[Boost],
+    *,
+    limit: int | None,
 ) -> list[FusedHit]:
     """The candidates, by their places, on the scale of the mode, best first."""
-    near = dict(zip(_places(found.vector), found.vector["_distance"].to_pylist(), strict=True))
-    cosines = {place: 1.0 - distance for place, distance in near.items()}
-    bm25 = dict(zip(_places(found.text), found.text["_score"].to_pylist(), strict=True))
+    cosines = {
+        place: 1.0 - distance
+        for place, distance in zip(_places(found.vector), found.vector.scores, strict=True)
+    }
+    bm25 = dict(zip(_places(found.text), found.text.scores, strict=True))
     rows = (found.vector, found.text, *found.around)
     previous = _previous(rows) if boosts else {}
     turns = _turns(rows) if boosts else {}
-    given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts}
+    given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts, "limit": limit}
     if question.mode == "vector":
         return by_vector(cosines, question=question.text, **given)
     if question.mode == "text":
@@ -299,32 +313,31 @@ def _ranked(
     return fuse(cosines, bm25, question=question.text, fusion=options.fusion, **given)
 
 
-def _turns(found: Sequence[pa.Table]) -> dict[str, Turn]:
+def _turns(found: Sequence[Found]) -> dict[str, Turn]:
     """What is known of each row, by its place."""
     turns: dict[str, Turn] = {}
     for rows in found:
-        there = [rows[name].to_pylist() if name in rows.column_names else None for name in _TURN]
-        for index, place in enumerate(_places(rows)):
-            name, role, moment, text = (None if one is None else one[index] for one in there)
+        for place, name, role, moment, text in zip(
+            _places(rows), *map(rows.column, _TURN), strict=True
+        ):
             turns[place] = Turn(name, role, moment and moment.replace(tzinfo=UTC), text)
     return turns
 
 
-def _previous(found: Sequence[pa.Table]) -> dict[str, str]:
+def _previous(found: Sequence[Found]) -> dict[str, str]:
     """The place of the turn before it, for each candidate where that is a candidate, too."""
     places: dict[str, str] = {}
     links: dict[str, str | None] = {}
     for rows in found:
         here = _places(rows)
-        places.update(zip(rows[KEY].to_pylist(), here, strict=True))
-        if LINK in rows.column_names:  # documents have no turns before them
-            links.update(zip(here, rows[LINK].to_pylist(), strict=True))
+        places.update(zip(rows.column(KEY), here, strict=True))
+        links.update(zip(here, rows.column(LINK), strict=True))
     return {place: places[key] for place, key in links.items() if key in places}
 
 
 async def _reranked(
     question: _Question,
-    found: _Found,
+    found: _Candidates,
     options: SearchOptions,
     hits: Sequence[FusedHit],
 ) -> list[FusedHit]:
@@ -334,8 +347,8 @@ async def _reranked(
         options.reranker,
         question.text or "",
         mode=question.mode,
-        vector=found.vector,
-        text=found.text,
+        vector=found.vector.table(),
+        text=found.text.table(),
     )
     kept = [
         replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], gains={})
@@ -347,7 +360,7 @@ async def _reranked(
 
 def _varied(
     vector: np.ndarray,
-    found: _Found,
+    found: _Candidates,
     hits: list[FusedHit],
     limit: int,
     mmr_lambda: float,
@@ -356,9 +369,8 @@ def _varied(
     if not hits:
         return []
     vectors: dict[str, Any] = {}
-    for rows in found[:2]:
-        if VECTOR in rows.column_names:
-            vectors.update(zip(_places(rows), rows[VECTOR].to_pylist(), strict=True))
+    for channel in (found.vector, found.text):
+        vectors.update(zip(_places(channel), channel.column(VECTOR), strict=True))
     # What only words found may have no vector: it then resembles nothing.
     nothing = np.zeros(len(vector), dtype=np.float32)
     given = [vectors.get(hit.key) for hit in hits]
@@ -366,6 +378,9 @@ def _varied(
     return [hits[pick] for pick in mmr(vector, rows, k=limit, lambda_mult=mmr_lambda)]
 
 
-def _places(rows: pa.Table) -> list[str]:
+def _places(rows: Found) -> list[str]:
     """The ids of the rows as texts of one length: these sort in the order of writing."""
-    return [f"{row_id:020}" for row_id in rows["_rowid"].to_pylist()]
+    return [*map(_place, rows.ids)]
+
+
+_place = "{:020}".format

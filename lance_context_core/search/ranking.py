@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from lance_context_core.records import ChannelScore
 from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Turn, gains
@@ -68,8 +69,9 @@ def fuse(
     question: str | None = None,
     fusion: Fusion = DEFAULT_FUSION,
     boosts: Sequence[Boost] = _LENDING,
+    limit: int | None = None,
 ) -> list[FusedHit]:
-    """The candidates of both channels in one ranking, best first.
+    """The candidates of both channels in one ranking, best first; with `limit` so many of them.
 
     `previous` names for a key the key of the turn before it in its session; links to keys that are
     no candidates are harmless. To the fused score of a candidate is added what the boosts give, and
@@ -84,9 +86,9 @@ def fuse(
     fused = fused_scores(fusion, said_vector, said_text)
     dropped = (said_vector.keys() | said_text.keys()) - fused.keys()
     own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
-    candidates = _candidates(own, said_vector, said_text, previous, turns)
-    given, most = gains(boosts, question, candidates)
-    return _hits(candidates, given, lambda key, more: (own[key] + more) / (1 + most))
+    said = _Said(own, said_vector, said_text)
+    given, most = said.gains(boosts, question, previous, turns)
+    return _hits(said, given, lambda key, more: (own[key] + more) / (1 + most), limit)
 
 
 def by_vector(
@@ -96,6 +98,7 @@ def by_vector(
     turns: Mapping[str, Turn] = _NO_TURNS,
     question: str | None = None,
     boosts: Sequence[Boost] = _LENDING,
+    limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of the vector channel alone, best first, scored by `vector_score`.
 
@@ -108,9 +111,9 @@ def by_vector(
     span = high - low
     raw = dict.fromkeys(turns, low) | dict(cosines)
     own = {key: (cosine - low) / span if span else 0.0 for key, cosine in raw.items()}
-    candidates = _candidates(own, channel_scores(cosines), {}, previous, turns)
-    given, _ = gains(boosts, question, candidates)
-    return _hits(candidates, given, lambda key, more: vector_score(raw[key] + span * more))
+    said = _Said(own, channel_scores(cosines), {})
+    given, _ = said.gains(boosts, question, previous, turns)
+    return _hits(said, given, lambda key, more: vector_score(raw[key] + span * more), limit)
 
 
 def by_text(
@@ -120,6 +123,7 @@ def by_text(
     turns: Mapping[str, Turn] = _NO_TURNS,
     question: str | None = None,
     boosts: Sequence[Boost] = _LENDING,
+    limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of the text channel alone, best first, scored by `text_score`.
 
@@ -129,9 +133,9 @@ def by_text(
     high = max(bm25.values(), default=0.0)
     raw = dict.fromkeys(turns, 0.0) | dict(bm25)
     own = {key: score / high if high > 0 else 0.0 for key, score in raw.items()}
-    candidates = _candidates(own, {}, channel_scores(bm25), previous, turns)
-    given, _ = gains(boosts, question, candidates)
-    return _hits(candidates, given, lambda key, more: text_score(raw[key] + high * more))
+    said = _Said(own, {}, channel_scores(bm25))
+    given, _ = said.gains(boosts, question, previous, turns)
+    return _hits(said, given, lambda key, more: text_score(raw[key] + high * more), limit)
 
 
 def vector_score(cosine: float) -> float:
@@ -150,33 +154,46 @@ def text_score(bm25: float) -> float:
     return bm25 / (bm25 + 10)
 
 
-def _candidates(
-    own: Mapping[str, float],
-    vector: Mapping[str, ChannelScore],
-    text: Mapping[str, ChannelScore],
-    previous: Mapping[str, str],
-    turns: Mapping[str, Turn],
-) -> dict[str, Candidate]:
-    """All that may become hits, with what is known of them."""
-    return {
-        key: Candidate(
-            score=score,
-            vector=vector.get(key),
-            text=text.get(key),
-            turn=turns.get(key, _UNKNOWN),
-            previous=earlier if (earlier := previous.get(key)) in own else None,
-        )
-        for key, score in own.items()
-    }
+class _Said(NamedTuple):
+    """What the channels say of all that may become hits."""
+
+    own: Mapping[str, float]
+    """The score in [0, 1] that they give each."""
+    vector: Mapping[str, ChannelScore]
+    text: Mapping[str, ChannelScore]
+
+    def gains(
+        self,
+        boosts: Sequence[Boost],
+        question: str | None,
+        previous: Mapping[str, str],
+        turns: Mapping[str, Turn],
+    ) -> tuple[Mapping[str, Mapping[str, float]], float]:
+        """What the boosts give to whom, and the most that they can give."""
+        if not boosts:
+            return {}, 0.0
+        candidates = {
+            key: Candidate(
+                score=score,
+                vector=self.vector.get(key),
+                text=self.text.get(key),
+                turn=turns.get(key, _UNKNOWN),
+                previous=earlier if (earlier := previous.get(key)) in self.own else None,
+            )
+            for key, score in self.own.items()
+        }
+        return gains(boosts, question, candidates)
 
 
 def _hits(
-    candidates: Mapping[str, Candidate],
+    said: _Said,
     given: Mapping[str, Mapping[str, float]],
     scale: Callable[[str, float], float],
+    limit: int | None,
 ) -> list[FusedHit]:
     """The hits, best first; `scale` makes a score of a key and of what is added to it."""
-    more = dict.fromkeys(candidates, 0.0)
+    _, vector, text = said
+    more = dict.fromkeys(said.own, 0.0)
     for some in given.values():
         for key, gain in some.items():
             more[key] += gain
@@ -184,22 +201,21 @@ def _hits(
         key: min(1.0, scale(key, gain))
         for key, gain in more.items()
         # What no channel found is no hit by itself.
-        if gain > 0 or candidates[key].vector or candidates[key].text
+        if gain > 0 or key in vector or key in text
     }
     order = sorted(
-        (-score, -_raw(candidates[key].vector), -_raw(candidates[key].text), key)
-        for key, score in scores.items()
+        (-score, -_raw(vector.get(key)), -_raw(text.get(key)), key) for key, score in scores.items()
     )
     return [
         FusedHit(
             key=key,
             score=scores[key],
-            vector=candidates[key].vector,
-            text=candidates[key].text,
+            vector=vector.get(key),
+            text=text.get(key),
             own=min(scores[key], scale(key, 0.0)) if more[key] else scores[key],
             gains=given,
         )
-        for *_, key in order
+        for *_, key in order[:limit]
     ]
 
 

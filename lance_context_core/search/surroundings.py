@@ -1,30 +1,41 @@
 """The turns around those that a search found, in their sessions."""
 
-from collections.abc import Sequence
-
-import pyarrow as pa
+from collections.abc import Collection, Sequence
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.found import Found, Rows
 from lance_context_core.engine.table.table import Table
-
-LINK = "previous_key"
-"""The column that names the turn before, by its key."""
+from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.block import LINK
 
 
 async def surroundings(
-    table: Table, where: sql.Clause, found: Sequence[pa.Table], *, columns: Sequence[str]
-) -> pa.Table:
+    table: Table | HotTable, where: sql.Clause, found: Sequence[Found], *, columns: Sequence[str]
+) -> Found:
     """The turns just before and just after those found that meet `where`, but these themselves.
 
     One query, which looks for keys, so that a session may be of any length. What is gone, or does
     not meet `where`, is not among them.
     """
-    keys = {key for rows in found for key in rows[KEY].to_pylist()}
-    links = {key for rows in found if LINK in rows.column_names for key in rows[LINK].to_pylist()}
+    keys = {key for rows in found for key in rows.column(KEY)}
+    links = {key for rows in found for key in rows.column(LINK)}
     before = sorted(key for key in links if key and key not in keys)
-    if not links:
-        return table.nothing(columns)
+    if not keys or LINK not in table.spec.schema.names:  # documents have no turns before them
+        return Rows(table.nothing(columns))
+    if isinstance(table, HotTable):
+        return await table.beside(where, keys=keys, before=before, columns=columns)
+    return await _beside(table, where, keys=keys, before=before, columns=columns)
+
+
+async def _beside(
+    table: Table,
+    where: sql.Clause,
+    *,
+    keys: Collection[str],
+    before: Collection[str],
+    columns: Sequence[str],
+) -> Found:
     beside = sql.any_of([sql.in_list(LINK, sorted(keys)), sql.in_list(KEY, before)])
-    rows = await table.select(sql.all_of([where, beside]), columns=columns)
-    return rows.filter(pa.array([key not in keys for key in rows[KEY].to_pylist()], pa.bool_()))
+    another = sql.not_in_list(KEY, sorted(keys))
+    return Rows(await table.select(sql.all_of([where, beside, another]), columns=columns))

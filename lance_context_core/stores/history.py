@@ -313,13 +313,12 @@ class AsyncHistory:
 
         See `AsyncContextStore.search`.
         """
-        conditions = [_MESSAGES]
+        within: dict[str, str | None] = {}
         if session_id is not None:
-            conditions.append(sql.equals("session_id", check_name(session_id, "session_id")))
+            within["session_id"] = check_name(session_id, "session_id")
         if agent_id is not None:
-            agent = self._records.whose("agent_id", agent_id)
-            conditions.append(sql.equals("agent_id", agent))
-        return await self._records.search(query, *conditions, **arguments)
+            within["agent_id"] = self._records.whose("agent_id", agent_id)
+        return await self._records.search(query, _MESSAGES, within=within, **arguments)
 
     def _where(
         self,

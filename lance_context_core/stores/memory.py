@@ -100,8 +100,8 @@ class AsyncMemory:
         Memories stand alone, unlike turns: nothing is added by boosts, unless `options` say so.
         See `AsyncContextStore.search`.
         """
-        conditions = self._conditions(user_id, session_id)
-        return await self._records.search(query, *conditions, room=ALONE, **arguments)
+        within = self._within(user_id, session_id)
+        return await self._records.search(query, _MEMORIES, within=within, room=ALONE, **arguments)
 
     async def list(
         self,
@@ -195,12 +195,13 @@ class AsyncMemory:
         )
 
     def _conditions(self, user_id: str, session_id: str | None) -> builtins.list[sql.Clause]:
-        user = self._records.whose("user_id", user_id)
-        conditions = [_MEMORIES, sql.equals("user_id", user)]
+        return [_MEMORIES, sql.all_equal(self._within(user_id, session_id))]
+
+    def _within(self, user_id: str, session_id: str | None) -> dict[str, str | None]:
+        within = {"user_id": self._records.whose("user_id", user_id)}
         if session_id is not None:
-            session = check_name(session_id, "session_id") if session_id != "" else None
-            conditions.append(sql.equals("session_id", session))
-        return conditions
+            within["session_id"] = check_name(session_id, "session_id") if session_id else None
+        return within
 
 
 def _message(memory: str | Message, where: str) -> Message:

@@ -117,6 +117,7 @@ class AsyncVectors:
             filterable=DOCUMENT_FIELDS,
             columns=[*COLUMNS, *([VECTOR] if include_embedding else [])],
             read=from_row,
+            scope=sql.all_equal(self._scope.parts()),
         )
         return await searching.search(searched, query, **arguments)
 

@@ -18,6 +18,7 @@ from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.claims import (
     UPKEEP_TABLE,
@@ -129,6 +130,8 @@ class StoreStats:
     """Whether this handle's store is at it."""
     last_error: str | None
     """What background maintenance of this process last failed with, were it the log itself."""
+    search_cache: SearchCacheStats | None = None
+    """How searches were answered in the process; None if the store is open without a `search_cache`."""
 
 
 class Upkeep:

@@ -62,6 +62,7 @@ BAD = {
     "maintenance": 5,
     "read_consistency": 5,
     "retention": timedelta(days=1),
+    "search_cache": 100,
     "storage_options": 5,
     "text_index": "German",
 }

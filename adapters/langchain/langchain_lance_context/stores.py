@@ -298,7 +298,10 @@ class _Work:
         if search.query is None:
             found = await self.kv.list(**listed, limit=search.limit, offset=search.offset)
             return [(one, None) for one in found]
-        hits = await self.kv.search(questions[search.query], **within, limit=end)
+        # The data says how long an item lives from now on.
+        hits = await self.kv.search(
+            questions[search.query], **within, limit=end, include_data=search.is_refreshing
+        )
         ranked = [(hit.record, hit.channels["vector"].raw) for hit in hits]
         if len(ranked) == end:
             return [*ranked[search.offset :]]

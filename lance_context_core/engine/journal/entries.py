@@ -98,6 +98,8 @@ class View:
     """The bytes of all entries."""
     is_folding: bool = False
     """Whether some entries are being folded, in the version after this one, or were when that failed."""
+    last: int = 0
+    """The last entry that was ever there, folded or not."""
 
     @property
     def next_told(self) -> int:
@@ -165,6 +167,16 @@ class View:
             else:
                 rows[entry.key] = [(there[0][0] if there else entry.seq, entry)]
         return [one for some in rows.values() for one in some]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has happened to a table since somebody looked."""
+
+    view: View
+    """What the journal holds now."""
+    entries: Sequence[Entry] | None
+    """What was written since, folded or not; None if it is not known, or was not all."""
 
 
 def entry_of(seq: int, how: int, key: str, payload: bytes | None, told: int, at: int) -> Entry:

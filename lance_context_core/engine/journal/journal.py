@@ -8,6 +8,7 @@ others fold, and reads need no lock: the journal says which version of a table g
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed
-from lance_context_core.engine.journal.entries import Entry, New, View, entry_of
+from lance_context_core.engine.journal.entries import Entry, New, News, View, entry_of
 from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
@@ -70,6 +71,10 @@ class Journal:
             on_loss=self._mirrors.clear,
         )
 
+    def on_break(self, forget: Callable[[Part], None]) -> None:
+        """Have `forget` called where a table was changed otherwise than by entries that were seen."""
+        self._mirrors.on_break = forget
+
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
         return not await self._is_shared() or lock.exists(self._root)
@@ -85,6 +90,15 @@ class Journal:
         if await self._ways.opened() is None:
             return None
         return await self._waiting.insist(lambda: self._view(part))
+
+    async def news(self, part: Part, token: int, last: int) -> News | None:
+        """What it holds of a table, and what came after `last`, if since `token` that was all.
+
+        None of a table that it does not know.
+        """
+        if await self._ways.opened() is None:
+            return None
+        return await self._waiting.insist(lambda: self._news(part, token, last))
 
     async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
@@ -252,6 +266,12 @@ class Journal:
                 return None
             mirror = self._refreshed(part)
             return None if mirror is None else mirror.view
+
+    def _news(self, part: Part, token: int, last: int) -> News | None:
+        with self._ways.lock:
+            if self._ways.connection is None or (mirror := self._refreshed(part)) is None:
+                return None
+            return News(mirror.view, mirror.since(token, last))
 
     def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         with self._ways.lock:

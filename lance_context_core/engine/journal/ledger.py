@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
 from lance_context_core.engine.journal.closed import Closed
-from lance_context_core.engine.journal.entries import New, View
+from lance_context_core.engine.journal.entries import New, News, View
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.mirror import Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
@@ -29,6 +29,10 @@ class Ledger:
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)
+
+    async def news(self, token: int, last: int) -> News | None:
+        """As `Journal.news`."""
+        return await self._journal.news(self.part, token, last)
 
     async def floor(self) -> int:
         """As `Journal.floor`."""

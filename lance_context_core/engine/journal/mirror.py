@@ -1,7 +1,7 @@
 """What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lance_context_core.engine.journal.entries import Entry, View
@@ -39,7 +39,15 @@ class Mirror:
         self.entries: tuple[Entry, ...] = ()
         self._at: tuple[int, ...] = ()
         self._past = past
+        self._folded: deque[int] = deque()
+        """The places of the entries that were folded last, in order."""
+        self._gone = 0
+        """The last place that is not among them any more."""
+        self._grows_since = 0
+        """The token since which nothing came about but entries that were seen here."""
         self._view: View | None = None
+        self.on_break: Callable[[Part], None] = lambda _: None
+        """Is called where something came about that was not seen, such as an erasure."""
 
     @property
     def view(self) -> View:
@@ -47,7 +55,13 @@ class Mirror:
         if self._view is None:
             _, version, folded, folding, token, _ = self._at
             self._view = View(
-                max(version, 0), token, self.entries, self.id, self.n_bytes, folding > folded
+                max(version, 0),
+                token,
+                self.entries,
+                self.id,
+                self.n_bytes,
+                is_folding=folding > folded,
+                last=self.last,
             )
         return self._view
 
@@ -65,17 +79,37 @@ class Mirror:
         entries: Sequence[Entry],
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
+        _, former_version, _, _, former_token, _ = self._at or (0, 0, 0, 0, 0, 0)
+        if version != former_version and token != former_token:
+            # Others wrote as well as committed: what they folded, or wrote otherwise, was not seen.
+            self._grows_since = token
+            self.on_break(self.part)
         self._at = (self.id, version, folded, folding, token, stamp)
         kept = self.entries
         if kept and kept[0].seq <= folded:
             gone = [entry for entry in kept if entry.seq <= folded]
             self._past.add(self.part, gone)
+            self._folded.extend(entry.seq for entry in gone)
+            while len(self._folded) > _MOST_PAST:
+                self._gone = self._folded.popleft()
             self.n_bytes -= sum(entry.size for entry in gone)
             kept = kept[len(gone) :]
         self.entries = (*kept, *entries)
         self.n_bytes += sum(entry.size for entry in entries)
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None
+
+    def since(self, token: int, last: int) -> list[Entry] | None:
+        """The entries behind `last`, if these are all that has come about since `token`."""
+        if token < self._grows_since or last < self._gone:
+            return None
+        if last >= self.last:
+            return []
+        found = [self._past.find(self.part, seq) for seq in self._folded if seq > last]
+        past = [entry for entry in found if isinstance(entry, Entry)]
+        if len(past) < len(found):
+            return None
+        return past + [entry for entry in self.entries if entry.seq > last]
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""
@@ -89,6 +123,8 @@ class Mirrors:
 
     def __init__(self) -> None:
         """None yet."""
+        self.on_break: Callable[[Part], None] | None = None
+        """As `Mirror.on_break`, of all tables, and where it is not known what was seen of one."""
         self._mirrors: OrderedDict[Part, Mirror] = OrderedDict()
         self._past = _Past()
 
@@ -108,15 +144,19 @@ class Mirrors:
             self._past.add(former.part, former.entries)
         mirror = self._mirrors[part] = Mirror(part, id, self._past)
         self._mirrors.move_to_end(part)
+        mirror.on_break = self._broken
+        self._broken(part)
         return mirror
 
     def drop(self, part: Part) -> None:
         """Forget what the journal held of a table."""
-        self._mirrors.pop(part, None)
+        if self._mirrors.pop(part, None) is not None:
+            self._broken(part)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._mirrors.clear()
+        for part in list(self._mirrors):
+            self.drop(part)
         self._past = _Past()
 
     def recall(self, part: Part, seqs: Iterable[int]) -> Recalled:
@@ -132,6 +172,11 @@ class Mirrors:
                 entries.append(entry)
         return Recalled(entries, keys)
 
+    def _broken(self, part: Part) -> None:
+        self._past.reduce(part)
+        if self.on_break is not None:
+            self.on_break(part)
+
 
 class _Past:
     """What was seen lately: who reads a page by its ids has them after they are folded, too."""
@@ -144,6 +189,13 @@ class _Past:
     def find(self, part: Part, seq: int) -> Entry | str | None:
         """The entry; its key if that is all that is left of it."""
         return self._entries.get((part, seq)) or self._keys.get((part, seq))
+
+    def reduce(self, part: Part) -> None:
+        """Leave nothing but the keys of what was seen of a table: the rest may be erased by now."""
+        for place in [place for place in self._entries if place[0] == part]:
+            entry = self._entries.pop(place)
+            self._n_bytes -= entry.size
+            self._keys[place] = entry.key
 
     def add(self, part: Part, entries: Iterable[Entry]) -> None:
         for entry in entries:

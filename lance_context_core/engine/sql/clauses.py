@@ -39,7 +39,7 @@ class UnsureError(Exception):
 class Clause(str):
     """A condition on rows, in SQL, which can also be asked of a row in memory."""
 
-    __slots__ = ("among", "holds")
+    __slots__ = ("among", "holds", "later", "parts")
 
     holds: Test | None
     """Whether a row matches, as the engine would tell; None if only the engine can.
@@ -47,12 +47,18 @@ class Clause(str):
     Raises UnsureError if of that row only the engine can."""
     among: Among
     """By column, among which values those of all matching rows are; of columns that identify a row."""
+    later: tuple[str, datetime] | None
+    """The column and the moment of an `absent_or_after`, which is another one at each read."""
+    parts: "tuple[Clause, ...]"
+    """What it is put together from, of which all hold; empty if it is one by itself."""
 
     def __new__(cls, text: str, holds: Test | None = None, among: Among = _ANY) -> Self:
         """The condition that is `text` in SQL; that it says what `holds` says is up to the caller."""
         clause = str.__new__(cls, text)
         clause.holds = holds
         clause.among = among
+        clause.later = None
+        clause.parts = ()
         return clause
 
     @property
@@ -197,10 +203,13 @@ def absent_or_after(column: str, value: Value) -> Clause:
     """That `column` is null, or more, or later, than `value`."""
     bound, text = _bound(value)
     name = quote_identifier(column)
-    return Clause(
+    clause = Clause(
         f"{name} IS NULL OR {name} > {text}",
         lambda row: (found := row.get(column)) is None or found > bound,
     )
+    if isinstance(value, datetime):
+        clause.later = column, bound
+    return clause
 
 
 def before(column: str, value: Value) -> Clause:
@@ -330,11 +339,22 @@ def all_of(clauses: Iterable[str]) -> Clause:
                 return False
         return True
 
-    return Clause(
+    clause = Clause(
         f"({') AND ('.join(parts)})",
         holds if len(tests) == len(parts) else None,
         among,
     )
+    clause.parts = tuple(one for part in parts for one in part.parts or (part,))
+    return clause
+
+
+def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
+    """What it says of moments, as `Clause.later`, and all else that it says."""
+    parts = clause.parts or (clause,)
+    moments = [part.later for part in parts if part.later is not None]
+    if not moments:
+        return [], clause
+    return moments, all_of([part for part in parts if part.later is None])
 
 
 def any_of(clauses: Iterable[str]) -> Clause:

@@ -86,6 +86,11 @@ class Access:
 
     # Reading
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it is read as it was at an earlier moment."""
+        return self._pin is not None
+
     async def reader(self) -> Any | None:
         """The engine's handle, as fresh as the store's read consistency asks; None if absent.
 

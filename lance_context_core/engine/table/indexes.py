@@ -9,7 +9,7 @@ from typing import Any
 from lancedb.index import Bitmap, BTree, IvfFlat
 
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
-from lance_context_core.engine.table.text import TextIndex, leaves_out_words
+from lance_context_core.engine.table.text import TextIndex, leaves_out_words, settings_of
 from lance_context_core.errors import InvalidRequestError
 
 _SCALAR = {"btree": BTree, "bitmap": Bitmap}
@@ -73,6 +73,15 @@ class IndexPolicy:
 async def has_text_index(handle: Any) -> bool:
     """Whether full-text search is possible at all."""
     return _name(SEARCH_TEXT) in await _segments(handle)
+
+
+async def text_settings(handle: Any) -> TextIndex | None:
+    """How the texts of a table are cut into words; None if they are not, or otherwise than we would."""
+    listed: Iterable[Any] = await handle.list_indices()
+    for index in listed:
+        if index.columns == [SEARCH_TEXT]:
+            return settings_of(index.index_details)
+    return None
 
 
 async def ensure_text_index(handle: Any, settings: TextIndex) -> None:

@@ -1,5 +1,6 @@
 """The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,9 @@ from lance_context_core.engine.sql import all_of
 _NAMES = re.compile(r"'(?:[^']|'')*'|`([^`]*)`")
 """The texts of a condition, in which anything may stand, and the names of its columns."""
 
+_FEW = 1_000
+"""So many rows are sorted in a few milliseconds, in which the loop stands still."""
+
 _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
@@ -25,6 +29,8 @@ async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Tab
     query = handle.query().select(await present(handle, columns)).with_row_id()
     where = await _asked(handle, where)
     rows = await _rows(query.where(where) if where else query)
+    if rows.num_rows > _FEW:
+        return await asyncio.to_thread(rows.sort_by, "_rowid")
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
 
 

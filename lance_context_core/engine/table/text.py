@@ -38,3 +38,25 @@ class TextIndex:
 def leaves_out_words(details: Mapping[str, Any] | None) -> bool:
     """Whether an index, by what the engine tells of it, was built without the longest words."""
     return (details or {}).get("max_token_length") is not None
+
+
+def settings_of(details: Mapping[str, Any] | None) -> TextIndex | None:
+    """The settings that an index was built with, by what the engine tells of it; None if not by us."""
+    told = details or {}
+    try:
+        settings = TextIndex(
+            tokenizer=told["base_tokenizer"], language=told["language"], stem=told["stem"]
+        )
+        built = {name: told[name] for name in _OURS}
+    except KeyError:
+        return None
+    return settings if built == _OURS else None
+
+
+_OURS = {
+    "remove_stop_words": False,
+    "lower_case": True,
+    "ascii_folding": True,
+    "max_token_length": None,
+}
+"""What is the same in all of our indexes; older ones leave out long words."""

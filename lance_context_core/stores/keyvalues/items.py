@@ -155,6 +155,7 @@ class AsyncKeyValues:
             filterable=ITEM_FIELDS,
             columns=itemrows.columns(include_data=include_data),
             read=itemrows.from_row,
+            scope=self._own(*selection.within),
         )
         hits = await searching.search(
             searched, query, mode="vector", limit=limit and limit + offset

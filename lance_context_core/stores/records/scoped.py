@@ -131,19 +131,29 @@ class Records:
         include_retired: bool = False,
         columns: Sequence[str] = WITHOUT_BLOB,
         room: Room = CONVERSATION,
+        within: Mapping[str, str | None] | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The records that meet the conditions and answer `query` best, best first."""
+        """The records that meet the conditions and answer `query` best, best first.
+
+        `within` is what further columns of theirs are.
+        """
+        # What may be kept: all that the conditions can be about, in whatever state it is.
+        mine = sql.all_equal({**self.scope.parts(), "context": self.context, **(within or {})})
         searched = searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
-                *conditions, include_expired=include_expired, include_retired=include_retired
+                *([sql.all_equal(within)] if within else []),
+                *conditions,
+                include_expired=include_expired,
+                include_retired=include_retired,
             ),
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
             room=room,
+            scope=mine,
         )
         return await searching.search(searched, query, **arguments)
 

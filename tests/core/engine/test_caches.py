@@ -73,7 +73,7 @@ def _counted(method, made):
 async def test_readers_and_writers_at_once_see_what_they_would_though_all_is_opened_anew_all_the_time(
     always, open_store
 ):
-    store = open_store(maintenance=None)
+    store = open_store(maintenance=None, search_cache=None)
     await store.history.append("a", Message.user("word0"), session_id="0")
     await store.create_branch("b")
     on_branch = await store.branch("b")

@@ -254,7 +254,8 @@ async def test_a_version_that_is_tagged_has_what_waited(store):
     assert await read(store) == ["one", "two"]
 
 
-async def test_a_version_shows_what_was_written_before_it_into_other_tables(store):
+async def test_a_version_shows_what_was_written_before_it_into_other_tables(open_store):
+    store = open_store(maintenance=None, journal=SMALL, search_cache=None)
     await store.context().add("user", "tea")
     await store.flush()
     await store.kv().put([Item(key="k", value={"n": 1})])

@@ -5,7 +5,7 @@ from core.test_old_data import old  # noqa: F401 - a fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, Message
+from lance_context_core import AsyncContextStore, ContextStore, Message
 from lance_context_core.engine.table import text as text_index
 from lance_context_core.words import index_words, query_words
 
@@ -89,9 +89,10 @@ def test_whatever_a_text_says_a_question_in_its_words_has_no_other_words(text):
 
 async def test_an_index_that_left_out_long_words_is_made_anew_by_maintenance(old):  # noqa: F811
     await old.history.append("g", Message.user(f"It was {SHA1}", id="m9"), session_id="s")
-    assert await old.search(SHA1, mode="text") == []
-    assert any("search_text" in done.indexes_built for done in await old.maintain())
-    assert [hit.record.id for hit in await old.search(SHA1, mode="text", limit=1)] == ["m9"]
+    async with AsyncContextStore.open(old.uri, search_cache=None) as store:
+        assert await store.search(SHA1, mode="text") == []
+        assert any("search_text" in done.indexes_built for done in await old.maintain())
+        assert [hit.record.id for hit in await store.search(SHA1, mode="text", limit=1)] == ["m9"]
     assert not any("search_text" in done.indexes_built for done in await old.maintain())
 
 

@@ -1,0 +1,119 @@
+"""A part of a table that is kept in memory: how it is read at first, and what has come about since."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lance_context_core.engine.journal.entries import Entry, View
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.sql.clauses import Clause
+from lance_context_core.engine.table import indexes, overlay
+from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.table.text import TextIndex
+
+
+class State(NamedTuple):
+    """What a table holds at one moment, told by numbers."""
+
+    table: int
+    """Which one: if it is made anew under its name, it is another."""
+    token: int
+    """Another one after each change."""
+    last: int
+    """The last entry of the journal that is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What has come about in a table since a moment."""
+
+    state: State
+    """What it holds now."""
+    entries: Sequence[Entry] | None
+    """What was written since; None if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of a part of a table, in order, at one moment."""
+
+    state: State
+    rows: pa.Table | None
+    """None if there are too many."""
+    vectors: pa.Field | None = None
+    """The table's column of vectors, if it has one."""
+    text_index: TextIndex | None = None
+    """How its texts are cut into words; None if they are not, or otherwise than we would."""
+
+
+NEVER = State(0, 0, 0)
+"""Before all moments."""
+
+UNJOURNALED = -1
+"""What stands for a table of which the journal knows nothing: its versions tell its moments."""
+
+
+async def since(table: Table, state: State) -> Since | None:
+    """What has come about since then; None if only the engine can tell what the table holds now."""
+    access = table.access
+    if access.is_pinned:
+        return None
+    if access.ledger is not None:
+        news = await access.ledger.news(state.token, state.last)
+        if news is not None:
+            if not news.view.version or await _is_passed(access, news.view):
+                return None
+            is_same = news.view.table == state.table
+            return Since(_state(news.view), news.entries if is_same else None)
+    if (view := await _unjournaled(access)) is None:
+        return None
+    return Since(_state(view), () if _state(view) == state else None)
+
+
+async def read(table: Table, where: Clause, *, columns: Sequence[str], most: int) -> Part | None:
+    """The matching rows with what the journal holds, unless there are more than `most`.
+
+    None if only the engine can tell.
+    """
+    access = table.access
+
+    async def look() -> Part | None:
+        view = await access.view() or await _unjournaled(access)
+        if view is None or not view.version:
+            return None
+        if await overlay.count(access, view, None) > most and (
+            await overlay.count(access, view, where or None) > most
+        ):
+            return Part(_state(view), None)
+        schema = await access.schema_at(view.moment)
+        there = [name for name in columns if name in schema.names]
+        rows = await overlay.select(access, view, where or None, there)
+        vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+        handle = await access.peek() if access.spec.is_searchable else None
+        settings = None if handle is None else await indexes.text_settings(handle)
+        return Part(_state(view), rows, vectors, settings)
+
+    return await access.follow(look)
+
+
+async def _is_passed(access: Access, view: View) -> bool:
+    """Whether a read shows more than the journal knows: what another program wrote into the table."""
+    if view.entries:
+        return False  # Then no read does.
+    handle = await access.peek()
+    return handle is None or int(await handle.version()) > view.version
+
+
+async def _unjournaled(access: Access) -> View | None:
+    """A table of which the journal knows nothing, as it is now; None if there is none."""
+    if (handle := await access.peek()) is None:
+        return None
+    version = int(await handle.version())
+    return View(version, version, (), UNJOURNALED)
+
+
+def _state(view: View) -> State:
+    return State(view.table, view.token, view.last)

@@ -1,0 +1,182 @@
+"""A scope in memory that answers a search as its table would."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.table.arrow import Row, column_of
+from lance_context_core.engine.table.table import Table
+from lance_context_core.hot.block import LARGE, Block, UnsureError
+from lance_context_core.hot.masks import Condition
+
+_MANY = 512
+"""So many rows are asked a condition in a millisecond or two; more of them beside the loop."""
+
+
+@dataclass(slots=True)
+class Picked:
+    """Some rows of a block: a `Found`."""
+
+    ids: list[int]
+    rows: list[Row]
+    scores: list[float]
+    score: str
+    """What the column of the scores is called; empty if there is none."""
+    columns: Sequence[pa.Field]
+    """Of the table, its vectors among them."""
+    vectors: list[Any] | None
+    """None where these were not asked for."""
+
+    def column(self, name: str) -> list[Any]:
+        """One value of each row."""
+        if name == VECTOR and self.vectors is not None:
+            return self.vectors
+        return [row.get(name) for row in self.rows]
+
+    def table(self) -> pa.Table:
+        """All of it."""
+        made = {
+            one.name: column_of([{one.name: value} for value in self.column(one.name)], one)
+            for one in self.columns
+            if one.name not in LARGE and (one.name != VECTOR or self.vectors is not None)
+        }
+        made["_rowid"] = pa.array(self.ids, pa.uint64())
+        if self.score:
+            made[self.score] = pa.array(self.scores, pa.float32())
+        return pa.table(made)
+
+
+class HotTable:
+    """The rows of one scope, as they were when the search began to ask, or later."""
+
+    def __init__(self, table: Table, block: Block, shown: sql.Clause, *, was_known: bool) -> None:
+        """Those of `block`, which are some of `table`.
+
+        How rare a word is among those that are `shown` counts, whatever else a search asks for.
+        """
+        self.was_known = was_known
+        """Whether they were in memory before the search."""
+        self.spec = table.spec
+        self._table = table
+        self._block = block
+        self._shown = Condition.of(shown)
+        self._conditions = [(shown, self._shown)]
+        self._keys: dict[int, str] = {}
+        """Of what was found, by the ids that it was found by."""
+
+    def nothing(self, columns: Sequence[str], score: str = "") -> pa.Table:
+        """As `Table.nothing`."""
+        return self._table.nothing(columns, score or None)
+
+    async def nearest(
+        self,
+        vector: np.ndarray,
+        *,
+        model: str | None,
+        where: sql.Clause,
+        limit: int,
+        columns: Sequence[str],
+    ) -> Picked:
+        """As `Table.nearest`."""
+        asked = await self._asked(where)
+        with (block := self._sound()).lock:
+            if block.vectors is None:
+                return self._picked([], columns, "_distance")
+            self._table.vectors.check(pa.schema([block.vectors]), len(vector), model)
+            numbers, cosines = block.nearest(asked, vector, limit)
+            return self._picked(numbers, columns, "_distance", [1.0 - one for one in cosines])
+
+    async def match(
+        self, text: str, *, where: sql.Clause, limit: int, columns: Sequence[str]
+    ) -> Picked:
+        """As `Table.match`. Raises UnsureError if only the engine can tell the words."""
+        asked = await self._asked(where)
+        await self._ask(self._shown)
+        with (block := self._sound()).lock:
+            numbers, scores = block.match(asked, self._shown, text, limit)
+            return self._picked(numbers, columns, "_score", scores)
+
+    async def beside(
+        self,
+        where: sql.Clause,
+        *,
+        keys: Collection[str],
+        before: Collection[str],
+        columns: Sequence[str],
+    ) -> Picked:
+        """The rows that meet `where` and follow one of `keys`, or have a key of `before`."""
+        asked = await self._asked(where)
+        with (block := self._sound()).lock:
+            return self._picked(block.beside(asked, keys, before), columns)
+
+    async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows that were found here, with their `_rowid`, in their order: as they are now."""
+        large = [name for name in columns if name in LARGE]
+        with (block := self._sound()).lock:
+            there = [(id, block.number(self._keys[id])) for id in row_ids]
+            rows: list[dict[str, Any]] = [
+                {name: row.get(name) for name in columns} | {"_rowid": id}
+                for id, number in there
+                if number is not None and (row := block.row(number))
+            ]
+            if VECTOR in columns:
+                numbers = [number for _, number in there if number is not None]
+                for one, number in zip(rows, numbers, strict=True):
+                    one[VECTOR] = block.vector(number)
+        if not large or not rows:
+            return rows
+        # What is large is not kept.
+        mine = sql.in_list(KEY, [self._keys[row["_rowid"]] for row in rows])
+        found = (await self._table.select(mine, columns=[KEY, *large])).to_pylist()
+        by_key = {one[KEY]: {name: one[name] for name in large} for one in found}
+        both = ((row, by_key.get(self._keys[row["_rowid"]])) for row in rows)
+        return [{**row, **more} for row, more in both if more is not None]
+
+    # Helpers
+
+    def _sound(self) -> Block:
+        if not self._block.is_sound:
+            raise UnsureError
+        return self._block
+
+    async def _asked(self, where: sql.Clause) -> Condition:
+        """What a clause asks, which all rows were asked."""
+        known = next((asked for clause, asked in self._conditions if clause is where), None)
+        if known is None:
+            known = Condition.of(where)
+            self._conditions.append((where, known))
+        await self._ask(known)
+        return known
+
+    async def _ask(self, where: Condition) -> None:
+        """Have a condition asked of all rows, beside the loop where there are many of them."""
+        while True:
+            with (block := self._sound()).lock:
+                first = block.masks.n_asked(where)
+                if block.n_rows - first <= _MANY:
+                    return
+                rows = block.rows(first)
+            answers = await asyncio.to_thread(where.asked, rows)
+            with block.lock:
+                block.masks.note(where, answers, first)
+
+    def _picked(
+        self,
+        numbers: Iterable[int],
+        columns: Sequence[str],
+        score: str = "",
+        scores: Sequence[float] = (),
+    ) -> Picked:
+        there, block = list(numbers), self._block
+        rows = [block.row(number) for number in there]
+        ids = block.places(there)
+        self._keys.update(zip(ids, (row[KEY] for row in rows), strict=True))
+        vectors = [block.vector(number) for number in there] if VECTOR in columns else None
+        fields = [*self._table.spec.schema, *([block.vectors] if block.vectors else [])]
+        return Picked(ids, rows, list(scores), score, fields, vectors)

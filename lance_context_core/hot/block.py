@@ -1,0 +1,302 @@
+"""The rows of one scope, in memory, and what both channels of a search find among them."""
+
+import sys
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine.journal.entries import Entry, How
+from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR, vector_length
+from lance_context_core.engine.sql.clauses import Clause
+from lance_context_core.engine.table.following import State
+from lance_context_core.hot.masks import Condition, Masks
+from lance_context_core.hot.postings import Postings
+from lance_context_core.hot.vectors import Matrix
+from lance_context_core.hot.words import Words, are_sure
+
+Row = Mapping[str, Any]
+
+LARGE = ("blob", "data")
+"""The columns that are not kept."""
+
+LINK = "previous_key"
+"""The column that names the turn before, by its key."""
+
+_ROWS_AT_A_TIME = 128
+"""Arrow makes Python's values of so many rows in a millisecond or two, in which no other thread runs."""
+
+_MOST_NEWS = 128
+"""So many rows are taken in one after the other; of more, the scope is read anew beside the loop."""
+
+_FEWEST_ROOM = 16
+
+
+class OutdatedError(Exception):
+    """What came about cannot be followed: the block is to be read anew."""
+
+
+class UnsureError(Exception):
+    """Of these texts only the engine can tell what their words are."""
+
+
+class Best(NamedTuple):
+    """The numbers of rows with their scores, best first, equals in the order of writing."""
+
+    numbers: list[int]
+    scores: list[float]
+
+
+class Block:
+    """The rows of one scope, as they were at a state of their table; safe to share between threads."""
+
+    def __init__(
+        self,
+        scope: Clause,
+        state: State,
+        rows: pa.Table,
+        *,
+        vectors: pa.Field | None,
+        words: Words | None,
+    ) -> None:
+        """Of the rows of that scope, in order; `scope` is asked of what comes later.
+
+        `vectors` is the table's column of vectors, if it has one. Without `words` only the engine
+        can match a text. Raises OutdatedError if a key is there twice.
+        """
+        self.state = state
+        """What of the table is in it."""
+        self.lock = threading.Lock()
+        """Is held by whoever follows the table, or searches: for a millisecond or two."""
+        self.is_sound = True
+        """Whether it is as its state says: what could not be followed is of no use any more."""
+        self.vectors = vectors
+        self._scope = scope
+        self._words = words
+        n = rows.num_rows
+        self._rows: list[Row] = _plain(rows)
+        self._numbers = {row[KEY]: number for number, row in enumerate(self._rows)}
+        if len(self._numbers) < n:
+            raise OutdatedError
+        self.masks = Masks(self._rows)
+        self._row_bytes = sum(map(_size, self._rows))
+        self._n_unsure = 0
+        self._next_place = n
+        self._postings = Postings(map(self._words_of, self._rows))
+        # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
+        self._after: dict[str, int] = {}
+        self._others: dict[str, list[int]] = {}
+        """The row that follows a key, and what else does."""
+        for number, row in enumerate(self._rows):
+            self._link(row, number)
+        self._room = 0
+        self._places = np.empty(0, np.int64)
+        self._is_alive = np.empty(0, bool)
+        self._has_text = np.empty(0, bool)
+        self._make_room(n)
+        self._places[:n] = np.arange(n)
+        self._is_alive[:n] = True
+        self._has_text[:n] = [row.get(SEARCH_TEXT) is not None for row in self._rows]
+        self._matrix = Matrix(0 if vectors is None else vector_length(vectors))
+        if vectors is not None:
+            self._matrix.take(rows[VECTOR].combine_chunks())
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes in memory, about."""
+        arrays = 10 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        return 2_000 + arrays + self._row_bytes + self._postings.n_bytes
+
+    def follow(self, state: State, entries: Iterable[Entry]) -> None:
+        """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
+        self.is_sound = False
+        holds: Any = self._scope.holds
+        mine: dict[int, bool] = {}
+        touched: set[str] = set()
+        news = [entry for entry in entries if entry.seq > self.state.last]
+        for entry in news:
+            is_mine = entry.how is not How.REMOVE and bool(holds(entry.row))
+            if is_mine or entry.key in self._numbers or entry.key in touched:
+                mine[entry.seq] = is_mine
+                touched.add(entry.key)
+        if len(mine) > _MOST_NEWS:
+            raise OutdatedError
+        for entry in news:
+            if entry.seq not in mine:
+                continue
+            is_mine = mine[entry.seq]
+            known = self._numbers.get(entry.key)
+            if entry.how is How.APPEND:
+                if known is not None and is_mine:
+                    raise OutdatedError
+                if is_mine:
+                    self._add(entry.row, self._next_place)
+                continue
+            if known is None and is_mine:
+                # It came from another scope, and stands where it stood.
+                raise OutdatedError
+            if known is not None:
+                self._remove(entry.key)
+                if is_mine:
+                    self._add(entry.row, int(self._places[known]))
+        if len(self._rows) > 2 * len(self._numbers) + _FEWEST_ROOM:
+            raise OutdatedError
+        self.state, self.is_sound = state, True
+
+    @property
+    def n_rows(self) -> int:
+        """How many it has, with those that are gone."""
+        return len(self._rows)
+
+    def rows(self, first: int) -> list[Row]:
+        """All from that number on; those that are gone are empty."""
+        return self._rows[first:]
+
+    def nearest(self, where: Condition, vector: np.ndarray, limit: int) -> Best:
+        """The nearest rows that meet `where`, by their cosines; raises as `where.asked`."""
+        rows, cosines = self._matrix.cosines(vector)
+        there = self._shown(where)[rows]
+        return self._best(rows[there], cosines[there], limit)
+
+    def match(self, where: Condition, among: Condition, text: str, limit: int) -> Best:
+        """The rows that meet `where` and match words of `text` best; raises as `where.asked`.
+
+        How rare a word is, and how long a text, is told by those that meet `among`. Raises
+        UnsureError if only the engine can tell the words.
+        """
+        if self._words is None or self._n_unsure or not are_sure(text):
+            raise UnsureError
+        n = len(self._rows)
+        counts = self._shown(among) & self._has_text[:n]
+        bm25 = self._postings.bm25(self._words(text), counts)
+        found = np.flatnonzero((bm25 > 0) & self._shown(where))
+        return self._best(found, bm25[found], limit)
+
+    def beside(self, where: Condition, keys: Collection[str], before: Collection[str]) -> list[int]:
+        """The rows that meet `where` and follow one of `keys`, or have a key of `before`; in order.
+
+        Those of `keys` themselves are not among them.
+        """
+        found = {self._after[key] for key in keys if key in self._after}
+        if self._others:
+            found.update(number for key in keys for number in self._others.get(key, ()))
+        found.update(self._numbers[key] for key in before if key in self._numbers)
+        found.difference_update(self._numbers[key] for key in keys if key in self._numbers)
+        shown = self._shown(where)
+        return sorted((number for number in found if shown[number]), key=self.place)
+
+    def number(self, key: str) -> int | None:
+        """Which row has this key; None if none has it any more."""
+        return self._numbers.get(key)
+
+    def place(self, number: int) -> int:
+        """The lower, the earlier a row was written."""
+        return int(self._places[number])
+
+    def places(self, numbers: Sequence[int]) -> list[int]:
+        """Those of many rows."""
+        there: list[int] = self._places[np.array(numbers, np.int64)].tolist()
+        return there
+
+    def row(self, number: int) -> Row:
+        """A row, without what is null, and without its vectors."""
+        return self._rows[number]
+
+    def vector(self, number: int) -> np.ndarray | None:
+        """The vector of a row, if it has one."""
+        return None if (found := self._matrix.of(number)) is None else found[0]
+
+    # Helpers
+
+    def _shown(self, where: Condition) -> np.ndarray:
+        mask: np.ndarray = self.masks.of(where) & self._is_alive[: len(self._rows)]
+        return mask
+
+    def _words_of(self, row: Row) -> list[str]:
+        text = row.get(SEARCH_TEXT)
+        if text is None or self._words is None:
+            return []
+        self._n_unsure += not are_sure(text)
+        return self._words(text)
+
+    def _best(self, numbers: np.ndarray, scores: np.ndarray, limit: int) -> Best:
+        if len(numbers) > limit:
+            least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+            there = scores >= least
+            numbers, scores = numbers[there], scores[there]
+        order = np.lexsort((self._places[numbers], -scores))[:limit]
+        return Best(numbers[order].tolist(), scores[order].tolist())
+
+    def _add(self, row: Row, place: int) -> None:
+        number = len(self._rows)
+        self._make_room(number + 1)
+        kept = {
+            name: value
+            for name, value in row.items()
+            if name != VECTOR and name not in LARGE and value is not None
+        }
+        self._rows.append(kept)
+        self._numbers[row[KEY]] = number
+        self._postings.add(self._words_of(kept))
+        self._row_bytes += _size(kept)
+        self._places[number] = place
+        self._next_place = max(self._next_place, place + 1)
+        self._is_alive[number] = True
+        self._has_text[number] = kept.get(SEARCH_TEXT) is not None
+        self._matrix.add(number, row.get(VECTOR))
+        self._link(kept, number)
+
+    def _link(self, row: Row, number: int) -> None:
+        if (before := row.get(LINK)) is None:
+            return
+        if self._after.setdefault(before, number) != number:
+            self._others.setdefault(before, []).append(number)
+
+    def _remove(self, key: str) -> None:
+        number = self._numbers.pop(key)
+        former = self._rows[number]
+        self._is_alive[number] = False
+        self._row_bytes -= _size(former)
+        text = former.get(SEARCH_TEXT)
+        self._n_unsure -= self._words is not None and text is not None and not are_sure(text)
+        self._rows[number] = {}
+        self._matrix.blank(number)
+
+    def _make_room(self, n: int) -> None:
+        if n <= self._room and self._room:
+            return
+        room = max(n, self._room + self._room // 4, _FEWEST_ROOM)
+        for name in ("_places", "_is_alive", "_has_text"):
+            former = getattr(self, name)
+            more = np.zeros(room, former.dtype)
+            more[: len(former)] = former
+            setattr(self, name, more)
+        self._room = room
+
+
+def _plain(rows: pa.Table) -> list[Row]:
+    """The rows without vectors, each without what is null."""
+    kept = rows.drop_columns([name for name in (VECTOR, "_rowid") if name in rows.column_names])
+    made: list[Row] = []
+    for start in range(0, kept.num_rows, _ROWS_AT_A_TIME):
+        made += [
+            {name: value for name, value in row.items() if value is not None}
+            for row in kept.slice(start, _ROWS_AT_A_TIME).to_pylist()
+        ]
+    return made
+
+
+def _size(row: Row) -> int:
+    return sys.getsizeof(row) + sum(map(_size_of_value, row.values()))
+
+
+def _size_of_value(value: Any) -> int:
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        parts = value.values() if isinstance(value, Mapping) else value
+        return sys.getsizeof(value) + sum(map(_size_of_value, parts))
+    return sys.getsizeof(value)

@@ -1,0 +1,145 @@
+"""What of the scopes is in memory, within a bound for the whole process."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from lance_context_core.engine.table.following import State
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.hot.block import Block
+
+_MARK_BYTES = 1_000
+
+
+class Table(NamedTuple):
+    """A table on a ref, of one store."""
+
+    store: object
+    name: str
+    ref: str | None
+
+
+Scope: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """That a scope is not in memory, mostly since it has more than a few records."""
+
+    state: State
+    """When that was seen."""
+    is_final: bool
+    """Whether it cannot be, as it is: it has more than are kept, say."""
+
+
+Kept: TypeAlias = Block | Large
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class SearchCache:
+    """The scopes that were searched last, in memory: a search of one of these does not ask the engine.
+
+    It is as fresh as every read. One may be given to many stores, whose scopes then share its bounds;
+    by default that is so for all stores of a process. Safe to share between threads and loops.
+    """
+
+    max_bytes: int = 128 * 1024 * 1024
+    """What all scopes together take at most, about."""
+    max_records: int = 10_000
+    """A scope of more is searched by the engine."""
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for bounds of no sense."""
+        for name in ("max_bytes", "max_records"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidRequestError(f"{name}={value!r}: give a whole number, 1 or more")
+
+
+class Blocks:
+    """What a search cache holds; safe to share between threads and loops."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """Hold at most about so many bytes."""
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[tuple[Table, Scope], tuple[Kept, int]] = OrderedDict()
+        self._scopes: dict[Table, set[Scope]] = {}
+        self._n_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes now, about."""
+        return self._n_bytes
+
+    @property
+    def n_scopes(self) -> int:
+        """How many scopes are in it."""
+        return len(self._kept)
+
+    def get(self, table: Table, scope: Scope) -> Kept | None:
+        """What is known of a scope, which is used by this."""
+        with self._lock:
+            if (found := self._kept.get((table, scope))) is None:
+                return None
+            self._kept.move_to_end((table, scope))
+            return found[0]
+
+    def put(self, table: Table, scope: Scope, kept: Kept) -> None:
+        """Keep it, instead of what was known; what was used longest ago goes, if need be."""
+        size = _MARK_BYTES if isinstance(kept, Large) else kept.n_bytes
+        with self._lock:
+            self._forget(table, scope)
+            if size > self._max_bytes:
+                return
+            self._kept[table, scope] = kept, size
+            self._scopes.setdefault(table, set()).add(scope)
+            self._n_bytes += size
+            while self._n_bytes > self._max_bytes:
+                self._forget(*next(iter(self._kept)))
+
+    def forget(self, table: Table, scope: Scope) -> None:
+        """Let go of a scope; one that is not known is no error."""
+        with self._lock:
+            self._forget(table, scope)
+
+    def forget_table(self, table: Table) -> None:
+        """Let go of all that is in memory of a table."""
+        with self._lock:
+            for scope in list(self._scopes.get(table, ())):
+                if isinstance(self._kept[table, scope][0], Block):
+                    self._forget(table, scope)
+
+    def forget_store(self, store: object) -> None:
+        """Let go of all scopes of a store."""
+        with self._lock:
+            for table in [one for one in self._scopes if one.store is store]:
+                for scope in list(self._scopes[table]):
+                    self._forget(table, scope)
+
+    def _forget(self, table: Table, scope: Scope) -> None:
+        if (found := self._kept.pop((table, scope), None)) is None:
+            return
+        self._n_bytes -= found[1]
+        scopes = self._scopes[table]
+        scopes.discard(scope)
+        if not scopes:
+            del self._scopes[table]
+
+
+DEFAULT_SEARCH_CACHE = SearchCache()
+"""That of all stores that are given no other."""
+
+_blocks: WeakKeyDictionary[SearchCache, Blocks] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def blocks_of(cache: SearchCache) -> Blocks:
+    """What a search cache holds, for all stores that have it."""
+    with _lock:
+        if (known := _blocks.get(cache)) is None:
+            known = _blocks[cache] = Blocks(cache.max_bytes)
+        return known

@@ -1,0 +1,185 @@
+"""The scopes of one store that are searched in the process, each as fresh as a read."""
+
+import asyncio
+import weakref
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
+from lance_context_core.engine.table import following
+from lance_context_core.engine.table.following import NEVER, UNJOURNALED, Since, State
+from lance_context_core.engine.table.table import Table
+from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.block import LARGE, Block, OutdatedError
+from lance_context_core.hot.cache import Kept, Large, SearchCache, blocks_of
+from lance_context_core.hot.cache import Table as CachedTable
+from lance_context_core.hot.words import words_of
+
+_FEW = 1_000
+"""So many records are read as fast as the engine searches them."""
+
+_MOST_WAITS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCacheStats:
+    """How the searches of a store were answered since it was opened, and what is kept for that."""
+
+    hits: int
+    """In the process, from what was in memory."""
+    misses: int
+    """In the process, once the scope was read."""
+    n_scopes: int
+    """How many scopes the cache has in memory, those of other stores too."""
+    n_bytes: int
+    """What they take, about."""
+
+
+class HotScopes:
+    """The scopes of one store that are searched in the process."""
+
+    def __init__(self, cache: SearchCache) -> None:
+        """Keep them in `cache`, which other stores may share."""
+        self._cache = cache
+        self._blocks = blocks_of(cache)
+        self._store = object()
+        self._reading: dict[tuple[Any, ...], asyncio.Future[None]] = {}
+        """What is being read, by its place and the loop that reads it."""
+        self._n_hits = self._n_misses = 0
+        # A store that nobody closes is forgotten with its last handle.
+        weakref.finalize(self, self._blocks.forget_store, self._store)
+
+    @property
+    def stats(self) -> SearchCacheStats:
+        """How its searches were answered."""
+        return SearchCacheStats(
+            hits=self._n_hits,
+            misses=self._n_misses,
+            n_scopes=self._blocks.n_scopes,
+            n_bytes=self._blocks.n_bytes,
+        )
+
+    async def of(
+        self, table: Table, scope: sql.Clause, where: sql.Clause, shown: sql.Clause
+    ) -> HotTable | None:
+        """What answers a search of the rows of a scope that meet `where`; None if only the engine can.
+
+        All rows that are `shown`, whatever a search asks for, meet `scope`; those that meet `where` are
+        some of them.
+        """
+        if where.holds is None or shown.holds is None or scope.holds is None:
+            return None
+        block, was_known = await self._block(table, scope)
+        return None if block is None else HotTable(table, block, shown, was_known=was_known)
+
+    def count(self, answered: HotTable) -> None:
+        """Count a search that was answered."""
+        self._n_hits += answered.was_known
+        self._n_misses += not answered.was_known
+
+    def forget_table(self, part: Part) -> None:
+        """Let go of all that is in memory of a table, in which something may have been erased."""
+        self._blocks.forget_table(CachedTable(self._store, part.name, part.ref or None))
+
+    def forget(self) -> None:
+        """Let go of all that is in memory."""
+        self._blocks.forget_store(self._store)
+
+    # Helpers
+
+    async def _block(self, table: Table, scope: sql.Clause) -> tuple[Block | None, bool]:
+        """The block of a scope as the table is now, and whether it was in memory.
+
+        None if it is too large, or only the engine can tell what there is.
+        """
+        place = CachedTable(self._store, table.name, table.ref), str(scope)
+        n_waits = 0
+        while True:
+            known = self._blocks.get(*place)
+            since = await following.since(table, NEVER if known is None else known.state)
+            if since is None:
+                self._blocks.forget(*place)
+                return None, False
+            if isinstance(known, Block) and self._follows(known, since):
+                if since.entries:
+                    # It has become larger, maybe too large.
+                    self._blocks.put(*place, known)
+                return known, True
+            if isinstance(known, Large) and known.is_final and _is_near(known.state, since.state):
+                return None, False
+            turn = asyncio.get_running_loop(), *place
+            # What others began to read may be outdated when it is there; but not for ever.
+            if (other := self._reading.get(turn)) is None or n_waits == _MOST_WAITS:
+                break
+            n_waits += 1
+            await asyncio.wait([other])
+        done = self._reading[turn] = turn[0].create_future()
+        try:
+            return await self._read(table, scope, place, known, since), False
+        finally:
+            done.set_result(None)
+            if self._reading.get(turn) is done:
+                del self._reading[turn]
+
+    async def _read(
+        self,
+        table: Table,
+        scope: sql.Clause,
+        place: tuple[CachedTable, str],
+        known: Kept | None,
+        since: Since,
+    ) -> Block | None:
+        """The block of a scope, read now; None as `_block`."""
+        # A large one is read once it was asked for before, and not for each version.
+        is_wanted = isinstance(known, Large) and (
+            since.state.table != UNJOURNALED or known.state == since.state
+        )
+        most = self._cache.max_records
+        part = await following.read(
+            table,
+            scope,
+            columns=[*(name for name in table.spec.schema.names if name not in LARGE), VECTOR],
+            most=most if is_wanted else min(_FEW, most),
+        )
+        if part is None:
+            self._blocks.forget(*place)
+            return None
+        if part.rows is None:
+            is_final = is_wanted or most <= _FEW
+            self._blocks.put(*place, Large(part.state, is_final))
+            return None
+        words = None if part.text_index is None else words_of(part.text_index)
+        make = partial(Block, scope, part.state, part.rows, vectors=part.vectors, words=words)
+        try:
+            made = await asyncio.to_thread(make)
+        except OutdatedError:
+            # Some key is there twice, and only the engine knows what becomes of it.
+            self._blocks.put(*place, Large(part.state, is_final=True))
+            return None
+        self._blocks.put(*place, made)
+        return made
+
+    def _follows(self, block: Block, since: Since) -> bool:
+        """Whether the block is now as the table is."""
+        with block.lock:
+            is_same = block.state.table == since.state.table
+            if not block.is_sound or not is_same:
+                return False
+            if block.state.token >= since.state.token:
+                return True
+            if since.entries is None:
+                return False
+            try:
+                block.follow(since.state, since.entries)
+            except (OutdatedError, UnsureOfRowError):
+                return False
+            return len(block) <= self._cache.max_records
+
+
+def _is_near(before: State, now: State) -> bool:
+    """Whether little can have been removed meanwhile."""
+    return before.table == now.table and now.token - before.token < _FEW

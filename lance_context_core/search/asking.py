@@ -1,0 +1,56 @@
+"""The two channels of a search, asked of a table or of what of it is in memory."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.table.found import Found, Rows
+from lance_context_core.engine.table.table import Table
+from lance_context_core.hot.answering import HotTable
+
+_MOST = 2**31 - 1
+"""How many rows the engine can be asked for; no table of ours has more."""
+
+
+class Asking(NamedTuple):
+    """What is asked of each channel, beside the question."""
+
+    table: Table | HotTable
+    where: sql.Clause
+    limit: int
+    columns: list[str]
+
+    async def nearest(self, vector: np.ndarray | None, model: str | None) -> Found:
+        """The nearest rows; none if there is nothing to be near to."""
+        if vector is None:
+            return self._nothing("_distance")
+        return _as_found(
+            await self.table.nearest(
+                vector,
+                model=model,
+                where=self.where,
+                limit=min(self.limit, _MOST),
+                columns=self.columns,
+            ),
+            "_distance",
+        )
+
+    async def matching(self, words: str | None) -> Found:
+        """The rows that have the words; none without any."""
+        if words is None:
+            return self._nothing("_score")
+        return _as_found(
+            await self.table.match(
+                words, where=self.where, limit=min(self.limit, _MOST), columns=self.columns
+            ),
+            "_score",
+        )
+
+    def _nothing(self, score: str) -> Found:
+        return Rows(self.table.nothing(self.columns, score), score)
+
+
+def _as_found(rows: pa.Table | Found, score: str) -> Found:
+    return Rows(rows, score) if isinstance(rows, pa.Table) else rows

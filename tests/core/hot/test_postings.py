@@ -1,0 +1,25 @@
+"""BM25 over texts that came one after the other, against texts that were there at once."""
+
+import random
+
+import numpy as np
+import pytest
+from core.search.corpus import WORDS
+
+from lance_context_core.hot.postings import Postings
+
+
+@pytest.mark.parametrize("n_first", [0, 1, 200])
+def test_texts_that_come_later_count_as_those_that_were_there(n_first):
+    rng = random.Random(3)
+    texts = [[*rng.choices(WORDS, k=rng.randrange(6)), f"w{n % 90}"] for n in range(500)]
+    grown = Postings(texts[:n_first])
+    for n, text in enumerate(texts[n_first:], start=n_first + 1):
+        grown.add(text)
+        if n % 37 == 0 or n == len(texts):
+            counts = np.array([rng.random() < 0.8 for _ in range(n)])
+            question = [*rng.choices(WORDS, k=2), f"w{rng.randrange(90)}", "unknown"]
+            expected = Postings(texts[:n]).bm25(question, counts)
+            assert grown.bm25(question, counts) == pytest.approx(expected)
+            assert not expected[~counts].any()
+            assert len(grown) == n
