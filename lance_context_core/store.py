@@ -8,6 +8,7 @@ from lance_context_core._checks import check_name
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
+from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
@@ -126,6 +127,11 @@ class AsyncContextStore:
         return AsyncKeyValues(
             check_name(name, "name"), self._resources.embedding_with(embedder), self._scope
         )
+
+    @property
+    def locks(self) -> AsyncLocks:
+        """Locks between all that share the store; the same on all branches."""
+        return AsyncLocks(self._resources, self._scope)
 
     def scope(
         self,

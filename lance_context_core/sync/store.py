@@ -27,6 +27,7 @@ from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.locks import Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
@@ -99,6 +100,11 @@ class ContextStore:
     def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
         """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
         return KeyValues(self._aio.kv(name, embedder=embedder))
+
+    @property
+    def locks(self) -> Locks:
+        """Locks between all that share the store; the same on all branches."""
+        return Locks(self._aio.locks)
 
     def scope(
         self,
