@@ -1,5 +1,7 @@
 """What calls return, beside the things that were kept."""
 
+from lance_context_core.coordination.lock import Acquiring, AsyncLock
+from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.records import (
@@ -19,6 +21,7 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
+from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
@@ -33,6 +36,14 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemsAppended",
     "ItemsWritten",
     "Erasure",
+    # Working together
+    "Locks",
+    "Lock",
+    "AsyncLocks",
+    "AsyncLock",
+    "Acquiring",
+    "LockInfo",
+    "LockStats",
     # Versions and branches
     "Version",
     "Branch",

@@ -8,7 +8,7 @@ from typing import Self
 
 from lance_context_core._loop import block_on
 from lance_context_core.coordination.conflicts import Conflicts
-from lance_context_core.coordination.lock import AsyncLock
+from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import LEASE, AsyncLocks, LockInfo, LockStats
 from lance_context_core.coordination.owners import current_owner
 
@@ -35,11 +35,7 @@ class Locks:
         """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
         asked = self._aio.acquire(resource, mode=mode, lease=lease, wait=wait, owner=owner)
-
-        async def acquired() -> AsyncLock:
-            return await asked
-
-        return Lock(block_on(acquired()))
+        return Lock(block_on(_got(asked)))
 
     def try_acquire(
         self,
@@ -118,3 +114,7 @@ class Lock:
 
     def __exit__(self, *raised: object) -> None:
         block_on(self._aio.__aexit__(*raised))
+
+
+async def _got(asked: Acquiring) -> AsyncLock:
+    return await asked

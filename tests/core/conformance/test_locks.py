@@ -31,7 +31,7 @@ def store(request, clock):
 
 async def until(condition):
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110 - another process may bring it about
             await asyncio.sleep(0.01)
 
 
@@ -104,7 +104,9 @@ async def test_those_who_wait_get_it_in_the_order_in_which_they_asked(store):
 async def test_who_shares_does_not_pass_by_one_who_waits_to_be_alone(store):
     locks = store.locks
     reader = await locks.acquire("r", mode="shared", owner="reader")
-    writer = asyncio.ensure_future(locks._acquired(locks._asked("r", "exclusive", LEASE, "w"), None))
+    writer = asyncio.ensure_future(
+        locks._acquired(locks._asked("r", "exclusive", LEASE, "w"), None)
+    )
     await waits(locks, "r")
     assert await locks.try_acquire("r", mode="shared", owner="late") is None
     await reader.release()
@@ -121,7 +123,9 @@ async def test_waiting_ends_after_its_time_and_names_who_was_in_the_way(store):
 async def test_who_waits_and_is_cancelled_leaves_the_queue(store):
     locks = store.locks
     lock = await locks.acquire("r", owner="ann")
-    waiting = asyncio.ensure_future(locks._acquired(locks._asked("r", "exclusive", LEASE, "b"), None))
+    waiting = asyncio.ensure_future(
+        locks._acquired(locks._asked("r", "exclusive", LEASE, "b"), None)
+    )
     await waits(locks, "r")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -141,7 +145,7 @@ async def test_a_deadlock_is_refused_and_its_circle_named(store):
     ]
     await waits(locks, "b")
     await waits(locks, "c")
-    with pytest.raises(DeadlockError, match="'has c' .* waits for 'a'") as caught:
+    with pytest.raises(DeadlockError, match=r"'has c' .* waits for 'a'") as caught:
         await locks.acquire("a", owner="has c")
     assert caught.value.cycle == (("has c", "a"), ("has a", "b"), ("has b", "c"))
     await held["c"].release()
@@ -192,7 +196,9 @@ async def test_builds_tests_and_work_with_git_exclude_each_other_as_is_said(stor
         ("git_index", "git_remote_merge"),
         ("git_index", "git_destructive"),
         ("git_commit", "git_destructive"),
-        *itertools.product(("build", "test", "build_test"), ("git_remote_merge", "git_destructive")),
+        *itertools.product(
+            ("build", "test", "build_test"), ("git_remote_merge", "git_destructive")
+        ),
     }
     work = [mode for mode in STANDARD_CONFLICTS.modes if mode not in ("exclusive", "shared")]
     assert len(work) == 7
@@ -242,8 +248,7 @@ async def test_a_lock_whose_lease_is_over_is_taken_and_its_writes_are_refused(st
         with pytest.raises(StaleLockError, match=f"'r' with token {old.token} is held no more"):
             await store.history.append("ann", Message.user("late"), session_id="s")
         with pytest.raises(StaleLockError):
-            many = [Message.user("late")] * 300
-            await store.history.append_many("ann", many, session_id="s")
+            await store.history.append_many("ann", [Message.user("late")] * 300, session_id="s")
         with pytest.raises(StaleLockError):
             await store.memory.add(["late"], user_id="ann")
     with new.fencing():
@@ -258,7 +263,7 @@ async def test_a_lock_whose_lease_is_over_is_taken_and_its_writes_are_refused(st
 
 
 async def test_force_release_takes_it_from_whoever_holds_it(store):
-    with pytest.raises(StaleLockError, match="force_release"):
+    with pytest.raises(StaleLockError, match="force_release"):  # noqa: PT012 - at its end
         async with store.locks.acquire("r", owner="ann") as lock:
             assert await store.locks.force_release("r", token=lock.token + 1) == 0
             assert await store.locks.force_release("r", token=lock.token) == 1
@@ -267,7 +272,7 @@ async def test_force_release_takes_it_from_whoever_holds_it(store):
 
 
 async def test_what_fails_in_the_block_is_told_and_not_that_the_lock_was_lost(store):
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError):  # noqa: PT012 - and nothing else at its end
         async with store.locks.acquire("r", owner="ann"):
             await store.locks.force_release("r")
             raise KeyError

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -70,7 +71,7 @@ def store(tmp_path):
 
 
 def test_the_lock_of_a_process_that_was_killed_is_free_at_once(tmp_path, store):
-    with workers(("hold", tmp_path, "ann")) as (ann,):
+    with workers(("hold", tmp_path, "ann", 1)) as (ann,):
         ann.go()
         _, token = ann.hear("held")
         assert store.locks.try_acquire("r") is None
@@ -92,14 +93,12 @@ def test_a_late_write_of_a_process_that_was_stopped_past_its_lease_is_refused(tm
         assert store.history.count("ann", session_id="s") == 0
 
 
-def test_who_waits_behind_a_process_that_was_stopped_while_it_waited_gets_on(
-    tmp_path, store, monkeypatch
-):
+def test_who_waits_behind_a_process_that_was_stopped_while_it_waited_gets_on(tmp_path, store):
     lock = store.locks.acquire("r")
-    with workers(("hold", tmp_path, "ann")) as (ann,):
+    with workers(("hold", tmp_path, "ann", 1)) as (ann,):
         ann.go()
         while not any(one.token is None for one in store.locks.list()):
-            pass
+            time.sleep(0.01)
         ann.send(signal.SIGSTOP)
         lock.release()
         with store.locks.acquire("r", wait=PATIENCE):
@@ -128,7 +127,9 @@ def test_no_lock_is_granted_twice_and_none_is_lost_while_processes_are_killed(tm
         lines = (tmp_path / f"{resource}.lines").read_text().splitlines()
         tokens = [int(line.split()[0]) for line in lines]
         assert tokens == sorted(set(tokens))
-        kept |= {(resource, token): line.split()[1] for token, line in zip(tokens, lines)}
+        kept |= {
+            (resource, token): line.split()[1] for token, line in zip(tokens, lines, strict=True)
+        }
     said = {(one[1], one[2]): name for one, name in told if one[0] == "line"}
     assert kept.items() >= said.items()
     # One that was killed may have written a line without telling it.

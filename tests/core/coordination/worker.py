@@ -11,6 +11,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from lance_context_core.coordination import waiting
 from lance_context_core.errors import StaleLockError
 from lance_context_core.messages import Message
 from lance_context_core.sync import ContextStore
@@ -20,7 +21,8 @@ SHORT = timedelta(seconds=1)
 
 
 def say(*words):
-    print(json.dumps(words), flush=True)
+    sys.stdout.write(f"{json.dumps(words)}\n")
+    sys.stdout.flush()
 
 
 def hear():
@@ -28,7 +30,8 @@ def hear():
 
 
 def hold(store, name, directory, n):
-    """Take a lock for a day, and keep it."""
+    """Take a lock for a day, and keep it; who does not look for `n` seconds while it waits is passed by."""
+    waiting._LEASE_SECONDS = float(n)
     lock = store.locks.acquire("r", lease=DAY, owner=name)
     say("held", lock.token)
     hear()
