@@ -2,6 +2,14 @@
 
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
+from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.tasks.values import (
+    Priority,
+    Task,
+    TaskEvent,
+    TaskStats,
+    TaskStatus,
+)
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.records import (
@@ -22,6 +30,7 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.sync.locks import Lock, Locks
+from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
@@ -44,6 +53,15 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Acquiring",
     "LockInfo",
     "LockStats",
+    "TaskStore",
+    "TaskBoard",
+    "AsyncTaskStore",
+    "AsyncTaskBoard",
+    "Task",
+    "TaskStatus",
+    "Priority",
+    "TaskEvent",
+    "TaskStats",
     # Versions and branches
     "Version",
     "Branch",

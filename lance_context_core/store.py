@@ -9,6 +9,7 @@ from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.tasks.board import AsyncTaskStore
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
@@ -132,6 +133,11 @@ class AsyncContextStore:
     def locks(self) -> AsyncLocks:
         """Locks between all that share the store; the same on all branches."""
         return AsyncLocks(self._resources, self._scope)
+
+    @property
+    def tasks(self) -> AsyncTaskStore:
+        """Boards of what is to be done."""
+        return AsyncTaskStore(self._resources, self._scope)
 
     def scope(
         self,

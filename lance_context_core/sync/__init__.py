@@ -10,6 +10,7 @@ from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.store import ContextStore
+from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.vectors import Vectors
 
 __all__ = [
@@ -21,5 +22,7 @@ __all__ = [
     "Locks",
     "Memory",
     "Sessions",
+    "TaskBoard",
+    "TaskStore",
     "Vectors",
 ]

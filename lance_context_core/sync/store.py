@@ -30,6 +30,7 @@ from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.locks import Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.tasks import TaskStore
 from lance_context_core.sync.vectors import Vectors
 from lance_context_core.upkeep.upkeep import (
     StoreStats,
@@ -105,6 +106,11 @@ class ContextStore:
     def locks(self) -> Locks:
         """Locks between all that share the store; the same on all branches."""
         return Locks(self._aio.locks)
+
+    @property
+    def tasks(self) -> TaskStore:
+        """Boards of what is to be done."""
+        return TaskStore(self._aio.tasks)
 
     def scope(
         self,
