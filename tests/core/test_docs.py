@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from lance_context_core import Context, ContextStore, errors
-from lance_context_core.sync import History, KeyValues, Lock, Locks, Memory, Sessions, Vectors
+from lance_context_core.sync import (
+    History,
+    KeyValues,
+    Lock,
+    Locks,
+    Memory,
+    Sessions,
+    TaskBoard,
+    Vectors,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -39,6 +48,7 @@ ROOMS = {
     KeyValues: "kv.md",
     Lock: "coordination.md",
     Locks: "coordination.md",
+    TaskBoard: "coordination.md",
     Memory: "memory.md",
     Sessions: "history.md",
     Vectors: "vectors.md",

@@ -88,8 +88,11 @@ async def test_a_parent_is_done_with_its_last_subtask_and_one_that_is_skipped_co
     assert await board.progress("middle") == 0.5
     await board.skip("y")
     assert await statuses(board) == {
-        **{"top": "completed", "middle": "completed", "x": "completed"},
-        **{"y": "skipped", "after": "pending"},
+        "top": "completed",
+        "middle": "completed",
+        "x": "completed",
+        "y": "skipped",
+        "after": "pending",
     }
     assert (await board.get("middle")).note == "All 2 subtasks completed"
     assert await board.progress() == 0.5

@@ -16,6 +16,7 @@ import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -41,6 +42,8 @@ from lance_context_core.sync import (
     Locks,
     Memory,
     Sessions,
+    TaskBoard,
+    TaskStore,
     Vectors,
 )
 from lance_context_core.sync.context import blocking_over
@@ -54,6 +57,8 @@ BLOCKING = {
     AsyncLocks: Locks,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
+    AsyncTaskBoard: TaskBoard,
+    AsyncTaskStore: TaskStore,
     AsyncVectors: Vectors,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
@@ -62,6 +67,7 @@ NOT_AWAITED = {
     AsyncContext: {"branch", "scan", "uri"},
     AsyncLock: {"fencing"},
     AsyncLocks: {"acquire", "using"},
+    AsyncTaskStore: {"board"},
 }
 
 each_pair = pytest.mark.parametrize(
