@@ -1,5 +1,6 @@
 """What calls return, beside the things that were kept."""
 
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
 from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
@@ -29,6 +30,7 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
+from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.upkeep.fragments import CompactionStats
@@ -62,6 +64,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Priority",
     "TaskEvent",
     "TaskStats",
+    "Checkpoints",
+    "AsyncCheckpoints",
+    "Checkpoint",
     # Versions and branches
     "Version",
     "Branch",

@@ -8,6 +8,7 @@ from lance_context_core._checks import check_name
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.tasks.board import AsyncTaskStore
 from lance_context_core.engine.refs import versions
@@ -138,6 +139,11 @@ class AsyncContextStore:
     def tasks(self) -> AsyncTaskStore:
         """Boards of what is to be done."""
         return AsyncTaskStore(self._resources, self._scope)
+
+    @property
+    def checkpoints(self) -> AsyncCheckpoints:
+        """Where each agent stood."""
+        return AsyncCheckpoints(self._resources, self._scope)
 
     def scope(
         self,

@@ -3,6 +3,7 @@
 It may be called from any thread, also from one that runs an event loop, such as a notebook's.
 """
 
+from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
@@ -14,6 +15,7 @@ from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.vectors import Vectors
 
 __all__ = [
+    "Checkpoints",
     "Context",
     "ContextStore",
     "History",

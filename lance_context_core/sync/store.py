@@ -24,6 +24,7 @@ from lance_context_core.records import (
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
+from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
@@ -111,6 +112,11 @@ class ContextStore:
     def tasks(self) -> TaskStore:
         """Boards of what is to be done."""
         return TaskStore(self._aio.tasks)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Where each agent stood."""
+        return Checkpoints(self._aio.checkpoints)
 
     def scope(
         self,

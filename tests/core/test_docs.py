@@ -11,6 +11,7 @@ import pytest
 
 from lance_context_core import Context, ContextStore, errors
 from lance_context_core.sync import (
+    Checkpoints,
     History,
     KeyValues,
     Lock,
@@ -43,6 +44,7 @@ ELSEWHERE = {"agentscope.md", "langchain.md", "llama_index.md"}
 
 ROOMS = {
     ContextStore: "store.md",
+    Checkpoints: "coordination.md",
     Context: "records.md",
     History: "history.md",
     KeyValues: "kv.md",

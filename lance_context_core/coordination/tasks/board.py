@@ -37,6 +37,7 @@ _ATTEMPTS = 200
 """Each loss is somebody else's change of the same board."""
 
 Outcome = Literal["succeeded", "failed", "cancelled"]
+"""How a run of agents has ended."""
 
 _SETTLED: dict[str, TaskStatus] = {
     "succeeded": TaskStatus.COMPLETED,

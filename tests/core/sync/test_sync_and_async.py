@@ -14,6 +14,7 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
@@ -34,6 +35,7 @@ from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (
+    Checkpoints,
     Context,
     ContextStore,
     History,
@@ -49,6 +51,7 @@ from lance_context_core.sync import (
 from lance_context_core.sync.context import blocking_over
 
 BLOCKING = {
+    AsyncCheckpoints: Checkpoints,
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncHistory: History,
