@@ -75,6 +75,8 @@ def test_the_lock_of_a_process_that_was_killed_is_free_at_once(tmp_path, store):
         ann.go()
         _, token = ann.hear("held")
         assert store.locks.try_acquire("r") is None
+        # Nor is it for who only bears the same name.
+        assert store.locks.try_acquire("r", owner="ann") is None
         # It is not waited for: what its parent has not noticed yet is dead all the same.
         ann.send(signal.SIGKILL)
         with store.locks.acquire("r", wait=PATIENCE) as lock:
