@@ -132,8 +132,8 @@ class AsyncContextStore:
 
     @property
     def locks(self) -> AsyncLocks:
-        """Locks between all that share the store; the same on all branches."""
-        return AsyncLocks(self._resources, self._scope)
+        """Locks between all that share the store; the same on all branches and in all scopes."""
+        return AsyncLocks(self._resources)
 
     @property
     def tasks(self) -> AsyncTaskStore:

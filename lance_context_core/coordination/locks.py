@@ -19,7 +19,6 @@ from lance_context_core.engine.locks import processes
 from lance_context_core.engine.locks.keeping import Keeper
 from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.scope import Scope
 
 LEASE = timedelta(seconds=30)
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=1)
@@ -58,14 +57,13 @@ class LockStats:
 
 @dataclass(frozen=True, slots=True)
 class AsyncLocks:
-    """The locks of a store; the same on all its branches.
+    """The locks of a store; the same on all its branches and in all its scopes.
 
     A resource is any name. An owner is who asks: the current task, unless another name is given;
     what one owner holds does not keep that owner of the same process from more.
     """
 
     _resources: Resources
-    _scope: Scope
     _conflicts: Conflicts = field(default=STANDARD_CONFLICTS)
 
     def using(self, conflicts: Conflicts) -> Self:

@@ -105,7 +105,7 @@ class ContextStore:
 
     @property
     def locks(self) -> Locks:
-        """Locks between all that share the store; the same on all branches."""
+        """Locks between all that share the store; the same on all branches and in all scopes."""
         return Locks(self._aio.locks)
 
     @property

@@ -50,7 +50,9 @@ def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource
         connection.execute("INSERT INTO lock_numbers_1 VALUES (?)", (first,))
 
     def number() -> int:
-        connection.execute("UPDATE lock_numbers_1 SET last = last + 1")
+        # What a power cut has taken back is not given out again either.
+        statement = "UPDATE lock_numbers_1 SET last = max(last + 1, ?)"
+        connection.execute(statement, (time.time_ns() // 1000,))
         return int(connection.execute("SELECT last FROM lock_numbers_1").fetchone()[0])
 
     book = Book.of(tickets(connection, resource), number)
