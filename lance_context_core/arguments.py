@@ -1,5 +1,6 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
+from lance_context_core.coordination.tasks.board import Outcome
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
@@ -29,6 +30,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemConditions",
     "ItemListing",
     "ItemOrder",
+    # Tasks
+    "Outcome",
     # Any search
     "SearchArguments",
     # The record API

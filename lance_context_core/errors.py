@@ -11,7 +11,10 @@ ContextStoreError
 ├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
 ├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
 ├── ConflictError (RuntimeError)                others changed what was expected, or kept winning
-│   └── CompactionInProgressError               somebody else compacts; may be retried
+│   ├── CompactionInProgressError               somebody else compacts; may be retried
+│   ├── LockTimeoutError (TimeoutError)         others held a lock for as long as one would wait
+│   ├── DeadlockError                           everybody would wait for a lock of the next one
+│   └── StaleLockError                          a lock is held no more: a write that needs it is refused
 ├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
 ├── StorageError (OSError)                      the disk or the object store refused
 │   └── StoreFormatError                        written by a newer release, or not a store of ours
@@ -39,6 +42,9 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "BlockingCallError",
     "ConflictError",
     "CompactionInProgressError",
+    "LockTimeoutError",
+    "DeadlockError",
+    "StaleLockError",
     "EmbeddingError",
     "StorageError",
     "StoreFormatError",
@@ -100,6 +106,24 @@ class ConflictError(ContextStoreError, RuntimeError):
 
 class CompactionInProgressError(ConflictError):
     """A compaction of the same table is running. The call may be retried."""
+
+
+class LockTimeoutError(ConflictError, TimeoutError):
+    """Others held the lock for as long as the caller would wait. The call may be retried."""
+
+
+class DeadlockError(ConflictError):
+    """Whoever waits for this lock would wait for himself: each waits for what the next one holds.
+
+    Release what is held, let the others get on, and acquire anew.
+    """
+
+    cycle: tuple[tuple[str, str], ...] = ()
+    """Who waits for which resource, each for something of the next, the last for the first."""
+
+
+class StaleLockError(ConflictError):
+    """A lock is held no more: its lease has passed, or somebody took it. Nothing was written."""
 
 
 class EmbeddingError(ContextStoreError, RuntimeError):

@@ -1,5 +1,16 @@
 """What calls return, beside the things that were kept."""
 
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
+from lance_context_core.coordination.lock import Acquiring, AsyncLock
+from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
+from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.tasks.values import (
+    Priority,
+    Task,
+    TaskEvent,
+    TaskStats,
+    TaskStatus,
+)
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.hot.scopes import SearchCacheStats
@@ -20,6 +31,9 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
+from lance_context_core.sync.checkpoints import Checkpoints
+from lance_context_core.sync.locks import Lock, Locks
+from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
@@ -34,6 +48,26 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemsAppended",
     "ItemsWritten",
     "Erasure",
+    # Working together
+    "Locks",
+    "Lock",
+    "AsyncLocks",
+    "AsyncLock",
+    "Acquiring",
+    "LockInfo",
+    "LockStats",
+    "TaskStore",
+    "TaskBoard",
+    "AsyncTaskStore",
+    "AsyncTaskBoard",
+    "Task",
+    "TaskStatus",
+    "Priority",
+    "TaskEvent",
+    "TaskStats",
+    "Checkpoints",
+    "AsyncCheckpoints",
+    "Checkpoint",
     # Versions and branches
     "Version",
     "Branch",

@@ -7,6 +7,7 @@ from lance_context_core.composition import (
     dated,
     spoken,
 )
+from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.journal.policy import JournalPolicy
@@ -50,6 +51,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Durability",
     "JournalPolicy",
     "VersionRetention",
+    # Working together
+    "Conflicts",
+    "STANDARD_CONFLICTS",
     # Maintaining
     "Maintenance",
     "IndexPolicy",

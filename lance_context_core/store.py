@@ -9,6 +9,9 @@ from lance_context_core._checks import check_name
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints
+from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.tasks.board import AsyncTaskStore
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
@@ -127,6 +130,21 @@ class AsyncContextStore:
         return AsyncKeyValues(
             check_name(name, "name"), self._resources.embedding_with(embedder), self._scope
         )
+
+    @property
+    def locks(self) -> AsyncLocks:
+        """Locks between all that share the store; the same on all branches and in all scopes."""
+        return AsyncLocks(self._resources)
+
+    @property
+    def tasks(self) -> AsyncTaskStore:
+        """Boards of what is to be done."""
+        return AsyncTaskStore(self._resources, self._scope)
+
+    @property
+    def checkpoints(self) -> AsyncCheckpoints:
+        """Where each agent stood."""
+        return AsyncCheckpoints(self._resources, self._scope)
 
     def scope(
         self,

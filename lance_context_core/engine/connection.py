@@ -90,6 +90,11 @@ class Connection:
         self._pid = os.getpid()
         self._is_closed = False
 
+    @property
+    def place(self) -> object:
+        """What two connections to the same store have in common."""
+        return self if self.uri.startswith(_MEMORY) else self.uri
+
     async def engine(self) -> Any:
         """The engine's connection, made at the first call; see `require_open`."""
         self.require_open()

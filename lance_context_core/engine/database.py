@@ -11,6 +11,10 @@ from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.locks.in_journal import InJournal
+from lance_context_core.engine.locks.in_table import InTable
+from lance_context_core.engine.locks.keeping import Keeper
+from lance_context_core.engine.locks.shelf import Shelf
 from lance_context_core.engine.names import kv_of, shown_name
 from lance_context_core.engine.refs import refs, tails
 from lance_context_core.engine.refs.refs import Pin
@@ -38,6 +42,7 @@ class Database:
         self._tables: dict[str, Table] = {}
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.RLock()
+        self._keeper: Keeper | None = None
         self.records = self.table(RECORDS_TABLE, RECORDS)
         self.records.access.commits.before = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
@@ -48,6 +53,16 @@ class Database:
             if name not in self._tables:
                 self._tables[name] = Table(Access(self.connection, name, spec))
             return self._tables[name]
+
+    async def locks(self) -> Keeper:
+        """Where the locks of the store are; the same on all branches, and at all times."""
+        if self._keeper is None:
+            journal = self.connection.journal
+            is_there = journal is not None and await journal.is_kept()
+            made: Shelf = InJournal(journal) if journal and is_there else InTable(self)
+            with self._lock:
+                self._keeper = self._keeper or Keeper(made)
+        return self._keeper
 
     def at_ref(self, name: str, spec: TableSpec, ref: str) -> Table:
         """A table on a ref beside main; a new object at each call."""
@@ -200,6 +215,15 @@ class BranchDatabase:
     def on(self, branch: str) -> "Database | BranchDatabase":
         """The same database on another branch."""
         return self._database.on(branch)
+
+    async def locks(self) -> Keeper:
+        """As those of the underlying database."""
+        return await self._database.locks()
+
+    @property
+    def connection(self) -> Connection:
+        """That of the underlying database."""
+        return self._database.connection
 
     def forget(self, branch: str) -> None:
         """Let go of a branch that is deleted."""

@@ -24,11 +24,14 @@ from lance_context_core.records import (
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
+from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.locks import Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.tasks import TaskStore
 from lance_context_core.sync.vectors import Vectors
 from lance_context_core.upkeep.upkeep import (
     StoreStats,
@@ -99,6 +102,21 @@ class ContextStore:
     def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
         """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
         return KeyValues(self._aio.kv(name, embedder=embedder))
+
+    @property
+    def locks(self) -> Locks:
+        """Locks between all that share the store; the same on all branches and in all scopes."""
+        return Locks(self._aio.locks)
+
+    @property
+    def tasks(self) -> TaskStore:
+        """Boards of what is to be done."""
+        return TaskStore(self._aio.tasks)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Where each agent stood."""
+        return Checkpoints(self._aio.checkpoints)
 
     def scope(
         self,

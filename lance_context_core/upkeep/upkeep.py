@@ -14,6 +14,7 @@ from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
+from lance_context_core.engine.locks.in_table import LOCKS_TABLE
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import Written
@@ -167,7 +168,7 @@ class Upkeep:
 
         What comes in quiet hours is looked after with the first commit behind them.
         """
-        if self.settings is None or table.name == UPKEEP_TABLE:
+        if self.settings is None or table.name in (UPKEEP_TABLE, LOCKS_TABLE):
             return
         table.written.commits += 1
         if not _is_enough(table.written, self.settings):

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
@@ -24,7 +24,10 @@ from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.waiting import Waiting, patiently
 from lance_context_core.engine.journal.ways import Ways
+from lance_context_core.engine.locks import fencing, rows
 from lance_context_core.errors import StorageError
+
+T = TypeVar("T")
 
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 """What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
@@ -82,6 +85,10 @@ class Journal:
     async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
         return None if self._policy is None or await self._is_shared() else self._policy
+
+    async def is_kept(self) -> bool:
+        """Whether its database can be used at all: no other machine has the directory."""
+        return not await self._is_shared()
 
     # Reading
 
@@ -189,8 +196,7 @@ class Journal:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
         done = statements.forgotten(part, last, version, tells_moments=tells_moments)
         await self._waiting.insist(lambda: self._do(done))
-        if file.log_bytes(self._path) > _MOST_LOG_BYTES:
-            await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+        await self.keep_log_small()
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries; for who has the store's lock."""
@@ -206,6 +212,23 @@ class Journal:
             return True
         async with self.alone():
             return await asyncio.to_thread(self._wipe)
+
+    async def keep_log_small(self) -> None:
+        """Move what is in the log into the database, if it has become much."""
+        if file.log_bytes(self._path) > _MOST_LOG_BYTES:
+            await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+
+    # What else lives in its database
+
+    async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
+        await self._ways.opened()
+        return await self._waiting.insist(lambda: self._transact(work))
+
+    async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work`, which reads with one statement; the journal must exist."""
+        await self._ways.opened()
+        return await self._waiting.insist(lambda: self._ask(work))
 
     # Locks
 
@@ -279,6 +302,7 @@ class Journal:
                 return None
             written: list[Entry] = []
             with file.transaction(connection, self._path):
+                self._require_fences(connection)
                 mirror = self._refreshed(part, is_alone=True)
                 if mirror is None or not mirror.view.version:
                     return None
@@ -303,6 +327,21 @@ class Journal:
             with file.transaction(connection, self._path):
                 for statement, values in done:
                     connection.execute(statement, values)
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._ways.lock:
+            connection = self._ways.shared()
+            with file.transaction(connection, self._path):
+                return work(connection)
+
+    def _ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._ways.lock, file.translated(self._path):
+            return work(self._ways.shared())
+
+    def _require_fences(self, connection: sqlite3.Connection) -> None:
+        """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
+        for fence in fencing.at(str(self._root)):
+            rows.require(connection, fence)
 
     def _wipe(self) -> bool:
         try:
@@ -365,6 +404,11 @@ class Journal:
     def _begin(self, connection: sqlite3.Connection) -> None:
         with file.translated(self._path):
             connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._require_fences(connection)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
 
     def _end(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:

@@ -12,6 +12,7 @@ from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import ConflictError, StorageError
@@ -76,6 +77,7 @@ class Commits:
 
         It is as durable as the store promises when that is done, and before the journal knows it.
         """
+        await fencing.require(self._connection.place)
         if (ledger := self._ledger) is None:
             yield
             await self.sync(handle)

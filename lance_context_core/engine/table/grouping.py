@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
+from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.arrow import Row, to_table, written_as
@@ -63,6 +64,12 @@ class Group(Generic[R]):
 
         Cancelling the caller does not take the rows back, nor those of others.
         """
+        if fencing.are_any():
+            # Others' rows do not depend on the locks of this caller.
+            (outcome,) = await self._commit([rows])
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
         batch: _Batch[R] = _Batch(rows)
         with self._lock:
             self._waiting.append(batch)

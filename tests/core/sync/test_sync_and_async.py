@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import UnionType
 from typing import get_args, get_origin
 
 import pytest
@@ -13,6 +14,10 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
+from lance_context_core.coordination.checkpoints import AsyncCheckpoints
+from lance_context_core.coordination.lock import Acquiring, AsyncLock
+from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -30,29 +35,42 @@ from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (
+    Checkpoints,
     Context,
     ContextStore,
     History,
     KeyValues,
+    Lock,
+    Locks,
     Memory,
     Sessions,
+    TaskBoard,
+    TaskStore,
     Vectors,
 )
 from lance_context_core.sync.context import blocking_over
 
 BLOCKING = {
+    AsyncCheckpoints: Checkpoints,
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncHistory: History,
     AsyncKeyValues: KeyValues,
+    AsyncLock: Lock,
+    AsyncLocks: Locks,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
+    AsyncTaskBoard: TaskBoard,
+    AsyncTaskStore: TaskStore,
     AsyncVectors: Vectors,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
     AsyncContextStore: {"context", "kv", "open", "scope", "vectors", "writing_as"},
     AsyncContext: {"branch", "scan", "uri"},
+    AsyncLock: {"fencing"},
+    AsyncLocks: {"acquire", "using"},
+    AsyncTaskStore: {"board"},
 }
 
 each_pair = pytest.mark.parametrize(
@@ -83,7 +101,12 @@ def shape(function):
     result = signature.return_annotation
     if get_origin(result) is AsyncIterator:
         return parameters, Iterator[get_args(result)]
-    return parameters, BLOCKING.get(result, result)
+    if result is Acquiring:
+        return parameters, Lock
+    if is_optional := get_origin(result) is UnionType:
+        result, _ = get_args(result)
+    blocking = BLOCKING.get(result, result)
+    return parameters, blocking | None if is_optional else blocking
 
 
 def every_method():
@@ -173,6 +196,10 @@ class Echo:
             return self
 
         return call
+
+    def __await__(self):
+        yield from ()
+        return self
 
 
 @pytest.mark.parametrize(("asynchronous", "blocking", "name"), every_method())

@@ -1,0 +1,1 @@
+"""Agents that work together: who holds what, and what is to be done by whom."""

@@ -1,0 +1,103 @@
+"""Who gets a lock: what is before a ticket in its queue, and who waits for whom."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lance_context_core.coordination.conflicts import Conflicts
+from lance_context_core.engine.locks import processes
+from lance_context_core.engine.locks.keeping import renewed
+from lance_context_core.engine.locks.tickets import Book, Ticket
+
+Party = tuple[str, str]
+
+_LAST = 2**63
+"""Behind all that were ever numbered."""
+
+
+def blocking(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) -> list[Ticket]:
+    """What `ticket` waits for: others' locks that exclude it, and those who asked for such before."""
+    return [
+        one
+        for one in tickets
+        if one.resource == ticket.resource
+        and one.party != ticket.party
+        and (one.token is not None or one.seq < ticket.seq)
+        and conflicts.are_between(one.mode, ticket.mode)
+    ]
+
+
+def sweep(book: Book, now: float, *, resource: str | None = None) -> list[Ticket]:
+    """Remove what lapsed, or is of a process that is no more; returns it."""
+    stale = [
+        one
+        for one in book.tickets.values()
+        if resource in (None, one.resource) and one.is_stale(now)
+    ]
+    for one in stale:
+        book.remove(one.seq)
+    return stale
+
+
+def enter(book: Book, asked: Ticket, now: float, conflicts: Conflicts) -> Ticket | None:
+    """Grant what is asked for at once, if nothing is before it; else None, and nothing is changed.
+
+    `asked` has no number yet; what is there without being held any more is removed.
+    """
+    sweep(book, now, resource=asked.resource)
+    if blocking(replace(asked, seq=_LAST), book.tickets.values(), conflicts):
+        return None
+    number = book.number()
+    return _grant(book, replace(asked, seq=number), number, now)
+
+
+def advance(book: Book, ticket: Ticket, now: float, conflicts: Conflicts) -> Ticket:
+    """Grant a ticket that waits, if nothing is before it; else keep it where it is in the queue.
+
+    One that is there no more, since its process was stopped for long, stands at the end again.
+    """
+    kept = book.tickets.get(ticket.seq)
+    sweep(book, now, resource=ticket.resource)
+    if kept is None:
+        ticket = replace(ticket, seq=book.number())
+    if blocking(ticket, book.tickets.values(), conflicts):
+        book.put(waiting := renewed(ticket, now))
+        return waiting
+    return _grant(book, ticket, book.number(), now)
+
+
+def cycle(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) -> list[Ticket] | None:
+    """The tickets that wait for each other in a circle that goes through `ticket`, beginning with it."""
+    everything = list(tickets)
+    waiting: dict[Party, list[Ticket]] = {}
+    for one in everything:
+        if one.token is None:
+            waiting.setdefault(one.party, []).append(one)
+    seen = set[Party]()
+
+    def search(at: Ticket, path: list[Ticket]) -> list[Ticket] | None:
+        for other in blocking(at, everything, conflicts):
+            if other.party == ticket.party:
+                return path
+            if other.party not in seen:
+                seen.add(other.party)
+                for step in waiting.get(other.party, ()):
+                    if (found := search(step, [*path, step])) is not None:
+                        return found
+        return None
+
+    return search(ticket, [ticket])
+
+
+def told(tickets: list[Ticket]) -> str:
+    """A circle in words."""
+    steps = [
+        f"{one.owner!r} ({processes.shown(one.process)}) waits for {one.resource!r}"
+        for one in tickets
+    ]
+    return ", held by or asked for before by whom ".join(steps)
+
+
+def _grant(book: Book, ticket: Ticket, token: int, now: float) -> Ticket:
+    granted = renewed(replace(ticket, token=token, since=now), now)
+    book.put(granted)
+    return granted

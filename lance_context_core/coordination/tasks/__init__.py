@@ -1,0 +1,1 @@
+"""What is to be done, by whom, and in which order."""

@@ -1,0 +1,345 @@
+"""Boards of tasks, which agents make, claim and finish together."""
+
+import builtins
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeVar
+
+from lance_context_core._checks import check_name, check_names, check_text, shown
+from lance_context_core._resources import Resources
+from lance_context_core._retrying import retried
+from lance_context_core.coordination.tasks import stored
+from lance_context_core.coordination.tasks.graph import Graph, checked_priority
+from lance_context_core.coordination.tasks.values import (
+    Priority,
+    Task,
+    TaskEvent,
+    TaskStats,
+    TaskStatus,
+)
+from lance_context_core.engine.locks import processes
+from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.records import Item
+from lance_context_core.scope import Scope
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+
+T = TypeVar("T")
+
+NAME = "lance_context.tasks"
+"""What the items are called in which tasks are kept."""
+
+TASK_LEASE = timedelta(minutes=5)
+_SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
+
+_ATTEMPTS = 200
+"""Each loss is somebody else's change of the same board."""
+
+Outcome = Literal["succeeded", "failed", "cancelled"]
+"""How a run of agents has ended."""
+
+_SETTLED: dict[str, TaskStatus] = {
+    "succeeded": TaskStatus.COMPLETED,
+    "failed": TaskStatus.FAILED,
+    "cancelled": TaskStatus.PENDING,
+}
+
+
+class _ChangedMeanwhileError(ConflictError):
+    """Somebody else changed the board: look again."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncTaskStore:
+    """The boards of a store."""
+
+    _resources: Resources
+    _scope: Scope
+
+    def board(self, name: str = "default") -> "AsyncTaskBoard":
+        """The board of that name, such as a plan's or a conversation's; it need not exist yet."""
+        return AsyncTaskBoard(check_name(name, "name"), self._resources, self._scope)
+
+    async def boards(self) -> list[str]:
+        """The names of the boards that there are, in order."""
+        items = AsyncKeyValues(NAME, self._resources, self._scope)
+        return [one[0] for one in await items.namespaces(max_depth=1)]
+
+    async def delete_board(self, name: str) -> bool:
+        """Forget a board with its tasks and their history; returns whether there was one."""
+        items = AsyncKeyValues(NAME, self._resources, self._scope)
+        return await items.delete_under((check_name(name, "name"),)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncTaskBoard:
+    """Tasks that belong together; each change of them is one commit, whole or not at all."""
+
+    name: str
+    _resources: Resources = field(repr=False)
+    _scope: Scope = field(repr=False)
+
+    # Reading
+
+    async def get(self, id: str) -> Task:
+        """A task. Raises NotFoundError if there is none."""
+        return (await self._graph()).get(check_name(id, "id"))
+
+    async def list(
+        self, *, status: str | None = None, parent_id: str | None = None
+    ) -> builtins.list[Task]:
+        """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
+        wanted = None if status is None else _status(status)
+        return [
+            one
+            for one in (await self._graph()).tasks.values()
+            if wanted in (None, one.status) and parent_id in (None, one.parent_id)
+        ]
+
+    async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
+        """What may be begun: the most urgent first, then in the order of adding."""
+        return (await self._graph()).ready()[:limit]
+
+    async def waits_for(self, id: str) -> builtins.list[str]:
+        """The ids of what is to be done before a task may be begun; none if it may."""
+        return (await self._graph()).waits_for(check_name(id, "id"))
+
+    async def progress(self, id: str | None = None) -> float:
+        """How far a task is, or all of them, in [0, 1]; what is begun counts half."""
+        graph = await self._graph()
+        if id is not None:
+            graph.get(check_name(id, "id"))
+        return graph.progress(id)
+
+    async def stats(self) -> TaskStats:
+        """How far the board is."""
+        return (await self._graph()).stats()
+
+    async def tree(self) -> str:
+        """The tasks as lines of text, subtasks below theirs: ○ ◐ ● ✗ ◌ ⊘, or `No tasks`."""
+        return (await self._graph()).tree()
+
+    async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
+        """What became of a task, or of all, oldest first."""
+        rows = await self._items.list(namespace=(self.name, "history"))
+        events = [stored.event_of(one.value or {}) for one in rows]
+        return [one for one in events if id in (None, one.task_id)]
+
+    # Changing
+
+    async def add(
+        self,
+        title: str,
+        *,
+        id: str | None = None,
+        priority: Priority | int | str = Priority.NORMAL,
+        parent_id: str | None = None,
+        depends_on: Sequence[str] = (),
+        note: str = "",
+    ) -> Task:
+        """Add a task, as a subtask of `parent_id` if that is given.
+
+        It is blocked while a task of `depends_on`, or something that its parents depend on, is not
+        done. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
+        it names; NotFoundError for a task that is not there.
+        """
+        title = check_text(title, "title").strip()
+        if not title:
+            raise InvalidRequestError("title is blank: say what is to be done")
+        given = {
+            "id": secrets.token_hex(8) if id is None else check_name(id, "id"),
+            "title": title,
+            "priority": checked_priority(priority),
+            "parent_id": None if parent_id is None else check_name(parent_id, "parent_id"),
+            "depends_on": tuple(dict.fromkeys(check_names(depends_on, "depends_on"))),
+            "note": check_text(note, "note"),
+        }
+
+        def change(graph: Graph, order: int) -> Task:
+            now = self._resources.clock.now()
+            task = Task(order=order, created_at=now, updated_at=now, **given)  # type: ignore[arg-type]
+            graph.add(task)
+            return graph.get(task.id)
+
+        return await self._change(change)
+
+    async def depend(self, id: str, on: str) -> Task:
+        """Let a task that is not begun wait for another. Raises InvalidRequestError for a circle."""
+        id, on = check_name(id, "id"), check_name(on, "on")
+
+        def change(graph: Graph, _: int) -> Task:
+            graph.depend(id, on)
+            return graph.get(id)
+
+        return await self._change(change)
+
+    async def claim(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | None:
+        """Begin the next task that is ready, as exactly one of all who ask; None if none is.
+
+        What somebody is at whose process is no more, or who was not heard of for his `lease`, is
+        ready again. See `heartbeat`.
+        """
+        worker, lease = check_name(worker, "worker"), _lease(lease)
+
+        def change(graph: Graph, _: int) -> Task | None:
+            graph.take_back(self._is_gone)
+            if not (ready := graph.ready()):
+                return None
+            return graph.begin(ready[0], worker, processes.mine(), lease, "")
+
+        return await self._change(change)
+
+    async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
+        """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
+        id, lease = check_name(id, "id"), _lease(lease)
+
+        def change(graph: Graph, _: int) -> Task:
+            return graph.keep(id, attempt, lease)
+
+        return await self._change(change)
+
+    async def complete(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """A task that is begun is done. What waited for it is ready, and its parent may be done.
+
+        `attempt` is that of the claim: ConflictError is raised if it is over.
+        """
+        return await self._move(id, TaskStatus.COMPLETED, attempt, note)
+
+    async def fail(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """A task that is begun was not done; it may be tried again. `attempt` as for `complete`."""
+        return await self._move(id, TaskStatus.FAILED, attempt, note)
+
+    async def release(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """Give back a task that is begun, for others to begin. `attempt` as for `complete`."""
+        id, note = check_name(id, "id"), check_text(note, "note")
+
+        def change(graph: Graph, _: int) -> Task:
+            if (task := graph.get(id)).status is not TaskStatus.IN_PROGRESS:
+                raise InvalidRequestError(f"task {id!r} is {task.status}: nobody is at it")
+            return graph.move(id, TaskStatus.PENDING, note=note, of_attempt=attempt)
+
+        return await self._change(change)
+
+    async def skip(self, id: str, *, note: str = "") -> Task:
+        """A task is not to be done; what waited for it waits no more."""
+        return await self._move(id, TaskStatus.SKIPPED, None, note)
+
+    async def retry(self, id: str, *, max_retries: int | None = None, note: str = "") -> Task:
+        """Have a task that failed begun anew, if that was not done `max_retries` times already."""
+        id, note = check_name(id, "id"), check_text(note, "note")
+        return await self._change(lambda graph, _: graph.retry(id, max_retries, note))
+
+    async def delete(self, id: str) -> builtins.list[str]:
+        """Forget a task with its subtasks; returns their ids. None may be what others depend on."""
+        id = check_name(id, "id")
+        return await self._change(lambda graph, _: (graph.get(id), graph.remove(id))[1])
+
+    async def settle(self, outcome: Outcome, *, worker: str | None = None) -> builtins.list[Task]:
+        """A run has ended, all of it or that of one worker: what was begun in it ends as it did.
+
+        Completed if it `succeeded`, failed if it `failed`, and free for others if it was `cancelled`.
+        Returns these tasks.
+        """
+        if outcome not in _SETTLED:
+            raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
+
+        def change(graph: Graph, _: int) -> builtins.list[Task]:
+            begun = [
+                one.id
+                for one in graph.tasks.values()
+                if one.status is TaskStatus.IN_PROGRESS and worker in (None, one.assigned_to)
+            ]
+            for one in begun:
+                graph.move(one, _SETTLED[outcome], note=f"the run {outcome}")
+            return [graph.get(one) for one in begun]
+
+        return await self._change(change)
+
+    # Helpers
+
+    @property
+    def _items(self) -> AsyncKeyValues:
+        return AsyncKeyValues(NAME, self._resources, self._scope)
+
+    def _is_gone(self, task: Task) -> bool:
+        if task.process is not None and processes.is_dead(task.process):
+            return True
+        return task.until is not None and self._resources.clock.now() >= task.until
+
+    async def _graph(self) -> Graph:
+        rows = await self._items.list(namespace=(self.name, "tasks"))
+        return Graph((stored.task_of(one.value or {}) for one in rows), self._resources.clock.now())
+
+    async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
+        id, note = check_name(id, "id"), check_text(note, "note")
+        return await self._change(
+            lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
+        )
+
+    async def _change(self, change: Callable[[Graph, int], T]) -> T:
+        """Do `change` to the board as it is, and write what became another, in one commit."""
+        return await retried(
+            lambda: self._try(change), on=_ChangedMeanwhileError, attempts=_ATTEMPTS
+        )
+
+    async def _try(self, change: Callable[[Graph, int], T]) -> T:
+        items, head_key = self._items, ((self.name,), "head")
+        # Whoever changes the board writes its head: what is read after it is as old at most.
+        (head,) = await items.get([head_key])
+        graph = await self._graph()
+        before = dict(graph.tasks)
+        numbers = {"order": 0, "events": 0} if head is None else dict(head.value or {})
+        outcome = change(graph, numbers["order"])
+        changed = [one for id, one in graph.tasks.items() if before.get(id) != one]
+        gone = [((self.name, "tasks"), id) for id in before if id not in graph.tasks]
+        if not changed and not gone:
+            return outcome
+        history = [
+            Item(
+                namespace=(self.name, "history"),
+                key=f"{numbers['events'] + n:012d}",
+                value=stored.written(one),
+            )
+            for n, one in enumerate(graph.events)
+        ]
+        numbers = {
+            "order": numbers["order"] + sum(one.id not in before for one in changed),
+            "events": numbers["events"] + len(history),
+        }
+        puts = [
+            Item(namespace=(self.name,), key="head", value=numbers),
+            *(
+                Item(namespace=(self.name, "tasks"), key=one.id, value=stored.written(one))
+                for one in changed
+            ),
+            *history,
+        ]
+        try:
+            await items.write(
+                puts=puts,
+                deletes=gone,
+                expected={head_key: None if head is None else head.revision},
+            )
+        except ConflictError as error:
+            raise _ChangedMeanwhileError(
+                f"board {self.name!r} kept being changed: try again"
+            ) from error
+        return outcome
+
+
+def _status(status: str) -> TaskStatus:
+    try:
+        return TaskStatus(status)
+    except ValueError:
+        raise InvalidRequestError(
+            f"status={shown(status)}: there are {', '.join(TaskStatus)}"
+        ) from None
+
+
+def _lease(lease: timedelta) -> timedelta:
+    if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
+        raise InvalidRequestError(
+            f"lease={shown(lease)}: give a timedelta of 0.1 seconds to 30 days"
+        )
+    return lease

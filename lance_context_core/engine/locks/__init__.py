@@ -1,0 +1,1 @@
+"""Where locks are kept, who holds them, and which writes they fence."""

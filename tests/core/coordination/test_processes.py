@@ -1,0 +1,170 @@
+"""Locks between processes that are killed, or stopped, while they hold one."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lance_context_core.engine.locks import processes
+from lance_context_core.sync import ContextStore
+
+WORKER = Path(__file__).with_name("worker.py")
+PATIENCE = timedelta(seconds=120)
+
+
+class Worker:
+    """A process of `worker.py`."""
+
+    def __init__(self, role, directory, name, n=0):
+        self.name = name
+        self.said = []
+        arguments = [role, directory / "store", name, directory, n]
+        self.process = subprocess.Popen(
+            [sys.executable, WORKER, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def hear(self, word):
+        """Whatever it says with that word next; None if it ends before."""
+        for line in self.process.stdout:
+            said = json.loads(line)
+            self.said.append(said)
+            if said[0] == word:
+                return said
+        return None
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def send(self, how):
+        self.process.send_signal(how)
+
+
+@contextmanager
+def workers(*arguments):
+    """These, ready to begin; all of them are gone in the end."""
+    made = [Worker(*one) for one in arguments]
+    try:
+        for worker in made:
+            assert worker.hear("ready")
+        yield made
+    finally:
+        for worker in made:
+            worker.process.kill()
+            worker.process.communicate()
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ContextStore.open(tmp_path / "store") as opened:
+        yield opened
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free_at_once(tmp_path, store):
+    with workers(("hold", tmp_path, "ann", 1)) as (ann,):
+        ann.go()
+        _, token = ann.hear("held")
+        assert store.locks.try_acquire("r") is None
+        # Nor is it for who only bears the same name.
+        assert store.locks.try_acquire("r", owner="ann") is None
+        # It is not waited for: what its parent has not noticed yet is dead all the same.
+        ann.send(signal.SIGKILL)
+        with store.locks.acquire("r", wait=PATIENCE) as lock:
+            assert lock.token > token
+
+
+def test_a_late_write_of_a_process_that_was_stopped_past_its_lease_is_refused(tmp_path, store):
+    with workers(("write_late", tmp_path, "ann")) as (ann,):
+        ann.go()
+        assert ann.hear("held")
+        ann.send(signal.SIGSTOP)
+        with store.locks.acquire("r", wait=PATIENCE):
+            ann.go()
+            ann.send(signal.SIGCONT)
+            assert ann.hear("refused")
+        assert store.history.count("ann", session_id="s") == 0
+
+
+def test_who_waits_behind_a_process_that_was_stopped_while_it_waited_gets_on(tmp_path, store):
+    lock = store.locks.acquire("r")
+    with workers(("hold", tmp_path, "ann", 1)) as (ann,):
+        ann.go()
+        while not any(one.token is None for one in store.locks.list()):
+            time.sleep(0.01)
+        ann.send(signal.SIGSTOP)
+        lock.release()
+        with store.locks.acquire("r", wait=PATIENCE):
+            pass
+
+
+def test_no_lock_is_granted_twice_and_none_is_lost_while_processes_are_killed(tmp_path, store):
+    n = 40
+    crew = [("count", tmp_path, name, n) for name in ("ann", "ben", "eve", "kim")]
+    with workers(*crew) as made:
+        for worker in made:
+            worker.go()
+        ann, ben, *others = made
+        for worker, lines in ((ann, 3), (ben, 9)):
+            for _ in range(lines):
+                assert worker.hear("line")
+            worker.send(signal.SIGKILL)
+        for worker in others:
+            assert worker.hear("done")
+        for worker in (ann, ben):
+            worker.hear("nothing more")
+    told = [(said, worker.name) for worker in made for said in worker.said]
+    assert not [said for said, _ in told if said[0] == "together"]
+    kept = {}
+    for resource in "abc":
+        lines = (tmp_path / f"{resource}.lines").read_text().splitlines()
+        tokens = [int(line.split()[0]) for line in lines]
+        assert tokens == sorted(set(tokens))
+        kept |= {
+            (resource, token): line.split()[1] for token, line in zip(tokens, lines, strict=True)
+        }
+    said = {(one[1], one[2]): name for one, name in told if one[0] == "line"}
+    assert kept.items() >= said.items()
+    # One that was killed may have written a line without telling it.
+    assert {name for key, name in kept.items() if key not in said} <= {"ann", "ben"}
+    assert sum(name in ("eve", "kim") for name in kept.values()) == 2 * n
+    assert not [one for one in store.locks.list() if not one.is_stale]
+
+
+# Which process it is
+
+
+def of(boot=None, namespace=None, pid=None, began=None):
+    parts = json.loads(processes.mine())
+    given = (boot, namespace, pid, began)
+    return json.dumps([old if new is None else new for old, new in zip(parts, given, strict=True)])
+
+
+def test_a_process_that_has_the_number_of_a_dead_one_is_another():
+    assert not processes.is_dead(processes.mine())
+    assert processes.is_dead(of(began=1))
+
+
+def test_nobody_knows_of_a_process_of_another_container_or_machine():
+    nobody = 2**22 - random.randrange(5)
+    assert processes.is_dead(of(pid=nobody))
+    assert not processes.is_dead(of(pid=nobody, namespace="pid:[1]"))
+    assert not processes.is_dead(of(pid=nobody, boot="another"))
+    assert not processes.is_of_this_boot(of(boot="another"))
+
+
+def test_a_process_of_another_user_is_alive(monkeypatch):
+    def refuse(pid, how):
+        raise PermissionError
+
+    monkeypatch.setattr(processes.os, "kill", refuse)
+    assert not processes.is_dead(processes.mine())

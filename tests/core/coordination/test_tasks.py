@@ -1,0 +1,283 @@
+"""Boards of tasks: what may become of a task, who gets which, and what comes of that for others."""
+
+import asyncio
+import itertools
+from datetime import timedelta
+
+import pytest
+
+from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+
+
+@pytest.fixture
+def store(open_store):
+    return open_store()
+
+
+@pytest.fixture
+def board(store):
+    return store.tasks.board("plan")
+
+
+async def statuses(board):
+    return {one.id: str(one.status) for one in await board.list()}
+
+
+async def begun(board, id):
+    """A task that is begun, whatever else is ready."""
+    while (task := await board.claim("worker")) is not None:
+        if task.id == id:
+            return task
+    raise AssertionError(id)
+
+
+async def test_what_is_ready_is_claimed_by_urgency_and_then_in_the_order_of_adding(board):
+    for id, priority in [("a", "low"), ("b", Priority.NORMAL), ("c", 3), ("d", "normal")]:
+        await board.add(id, id=id, priority=priority)
+    assert [one.id for one in await board.ready()] == ["c", "b", "d", "a"]
+    got = [await board.claim("ann") for _ in range(5)]
+    assert [one and one.id for one in got] == ["c", "b", "d", "a", None]
+    assert {one.assigned_to for one in got[:4]} == {"ann"}
+
+
+async def test_a_task_waits_until_all_that_it_depends_on_is_done_or_skipped(board):
+    await board.add("one", id="a")
+    await board.add("two", id="b")
+    await board.add("three", id="c", depends_on=["a", "b"])
+    assert await statuses(board) == {"a": "pending", "b": "pending", "c": "blocked"}
+    assert await board.waits_for("c") == ["a", "b"]
+    task = await begun(board, "a")
+    await board.complete("a", attempt=task.attempt)
+    assert await board.waits_for("c") == ["b"]
+    await board.skip("b")
+    assert await board.waits_for("c") == []
+    assert [one.id for one in await board.ready()] == ["c"]
+
+
+async def test_a_circle_is_refused_by_its_name_and_nothing_is_changed(board):
+    await board.add("a", id="a")
+    await board.add("b", id="b", depends_on=["a"])
+    await board.add("c", id="c", depends_on=["b"])
+    before = await board.list()
+    with pytest.raises(InvalidRequestError, match="each other: 'a' -> 'c' -> 'b' -> 'a'"):
+        await board.depend("a", "c")
+    with pytest.raises(InvalidRequestError, match="itself"):
+        await board.depend("a", "a")
+    with pytest.raises(InvalidRequestError, match="itself"):
+        await board.add("x", id="x", depends_on=["x"])
+    with pytest.raises(InvalidRequestError, match="each other: 'd' -> 'c' -> 'd'"):
+        await board.add("d", id="d", parent_id="c", depends_on=["c"])
+    with pytest.raises(NotFoundError, match="'nobody'"):
+        await board.add("x", depends_on=["nobody"])
+    assert await board.list() == before
+
+
+async def test_a_parent_is_done_with_its_last_subtask_and_one_that_is_skipped_counts(board):
+    await board.add("top", id="top")
+    await board.add("middle", id="middle", parent_id="top")
+    for id in ("x", "y"):
+        await board.add(id, id=id, parent_id="middle")
+    await board.add("after", id="after", depends_on=["top"])
+    task = await board.claim("ann")
+    assert task.id == "x"
+    with pytest.raises(InvalidRequestError, match="subtasks"):
+        await board.add("late", parent_id="x")
+    await board.complete("x")
+    assert (await statuses(board))["middle"] == "pending"
+    assert await board.progress("middle") == 0.5
+    await board.skip("y")
+    assert await statuses(board) == {
+        "top": "completed",
+        "middle": "completed",
+        "x": "completed",
+        "y": "skipped",
+        "after": "pending",
+    }
+    assert (await board.get("middle")).note == "All 2 subtasks completed"
+    assert await board.progress() == 0.5
+    assert await board.tree() == "● top\n  ● middle\n    ● x\n    ⊘ y\n○ after"
+
+
+async def test_subtasks_wait_for_what_their_parent_depends_on(board):
+    await board.add("first", id="first")
+    await board.add("top", id="top", depends_on=["first"])
+    await board.add("part", id="part", parent_id="top")
+    assert (await statuses(board))["part"] == "blocked"
+    assert await board.waits_for("part") == ["first"]
+    await board.claim("ann")
+    await board.complete("first")
+    assert [one.id for one in await board.ready()] == ["part"]
+
+
+VERBS = {
+    TaskStatus.COMPLETED: "complete",
+    TaskStatus.FAILED: "fail",
+    TaskStatus.SKIPPED: "skip",
+    TaskStatus.PENDING: "release",
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "verb"),
+    [
+        pytest.param(status, VERBS[to], id=f"{status}-{VERBS[to]}")
+        for status, to in itertools.product(TaskStatus, VERBS)
+        if to not in TRANSITIONS[status]
+    ],
+)
+async def test_what_a_task_cannot_become_is_refused_and_what_it_can_is_said(board, status, verb):
+    await board.add("before", id="before")
+    blocked = status is TaskStatus.BLOCKED
+    await board.add("t", id="t", priority="urgent", depends_on=["before"] if blocked else [])
+    if status in (TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, TaskStatus.FAILED):
+        await board.claim("ann")
+    if status in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED):
+        await getattr(board, VERBS[status])("t")
+    before = await board.get("t")
+    assert before.status is status
+    with pytest.raises(InvalidRequestError, match=f"task 't' is {status}"):
+        await getattr(board, verb)("t")
+    assert await board.get("t") == before
+
+
+async def test_only_what_failed_is_tried_again_and_not_more_often_than_is_said(board):
+    await board.add("t", id="t")
+    for n in range(2):
+        with pytest.raises(InvalidRequestError, match="only one that failed"):
+            await board.retry("t")
+        task = await board.claim("ann")
+        assert (task.attempt, task.n_retries) == (n + 1, n)
+        await board.fail("t", attempt=task.attempt, note="no network")
+        assert (await board.get("t")).note == "no network"
+        if n == 0:
+            assert (await board.retry("t", max_retries=1)).status is TaskStatus.PENDING
+    with pytest.raises(InvalidRequestError, match="1 times already"):
+        await board.retry("t", max_retries=1)
+
+
+async def test_who_is_not_heard_of_loses_a_task_and_can_change_nothing_any_more(board, clock):
+    await board.add("t", id="t")
+    lease = timedelta(minutes=1)
+    old = await board.claim("ann", lease=lease)
+    clock.advance(seconds=50)
+    await board.heartbeat("t", attempt=old.attempt, lease=lease)
+    clock.advance(seconds=50)
+    assert await board.claim("ben") is None
+    clock.advance(seconds=50)
+    new = await board.claim("ben")
+    assert (new.id, new.attempt) == ("t", old.attempt + 1)
+    for verb in (board.complete, board.fail, board.release, board.heartbeat):
+        with pytest.raises(ConflictError, match="attempt 1 is over"):
+            await verb("t", attempt=old.attempt)
+    await board.complete("t", attempt=new.attempt)
+    changes = [(one.before, one.after, one.by) for one in await board.history("t")]
+    assert changes == [
+        (None, "pending", None),
+        ("pending", "in_progress", "ann"),
+        ("in_progress", "pending", "ann"),
+        ("pending", "in_progress", "ben"),
+        ("in_progress", "completed", "ben"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("succeeded", "completed"), ("failed", "failed"), ("cancelled", "pending")],
+)
+async def test_a_run_that_ends_ends_what_was_begun_in_it_as_it_did(board, outcome, status):
+    for id in ("a", "b", "c"):
+        await board.add(id, id=id)
+    await board.claim("ann")
+    await board.claim("ben")
+    assert [one.id for one in await board.settle(outcome, worker="ann")] == ["a"]
+    assert await statuses(board) == {"a": status, "b": "in_progress", "c": "pending"}
+    with pytest.raises(InvalidRequestError, match="succeeded, failed, cancelled"):
+        await board.settle("done")
+
+
+async def test_each_task_is_claimed_by_one_of_many_and_none_before_what_it_depends_on(board):
+    for n in range(8):
+        await board.add(f"task {n}", id=str(n), depends_on=[str(n // 2)] if n > 1 else [])
+    done = []
+
+    async def work(name):
+        while len(done) < 8:
+            if (task := await board.claim(name)) is None:
+                await asyncio.sleep(0)
+                continue
+            assert set(task.depends_on) <= set(done)
+            await board.complete(task.id, attempt=task.attempt)
+            done.append(task.id)
+
+    await asyncio.gather(*(work(name) for name in ("ann", "ben", "eve")))
+    assert sorted(done) == [str(n) for n in range(8)]
+    begun = [one for one in await board.history() if one.after == "in_progress"]
+    assert len(begun) == 8
+
+
+async def test_another_process_s_board_is_the_same_and_nothing_is_lost_in_it(board, open_store):
+    await board.add("top", id="top", priority="high", note="n")
+    await board.add("part", id="it's", parent_id="top", depends_on=[])
+    await board.claim("ann")
+    other = open_store().tasks.board("plan")
+    assert await other.list() == await board.list()
+    assert await other.history() == await board.history()
+    assert await other.tree() == await board.tree()
+
+
+async def test_stats_tell_the_pace_and_what_is_left(board, clock):
+    for n in range(4):
+        await board.add(f"task {n}", id=str(n), depends_on=["0"] if n == 3 else [])
+    assert (await board.stats()).eta_seconds is None
+    await board.claim("ann")
+    clock.advance(seconds=30)
+    await board.complete("0")
+    await board.claim("ann")
+    stats = await board.stats()
+    assert stats.n_tasks == 4
+    assert stats.by_status["completed"] == stats.by_status["in_progress"] == 1
+    assert (stats.mean_seconds, stats.eta_seconds, stats.progress) == (30.0, 60.0, 1.5 / 4)
+
+
+async def test_a_task_is_removed_with_its_subtasks_and_its_place_is_not_given_out_again(board):
+    first = await board.add("top", id="top")
+    await board.add("part", id="part", parent_id="top")
+    await board.add("after", id="after", depends_on=["part"])
+    with pytest.raises(InvalidRequestError, match=r"'after' depends on \['part'\]"):
+        await board.delete("top")
+    await board.delete("after")
+    assert await board.delete("top") == ["top", "part"]
+    assert await board.list() == []
+    assert await board.tree() == "No tasks"
+    assert (await board.add("new")).order > first.order + 2
+
+
+async def test_boards_stand_side_by_side_and_are_forgotten_with_all_of_theirs(store):
+    for name in ("a", "b/c"):
+        await store.tasks.board(name).add("t", id="t")
+    assert await store.tasks.boards() == ["a", "b/c"]
+    assert await store.tasks.delete_board("a")
+    assert not await store.tasks.delete_board("a")
+    assert await store.tasks.boards() == ["b/c"]
+    assert await store.tasks.board("a").history() == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"title": "  "}, "title is blank"),
+        ({"id": "a\0"}, "NUL"),
+        ({"priority": "soon"}, "low, normal, high, urgent"),
+        ({"priority": True}, "priority=True"),
+        ({"depends_on": "abc"}, "pass a list"),
+        ({"id": "there"}, "a task 'there' already"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+async def test_a_wrong_task_is_refused_and_nothing_is_written(board, request_, message):
+    await board.add("there", id="there")
+    with pytest.raises(InvalidRequestError, match=message):
+        await board.add(**{"title": "t", **request_})
+    assert len(await board.list()) == 1
+    assert len(await board.history()) == 1
