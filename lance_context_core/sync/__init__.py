@@ -4,6 +4,7 @@ It may be called from any thread, also from one that runs an event loop, such as
 """
 
 from lance_context_core.sync.context import Context
+from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.memory import Memory
@@ -11,4 +12,13 @@ from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.store import ContextStore
 from lance_context_core.sync.vectors import Vectors
 
-__all__ = ["Context", "ContextStore", "History", "KeyValues", "Memory", "Sessions", "Vectors"]
+__all__ = [
+    "Context",
+    "ContextStore",
+    "Documents",
+    "History",
+    "KeyValues",
+    "Memory",
+    "Sessions",
+    "Vectors",
+]
