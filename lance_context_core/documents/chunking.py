@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from lance_context_core._checks import shown
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.sources import Passage
+from lance_context_core.records import Passage
 
 
 @runtime_checkable
@@ -60,9 +60,9 @@ class TextChunker:
         return list(_Splitting(self, document.text).passages(document))
 
 
-SMALL = TextChunker(target=800, most=1200, least=50, overlap=100)
-DEFAULT = TextChunker()
-LARGE = TextChunker(target=3000, most=4500, least=200, overlap=300)
+SMALL_CHUNKS = TextChunker(target=800, most=1200, least=50, overlap=100)
+DEFAULT_CHUNKS = TextChunker()
+LARGE_CHUNKS = TextChunker(target=3000, most=4500, least=200, overlap=300)
 
 
 class _Unit(NamedTuple):
@@ -242,8 +242,8 @@ _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")
 _WORD_END = re.compile(r"\s+")
 _SENTENCE_END = re.compile(
-    # What ends a sentence in scripts that leave a space behind it, and in those that do not.
-    r"""[.!?…؟։۔।॥]+["'”’»)\]]*\s+|[。！？｡．]+["”’」』）】]*\s*"""
+    # Of scripts that leave a space behind a sentence, and of those that do not.
+    r"""[.!?…؟։۔।॥]+["'”’»)\]]*\s+|[。！？｡．]+["”’」』）】]*\s*"""  # noqa: RUF001 - what they look like is another matter
 )
 _ABBREVIATIONS = frozenset(
     [

@@ -4,31 +4,32 @@ import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Unpack
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import (
     check_json_object,
     check_name,
-    check_names,
     check_span,
     loads,
     shown,
 )
-from lance_context_core._embedding import embedded
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.documents import loading
+from lance_context_core.documents.conditions import Scopes, among, equal, in_scopes, place_of
 from lance_context_core.documents.loading import (
     DEFAULTS,
     DocumentSource,
     Loaded,
     ReadingArguments,
 )
+from lance_context_core.documents.writing import Rows, chunk_rows, new_chunk_rows, unchanged
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
-from lance_context_core.engine.schema import DOCUMENTS, KEY, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.schema import DOCUMENTS, KEY
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase
 from lance_context_core.erasure.target import Target
@@ -45,14 +46,11 @@ from lance_context_core.records import (
     SourceDocument,
 )
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, DOCUMENT, Passage, Source
-from lance_context_core.scope import Scope
+from lance_context_core.rows.sources import CHUNK, DOCUMENT, Source
+from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.versioning.places import Whole
-
-Scopes = DocumentScope | Sequence[DocumentScope]
-"""One scope, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class AsyncDocuments:
         """
         self._resources.writable()
         reading = loading.check_arguments(arguments)
-        place, about = _place(scope), check_json_object(metadata or {}, "metadata")
+        place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
         loaded = await self._loaded(source, name, uri, reading)
         if (found := await self._of_hash(place, loaded.hash)) is not None:
             return found
@@ -95,7 +93,7 @@ class AsyncDocuments:
         while True:
             attempts.begin()
             id, now = await self._free_id(place, loaded.hash), self._resources.clock.now()
-            chunks, _ = await self._chunk_rows(made, id, {}, now=now)
+            chunks, _ = await self._chunk_rows(made, id, {}, now, self._scope)
             row = sources.to_row(made, id, scope=self._scope, now=now)
             if (await self._table.insert_absent([row, *chunks]))[0]:
                 return sources.from_row(_whole(row))
@@ -162,9 +160,9 @@ class AsyncDocuments:
             resources=self._resources,
             where=self._where(
                 sql.equals("kind", CHUNK),
-                _in_scopes(scope),
-                _among("file_type", type, "type"),
-                _among("document_id", document_id, "document_id"),
+                in_scopes(scope),
+                among("file_type", type, "type"),
+                among("document_id", document_id, "document_id"),
             ),
             filterable=CHUNK_FIELDS,
             columns=sources.CHUNK_COLUMNS,
@@ -213,8 +211,8 @@ class AsyncDocuments:
         There are none if there is no document of that id.
         """
         check_span(offset=offset, limit=limit, last=None)
-        conditions = [sql.equals("kind", CHUNK), self._of_document(document_id)]
-        found = await self._table.select(self._where(*conditions), columns=sources.CHUNK_COLUMNS)
+        where = self._one(document_id, CHUNK)
+        found = await self._table.select(where, columns=sources.CHUNK_COLUMNS)
         rows = found.sort_by("position").slice(offset, limit)
         return await steps.each_row(sources.from_chunk_row, rows)
 
@@ -262,10 +260,10 @@ class AsyncDocuments:
             attempts.begin()
             old = await self._row_of(document_id)
             kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
-            before = await self._old_chunks(document_id)
-            scope = sources.from_row(old).scope
+            before = await chunk_rows(self._table, self._one(document_id, CHUNK))
+            scope, owner = sources.from_row(old).scope, Scope(**{p: old[p] for p in SCOPE_PARTS})
             if loaded is None:
-                made = _unchanged(old, before)
+                made = unchanged(old, before)
             elif made is None:
                 given = loaded
                 if name is None and isinstance(source, bytes):
@@ -279,8 +277,8 @@ class AsyncDocuments:
             if loaded is None and uri is not None:
                 made = replace(made, uri=check_name(uri, "uri"))
             now = self._resources.clock.now()
-            row = sources.to_row(made, document_id, scope=self._scope, now=now, old=old)
-            chunks, gone = await self._chunk_rows(made, document_id, before, now=now)
+            row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
+            chunks, gone = await self._chunk_rows(made, document_id, before, now, owner)
             if not chunks and not gone and sources.says_the_same(row, old):
                 return sources.from_row(old)
             keys = {one[KEY]: one["revision"] for one in before.values()}
@@ -320,8 +318,8 @@ class AsyncDocuments:
     def _of_document(self, document_id: str) -> sql.Clause:
         return sql.equals("document_id", check_name(document_id, "document_id"))
 
-    def _one(self, document_id: str) -> sql.Clause:
-        return self._where(sql.equals("kind", DOCUMENT), self._of_document(document_id))
+    def _one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
+        return self._where(sql.equals("kind", kind), self._of_document(document_id))
 
     def _documents(
         self,
@@ -331,8 +329,8 @@ class AsyncDocuments:
     ) -> sql.Clause:
         return self._where(
             sql.equals("kind", DOCUMENT),
-            _in_scopes(scope),
-            _among("file_type", type, "type"),
+            in_scopes(scope),
+            among("file_type", type, "type"),
             sql.filtered(filter, columns=SOURCE_FIELDS),
         )
 
@@ -354,8 +352,8 @@ class AsyncDocuments:
         conditions = [
             sql.equals("kind", DOCUMENT),
             sql.equals("hash", hash),
-            _equal("conversation_id", place.conversation_id),
-            _equal("project_id", place.project_id),
+            equal("conversation_id", place.conversation_id),
+            equal("project_id", place.project_id),
         ]
         rows = await self._table.select(self._where(*conditions), columns=sources.COLUMNS)
         found = await steps.each_row(sources.from_row, rows)
@@ -375,7 +373,9 @@ class AsyncDocuments:
         The first choice is taken where a document began with this content and has another by now.
         """
         attempt = 0
-        while await self.get(id := sources.document_id(place, hash, attempt)) is not None:
+        while (
+            await self.get(id := sources.document_id(self._scope, place, hash, attempt)) is not None
+        ):
             attempt += 1
         return id
 
@@ -393,90 +393,20 @@ class AsyncDocuments:
             raise _not_found(document_id)
         return dict(rows[0])
 
-    async def _old_chunks(self, document_id: str) -> dict[int, dict[str, Any]]:
-        """The rows of a document's chunks, with their vectors, by position."""
-        table = self._table
-        has_vectors = VECTOR in (await table.schema()).names
-        columns = [*sources.REPLACED, *([VECTOR] if has_vectors else [])]
-        where = self._where(sql.equals("kind", CHUNK), self._of_document(document_id))
-        rows = (await table.select(where, columns=columns)).to_pylist()
-        return {row["position"]: row for row in rows}
-
     # Writing
 
     async def _chunk_rows(
-        self, source: Source, id: str, before: Mapping[int, Mapping[str, Any]], *, now: Any
+        self, source: Source, id: str, before: Rows, now: datetime, owner: Scope
     ) -> tuple[builtins.list[dict[str, Any]], builtins.list[str]]:
-        """The rows to write for a document's chunks, and the keys of those that are to go."""
-        composer = self._resources.composer
-
-        def made(position: int) -> dict[str, Any] | None:
-            row = sources.to_chunk_row(source, id, position, scope=self._scope, now=now)
-            if (old := before.get(position)) is not None:
-                if sources.says_the_same(row, old):
-                    return None
-                row = sources.succeeding(row, old)
-            return row
-
-        positions = range(len(source.passages))
-        rows = [row for row in await steps.each(made, positions) if row is not None]
-        shown = await steps.each(sources.as_record, rows)
-        texts = [composer.embed_text(one) for one in shown]
-        known = {
-            composer.embed_text(sources.as_record(old)): old[VECTOR]
-            for old in before.values()
-            if old.get(VECTOR) is not None
-        }
-        new = [index for index, text in enumerate(texts) if text not in known]
-        vectors = await embedded(
-            self._table,
-            self._resources,
-            given=[None] * len(new),
-            texts=[texts[index] for index in new],
+        return await new_chunk_rows(
+            source,
+            id,
+            before,
+            table=self._table,
+            resources=self._resources,
+            scope=owner,
+            now=now,
         )
-        found = dict(zip(new, vectors, strict=True))
-        for index, row in enumerate(rows):
-            row[SEARCH_TEXT] = composer.index_text(shown[index])
-            row[VECTOR] = found[index] if index in found else known[texts[index]]
-        gone = [row[KEY] for position, row in before.items() if position not in positions]
-        return rows, gone
-
-
-def _place(scope: object) -> DocumentScope:
-    if scope is None:
-        return DocumentScope()
-    if not isinstance(scope, DocumentScope):
-        raise InvalidRequestError(
-            f"scope={shown(scope)}: give DocumentScope(conversation_id=…) or (project_id=…)"
-        )
-    return scope
-
-
-def _in_scopes(scope: Scopes | None) -> sql.Clause:
-    """What is in one of the scopes, or for everybody."""
-    if scope is None:
-        return sql.EVERYTHING
-    given = [scope] if isinstance(scope, DocumentScope) else scope
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise InvalidRequestError(f"scope={shown(scope)}: give a DocumentScope, or several")
-    everybody = sql.all_of([sql.is_absent("conversation_id"), sql.is_absent("project_id")])
-    named = [
-        sql.equals(part, value)
-        for one in map(_place, given)
-        for part in ("conversation_id", "project_id")
-        if (value := getattr(one, part)) is not None
-    ]
-    return sql.any_of([everybody, *named])
-
-
-def _among(column: str, values: str | Sequence[str] | None, where: str) -> sql.Clause:
-    if values is None:
-        return sql.EVERYTHING
-    return sql.in_list(column, check_names([values] if isinstance(values, str) else values, where))
-
-
-def _equal(column: str, value: str | None) -> sql.Clause:
-    return sql.is_absent(column) if value is None else sql.equals(column, value)
 
 
 def _not_found(document_id: str) -> NotFoundError:
@@ -492,31 +422,3 @@ def _called(source: object) -> str:
 def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with None in the columns that it leaves out."""
     return {**dict.fromkeys(sources.COLUMNS), **row}
-
-
-def _unchanged(row: Mapping[str, Any], chunks: Mapping[int, Mapping[str, Any]]) -> Source:
-    """What is kept of a document, as it is."""
-    document = sources.from_row(row)
-    return Source(
-        name=document.name,
-        type=document.type,
-        hash=document.hash,
-        size=document.size,
-        text=row["text"],
-        passages=tuple(
-            Passage(
-                start=one["start_offset"],
-                end=one["end_offset"],
-                page=one["page"],
-                section=one["section"],
-            )
-            for _, one in sorted(chunks.items())
-        ),
-        scope=document.scope,
-        title=document.title,
-        n_pages=document.n_pages,
-        uri=document.uri,
-        blob=row["blob"],
-        metadata=document.metadata,
-        properties=document.properties,
-    )

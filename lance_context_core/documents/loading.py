@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
 from lance_context_core._checks import check_json_object, check_name, check_text, listed, shown
-from lance_context_core.documents.chunking import DEFAULT, Chunker
+from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker
 from lance_context_core.documents.readers.choosing import check_reader, reader_of, type_of
 from lance_context_core.documents.reading import ReadDocument, Reader
 from lance_context_core.documents.reading import checked as checked_reading
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
-from lance_context_core.records import DocumentScope
-from lance_context_core.rows.sources import Passage, Source
+from lance_context_core.records import DocumentScope, Passage
+from lance_context_core.rows.sources import Source
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
 """A path, the bytes of a file, or an open one."""
@@ -124,7 +124,7 @@ def read(
             type = loaded.name.rpartition(".")[2].lower() or "other"
     reader = reader or reader_of(type)
     document = checked_reading(reader.read(loaded.content, name=loaded.name), loaded.name)
-    chunker = arguments["chunker"] or DEFAULT
+    chunker = arguments["chunker"] or DEFAULT_CHUNKS
     title = document.title
     return Source(
         name=loaded.name,

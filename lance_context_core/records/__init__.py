@@ -23,6 +23,7 @@ from lance_context_core.records.sources import (
     DocumentsAdded,
     DocumentScope,
     FailedDocument,
+    Passage,
     SourceDocument,
 )
 from lance_context_core.records.versions import (
@@ -46,6 +47,7 @@ __all__ = [  # noqa: RUF022 - in the order of the files
     "Session",
     # Files that were read
     "DocumentScope",
+    "Passage",
     "SourceDocument",
     "DocumentChunk",
     "FailedDocument",

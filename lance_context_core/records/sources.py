@@ -32,6 +32,17 @@ class DocumentScope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Where a chunk stands in a text, as a chunker says it."""
+
+    start: int
+    end: int
+    """Offsets in characters; `end` is that of the first one behind it."""
+    page: int | None = None
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
     """A file that was read; its passages are `DocumentChunk`s."""
 

@@ -9,7 +9,13 @@ from typing import Any
 from lance_context_core._checks import dumps, loads
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
-from lance_context_core.records import ContextRecord, DocumentChunk, DocumentScope, SourceDocument
+from lance_context_core.records import (
+    ContextRecord,
+    DocumentChunk,
+    DocumentScope,
+    Passage,
+    SourceDocument,
+)
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 
@@ -36,16 +42,6 @@ REPLACED = (KEY, "revision", "created_at", *CHUNK_COLUMNS)
 
 _LATER = (KEY, "revision", "created_at", "updated_at", VECTOR)
 """In what two rows may differ that say the same."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
-    """Where a chunk stands in a text."""
-
-    start: int
-    end: int
-    page: int | None = None
-    section: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +75,10 @@ class Source:
         }
 
 
-def document_id(scope: DocumentScope, hash: str, attempt: int = 0) -> str:
-    """The id of what has this content in this scope; another one for each further attempt."""
-    path = (scope.conversation_id, scope.project_id, hash, attempt)
+def document_id(scope: Scope, place: DocumentScope, hash: str, attempt: int = 0) -> str:
+    """The id of what has this content in these scopes; another one for each further attempt."""
+    whose = (scope.tenant, scope.user_id, scope.agent_id)
+    path = (*whose, place.conversation_id, place.project_id, hash, attempt)
     return sha256(repr(path).encode()).hexdigest()[:32]
 
 

@@ -7,7 +7,8 @@ from typing import Any, Unpack
 
 from lance_context_core._loop import block_on
 from lance_context_core._options import takes
-from lance_context_core.documents.documents import AsyncDocuments, Scopes
+from lance_context_core.documents.conditions import Scopes
+from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, ReadingArguments
 from lance_context_core.filters import FilterLike
 from lance_context_core.records import (

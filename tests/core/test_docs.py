@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lance_context_core import Context, ContextStore, errors
-from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vectors
+from lance_context_core.sync import Documents, History, KeyValues, Memory, Sessions, Vectors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,6 +35,7 @@ ELSEWHERE = {"agentscope.md", "langchain.md", "llama_index.md"}
 ROOMS = {
     ContextStore: "store.md",
     Context: "records.md",
+    Documents: "documents.md",
     History: "history.md",
     KeyValues: "kv.md",
     Memory: "memory.md",

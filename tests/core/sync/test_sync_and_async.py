@@ -13,6 +13,7 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
+from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -32,6 +33,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (
     Context,
     ContextStore,
+    Documents,
     History,
     KeyValues,
     Memory,
@@ -43,6 +45,7 @@ from lance_context_core.sync.context import blocking_over
 BLOCKING = {
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
+    AsyncDocuments: Documents,
     AsyncHistory: History,
     AsyncKeyValues: KeyValues,
     AsyncMemory: Memory,
