@@ -52,6 +52,8 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.versioning.places import Whole
 
+_NO_MORE: Any = object()
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncDocuments:
@@ -115,7 +117,7 @@ class AsyncDocuments:
         One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
         is told of, and the next one is gone on with; what else fails, such as the disk, is raised.
         After a crash the call may be repeated: what is there is not read again. `progress` is
-        called after each file.
+        called after each file; both it and the generator run in worker threads.
         """
         self._resources.writable()
         loading.check_arguments(arguments)
@@ -123,7 +125,9 @@ class AsyncDocuments:
             raise InvalidRequestError(f"sources={shown(sources)}: pass a list of files")
         n_files = len(sources) if isinstance(sources, Sized) else None
         done, failed = builtins.list[SourceDocument](), builtins.list[FailedDocument]()
-        for n_done, source in enumerate(sources, 1):
+        files, n_done = iter(sources), 0
+        # Whatever the caller's code asks or waits for, the loop goes on.
+        while (source := await asyncio.to_thread(next, files, _NO_MORE)) is not _NO_MORE:
             document, error, name = None, None, _called(source)
             try:
                 document = await self.add(source, scope=scope, metadata=metadata, **arguments)
@@ -131,12 +135,12 @@ class AsyncDocuments:
             except InvalidRequestError as raised:
                 error = raised
                 failed.append(FailedDocument(name=name, error=raised))
+            n_done += 1
             if progress is not None:
-                progress(
-                    DocumentProgress(
-                        n_done=n_done, n_files=n_files, name=name, document=document, error=error
-                    )
+                told = DocumentProgress(
+                    n_done=n_done, n_files=n_files, name=name, document=document, error=error
                 )
+                await asyncio.to_thread(progress, told)
         return DocumentsAdded(documents=tuple(done), failed=tuple(failed))
 
     @takes(SearchArguments, searching.DEFAULTS)

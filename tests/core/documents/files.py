@@ -27,7 +27,7 @@ def pdf(*pages, title=None, outline=(), password=None):
         stream.set_data(f"BT /F1 12 Tf 72 720 Td {shown}ET".encode("latin-1"))
         page[NameObject("/Contents")] = writer._add_object(stream)
     for name, number in outline:
-        writer.add_outline_item(name, number - 1)
+        writer.add_outline_item(title=name, page_number=number - 1)
     if title:
         writer.add_metadata({"/Title": title, "/Author": "Ada"})
     if password:

@@ -106,8 +106,8 @@ def test_code_and_tables_are_whole_where_they_fit_and_cut_at_lines_where_they_do
             id="abbreviations end no sentence",
         ),
         pytest.param(
-            "今日は雨です。明日は晴れるでしょう！本当ですか？",
-            ["今日は雨です。", "明日は晴れるでしょう！", "本当ですか？"],
+            "今日は雨です。明日は晴れるでしょう。本当ですか。",
+            ["今日は雨です。", "明日は晴れるでしょう。", "本当ですか。"],
             id="Japanese has no spaces",
         ),
         pytest.param("यह एक है। यह दो है।", ["यह एक है।", "यह दो है।"], id="Hindi"),
