@@ -61,8 +61,11 @@ class TextChunker:
 
 
 SMALL_CHUNKS = TextChunker(target=800, most=1200, least=50, overlap=100)
+"""For short answers, and embedders that take little text."""
 DEFAULT_CHUNKS = TextChunker()
+"""What a document is cut by, unless it is said otherwise."""
 LARGE_CHUNKS = TextChunker(target=3000, most=4500, least=200, overlap=300)
+"""For answers that need what stands around."""
 
 
 class _Unit(NamedTuple):

@@ -78,9 +78,17 @@ class AsyncDocuments:
     ) -> SourceDocument:
         """Read a file, cut it into passages, embed them, and keep it all in one commit.
 
-        `source` is a path, the bytes of a file, or an open one; `name` and `uri` say what it is
-        called and where it is, where it does not say so itself. Without a `scope` it is for
-        everybody. A file that its scope has already, by the hash of its bytes, is left as it is and
+        - `source`: a path, the bytes of a file, or an open one.
+        - `scope`: for whom it is; without one, for everybody.
+        - `name`, `uri`: what it is called and where it is, where it does not say so itself.
+        - `type`: what it is, such as `markdown`; else its first bytes and its name tell.
+        - `reader`: what reads it, in place of the reader of its type.
+        - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
+        - `keep`: what of the file is kept beside its text: the `bytes`, so that it can be opened
+          again; the `uri` of where it is; or neither, only the `hash`, which is kept always.
+        - `max_bytes`: a larger file is refused before it is read.
+
+        A file that its scope has already, by the hash of its bytes, is left as it is and
         returned, so that the call may be repeated. Raises UnreadableDocumentError, before anything
         is written, if no text can be had of it.
         """

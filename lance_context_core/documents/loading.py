@@ -21,18 +21,11 @@ DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
 """A path, the bytes of a file, or an open one."""
 
 Kept = Literal["bytes", "uri", "hash"]
+"""What of a file is kept beside its text; the hash is always."""
 
 
 class ReadingArguments(TypedDict, total=False):
-    """How a file is read and kept.
-
-    - `type`: what it is, such as `markdown`; found out from its first bytes and its name.
-    - `reader`: what reads it, in place of the reader of its type.
-    - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
-    - `keep`: what of the file is kept beside its text: the `bytes`, so that it can be opened again;
-      the `uri` of where it is; or neither, only the `hash`, which is kept always.
-    - `max_bytes`: a larger file is refused before it is read.
-    """
+    """How a file is read and kept: `AsyncDocuments.add` says what they mean."""
 
     type: str | None
     reader: Reader | None
