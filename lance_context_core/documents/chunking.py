@@ -92,7 +92,7 @@ class _Splitting:
             start = first.start
             if last is not None and _are_together(last[-1].block, first.block):
                 start = self._overlapping(last, first.start, end)
-            yield Passage(start=start, end=end, page=first.block.page, section=first.block.section)
+            yield Passage(start=start, end=end, page=first.block.page, section=_section(units))
             last = units
 
     # Putting together
@@ -288,6 +288,19 @@ def _is_abbreviation(text: str, stop: int) -> bool:
         return False
     # A letter by itself is an initial.
     return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isalpha())
+
+
+def _section(units: Sequence[_Unit]) -> str | None:
+    """What a passage is under: the headings of all of it, or where it begins and where it ends."""
+    # A heading that nothing stands under is not what a passage is about.
+    blocks = [unit.block for unit in units if unit.block.kind != "heading"]
+    sections = [one.section for one in blocks] or [unit.block.section for unit in units]
+    first, last = sections[0], sections[-1]
+    if first is None or last is None or first == last:
+        return first if first == last else None
+    if last.startswith(f"{first} > "):
+        return first
+    return last if first.startswith(f"{last} > ") else f"{first} to {last}"
 
 
 def _are_together(one: Block, other: Block) -> bool:

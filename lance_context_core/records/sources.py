@@ -97,7 +97,8 @@ class DocumentChunk:
     page: int | None = None
     """Counted from 1; absent for what has no pages. No chunk is on two of them."""
     section: str | None = None
-    """The headings above it, outermost first, with ` > ` between them."""
+    """The headings above all of it, outermost first, with ` > ` between them; of what has none in
+    common, those where it begins and those where it ends."""
     title: str | None = None
     uri: str | None = None
     scope: DocumentScope = field(default_factory=DocumentScope)

@@ -82,6 +82,7 @@ class _Page(HTMLParser):
         self._n_silent = 0
         self._n_preformatted = 0
         self._n_tables = 0
+        self._is_in_row = False
         self._is_title = False
         self._level: int | None = None
 
@@ -100,12 +101,17 @@ class _Page(HTMLParser):
             if not self._n_tables:
                 self.end_block()
             self._n_tables += 1
+            self._is_in_row = False
         elif tag == "pre":
             self.end_block()
             self._n_preformatted += 1
         elif self._n_tables:
-            if tag in {"td", "th"} and self._held and not self._held[-1].endswith("\n"):
-                self._held.append(" | ")
+            if tag in {"td", "th"}:
+                self._held.extend([" | "] if self._is_in_row else [])
+                self._is_in_row = True
+            elif tag == "tr":
+                self._held.append("\n")
+                self._is_in_row = False
         elif tag in _BLOCKS:
             self.end_block()
             self._held.extend(["- "] if tag == "li" else [])
@@ -132,6 +138,7 @@ class _Page(HTMLParser):
         elif self._n_tables:
             if tag == "tr":
                 self._held.append("\n")
+                self._is_in_row = False
         elif tag in _BLOCKS:
             self.end_block()
 

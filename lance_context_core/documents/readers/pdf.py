@@ -1,6 +1,7 @@
 """PDF, by pypdf: page by page."""
 
 import io
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from lance_context_core.errors import (
     MissingExtraError,
     UnreadableDocumentError,
 )
+
+# What pypdf has to say of broken files is for who listens, not for everybody's terminal.
+logging.getLogger("pypdf").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,13 @@ def test_a_heading_begins_a_passage_and_names_it():
     ]
 
 
+def test_a_passage_of_several_sections_names_all_of_it():
+    text = "# Top\n\n## Keys\n\nTwo.\n\n## Pets\n\nNone."
+    assert [section for _, section in split(text)] == ["Top > Keys", "Top > Pets"]
+    assert [section for _, section in split(text, least=60)] == ["Top > Keys to Top > Pets"]
+    assert [section for _, section in split("# Top\n\nAll.\n\n" + text[6:], least=60)] == ["Top"]
+
+
 def test_a_heading_is_never_the_last_of_a_passage():
     text = "Before it there is some text, a little.\n\n# A heading\n\n" + "Below it. " * 5
     chunks = [chunk for chunk, _ in split(text, least=50)]

@@ -98,7 +98,9 @@ def test_html_is_read_without_what_is_not_shown():
     <script>var hidden = "<p>no</p>";</script>
     <h1>Rooms</h1><p>One&nbsp;<b>bold</b>
     line.<br>Next.</p><ul><li>first<li>second</ul>
-    <h2>Table</h2><table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
+    <h2>Table</h2><table>
+    <tr> <th>a</th> <th>b</th> </tr>
+    <tr><td>1<td>2</table>
     <pre>kept
       as it is</pre></body></html>"""
     read = HtmlReader().read(page.encode(), name="a.html")
