@@ -322,33 +322,36 @@ def test_a_chunk_is_found_by_the_heading_above_it(documents):
 # Replacing
 
 
-def test_an_update_leaves_exactly_the_new_chunks_and_embeds_only_what_is_new(documents, embedder):
+def test_an_update_leaves_exactly_the_new_chunks_and_embeds_only_what_is_new(tmp_path):
     first = ["paragraph one is here", "paragraph two is here", "paragraph three is here"]
-    added = documents.add(paragraphs(*first), name="a.txt", chunker=BY_PARAGRAPH)
-    embedder.texts.clear()
-    second = [first[0], "something new in the middle", *first[1:]]
-    changed = documents.update(added.id, paragraphs(*second), chunker=BY_PARAGRAPH)
-    assert embedder.texts == ["something new in the middle"]
-    assert texts(documents, added) == second
-    assert (changed.id, changed.name, changed.n_chunks) == (added.id, "a.txt", 4)
-    assert changed.hash != added.hash
+    with ContextStore.open(tmp_path / "s", embedder=WordVectors()) as store:
+        added = store.documents.add(paragraphs(*first), name="a.txt", chunker=BY_PARAGRAPH)
+    embedder = Counting()  # which has no vector in its cache yet
+    with ContextStore.open(tmp_path / "s", embedder=embedder) as store:
+        documents = store.documents
+        second = [first[0], "something new in the middle", *first[1:]]
+        changed = documents.update(added.id, paragraphs(*second), chunker=BY_PARAGRAPH)
+        assert embedder.texts == ["something new in the middle"]
+        assert texts(documents, added) == second
+        assert (changed.id, changed.name, changed.n_chunks) == (added.id, "a.txt", 4)
+        assert changed.hash != added.hash
 
-    documents.update(added.id, paragraphs(second[1]), chunker=BY_PARAGRAPH)
-    assert texts(documents, added) == [second[1]]
-    assert embedder.texts == ["something new in the middle"]
-    assert [hit.record.text for hit in documents.search("paragraph two", mode="text")] == []
-    (hit,) = documents.search("something new in the middle", mode="vector")
-    assert hit.score == pytest.approx(1.0)
+        documents.update(added.id, paragraphs(second[1]), chunker=BY_PARAGRAPH)
+        assert texts(documents, added) == [second[1]]
+        assert embedder.texts == ["something new in the middle"]
+        assert documents.search("paragraph two", mode="text") == []
+        (hit,) = documents.search("something new in the middle", mode="vector")
+        assert hit.score == pytest.approx(1.0)
 
 
-def test_of_a_long_document_only_the_page_is_written_that_changed(tmp_path, embedder):
-    with ContextStore.open(tmp_path / "s", embedder=embedder, journal=None) as store:
-        pages = [f"page number {n} says {n * n}" for n in range(40)]
+def test_of_a_long_document_only_the_page_is_written_that_changed(tmp_path):
+    pages = [f"page number {n} says {n * n}" for n in range(40)]
+    with ContextStore.open(tmp_path / "s", embedder=WordVectors(), journal=None) as store:
         added = store.documents.add(pdf(*pages), name="a.pdf")
+    embedder = Counting()
+    with ContextStore.open(tmp_path / "s", embedder=embedder, journal=None) as store:
         before = {one.id: one for one in store.documents.chunks(added.id)}
-        written = store._aio._resources.database.table("documents", None).written
-        written.clear()
-        embedder.texts.clear()
+        written = store.aio.documents._table.written
         pages[17] = "page number 17 says 288"
         store.documents.update(added.id, pdf(*pages))
         assert embedder.texts == ["page number 17 says 288"]
