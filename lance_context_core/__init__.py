@@ -2,10 +2,11 @@
 
 This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
 `results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
-`filters`, `embedders` and `protocols` have the rest of their subjects, `adapting` what an adapter
+`filters`, `embedders`, `documents` and `protocols` have the rest of their subjects, `adapting` what an adapter
 for a framework is made of.
 """
 
+from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.embedders import CallableEmbedder, Embedder, LocalEmbedder, as_embedder
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -33,6 +34,7 @@ from lance_context_core.messages import (
 from lance_context_core.records import (
     ContextRecord,
     Document,
+    DocumentScope,
     Item,
     ItemVector,
     Relationship,
@@ -48,6 +50,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.sync import (
     Context,
     ContextStore,
+    Documents,
     History,
     KeyValues,
     Memory,
@@ -64,6 +67,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Memory",
     "Sessions",
     "Vectors",
+    "Documents",
     "KeyValues",
     "Context",
     # The stores, for coroutines
@@ -72,6 +76,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncMemory",
     "AsyncSessions",
     "AsyncVectors",
+    "AsyncDocuments",
     "AsyncKeyValues",
     "AsyncContext",
     # Messages
@@ -90,6 +95,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Relationship",
     "Session",
     "Document",
+    "DocumentScope",
     "Item",
     "ItemVector",
     # Filters

@@ -1,6 +1,8 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
 from lance_context_core.coordination.tasks.board import Outcome
+from lance_context_core.documents.conditions import Scopes
+from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
@@ -32,6 +34,11 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemOrder",
     # Tasks
     "Outcome",
+    # Files
+    "DocumentSource",
+    "ReadingArguments",
+    "Kept",
+    "Scopes",
     # Any search
     "SearchArguments",
     # The record API

@@ -4,7 +4,8 @@ ContextStoreError
 ├── InvalidRequestError (ValueError)            the request itself is wrong; nothing was written
 │   ├── DimensionMismatchError                  a vector of another length than the table's
 │   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
-│   └── FilterError                             a filter that cannot be understood
+│   ├── FilterError                             a filter that cannot be understood
+│   └── UnreadableDocumentError                 a file that no text can be had of
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
 ├── ReadOnlyError (PermissionError)             a write to a checked-out version
@@ -35,6 +36,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "DimensionMismatchError",
     "EmbeddingModelMismatchError",
     "FilterError",
+    "UnreadableDocumentError",
     "NotFoundError",
     "AlreadyExistsError",
     "ReadOnlyError",
@@ -75,6 +77,10 @@ class EmbeddingModelMismatchError(InvalidRequestError):
 
 class FilterError(InvalidRequestError):
     """A filter that cannot be understood: an unknown operator, an operand of the wrong shape."""
+
+
+class UnreadableDocumentError(InvalidRequestError):
+    """No text can be had of a file: it is encrypted, broken, too large, or has none."""
 
 
 class NotFoundError(ContextStoreError, LookupError):

@@ -12,6 +12,7 @@ from lance_context_core._resources import Resources
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.tasks.board import AsyncTaskStore
+from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
@@ -106,6 +107,11 @@ class AsyncContextStore:
     def sessions(self) -> AsyncSessions:
         """What is known about conversations, beside their messages."""
         return AsyncSessions(self._records())
+
+    @property
+    def documents(self) -> AsyncDocuments:
+        """Files that were read, and the passages in them."""
+        return AsyncDocuments(self._resources, self._scope)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.

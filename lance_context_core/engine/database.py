@@ -18,7 +18,14 @@ from lance_context_core.engine.locks.shelf import Shelf
 from lance_context_core.engine.names import kv_of, shown_name
 from lance_context_core.engine.refs import refs, tails
 from lance_context_core.engine.refs.refs import Pin
-from lance_context_core.engine.schema import KEY_VALUES, RECORDS, SESSIONS, VECTORS, TableSpec
+from lance_context_core.engine.schema import (
+    DOCUMENTS,
+    KEY_VALUES,
+    RECORDS,
+    SESSIONS,
+    VECTORS,
+    TableSpec,
+)
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
 
@@ -26,6 +33,9 @@ RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
 
 SESSIONS_TABLE = "sessions"
+
+DOCUMENTS_TABLE = "documents"
+"""Files that were read, and their chunks."""
 
 
 class Database:
@@ -306,4 +316,5 @@ def spec_of(table: str) -> TableSpec:
     """What a table of the store of that name looks like."""
     if kv_of(table) is not None:
         return KEY_VALUES
-    return {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS}.get(table, VECTORS)
+    named = {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS, DOCUMENTS_TABLE: DOCUMENTS}
+    return named.get(table, VECTORS)

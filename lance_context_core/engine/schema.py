@@ -205,6 +205,40 @@ VECTORS = TableSpec(
     indexed={KEY: "btree", "id": "btree", "tenant": "bitmap", "user_id": "bitmap"},
 )
 
+DOCUMENTS = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            # A document and its chunks are rows of one table, so that one commit replaces them all.
+            _required("kind"),
+            _required("document_id"),
+            *_text("conversation_id", "project_id"),
+            *_text("name", "file_type", "title", "uri", "hash"),
+            pa.field("size", pa.int64()),
+            pa.field("n_pages", pa.int64()),
+            pa.field("n_chunks", pa.int64()),
+            pa.field("position", pa.int64()),
+            pa.field("start_offset", pa.int64()),
+            pa.field("end_offset", pa.int64()),
+            pa.field("page", pa.int64()),
+            *_text("section", "text", SEARCH_TEXT),
+            pa.field("metadata", pa.json_()),
+            *_text("properties"),
+            pa.field("blob", pa.large_binary()),
+        ]
+    ),
+    indexed={
+        KEY: "btree",
+        "document_id": "btree",
+        "hash": "btree",
+        "tenant": "bitmap",
+        "user_id": "bitmap",
+        "conversation_id": "btree",
+        "project_id": "btree",
+        "file_type": "bitmap",
+    },
+)
+
 KEY_VALUES = TableSpec(
     schema=_schema(
         [

@@ -13,7 +13,12 @@ import pyarrow.compute as pc
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import RECORDS_TABLE, SESSIONS_TABLE, Database
+from lance_context_core.engine.database import (
+    DOCUMENTS_TABLE,
+    RECORDS_TABLE,
+    SESSIONS_TABLE,
+    Database,
+)
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import Removed, TableRef
 from lance_context_core.engine.names import collection_of, kv_of
@@ -25,6 +30,7 @@ from lance_context_core.erasure.references import Link, Names, State
 from lance_context_core.erasure.target import Target
 from lance_context_core.errors import NotFoundError
 from lance_context_core.records import Erasure
+from lance_context_core.rows.sources import is_chunk_id
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 
@@ -187,7 +193,11 @@ async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Tar
     """What is to be done, the records last: they tell what else there is to do."""
     wanted = dict(target.documents)
     if target.is_whole_scope:
-        mine = [name for name in specs if _is_collection(name) or _is_items(name)]
+        mine = [
+            name
+            for name in specs
+            if _is_collection(name) or _is_items(name) or name == DOCUMENTS_TABLE
+        ]
         wanted = dict.fromkeys(mine, target.scope_condition)
     plans = [
         await _plan(database, name, specs[name], where, target)
@@ -317,7 +327,7 @@ def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
     return Erasure(
         records=len(of_records.matched) if of_records else 0,
         derived=len(of_records.derived) if of_records else 0,
-        documents=sum(len(plan.matched) for plan in plans if _is_collection(plan.name)),
+        documents=sum(map(_n_documents, plans)),
         items=sum(len(plan.matched) for plan in plans if _is_items(plan.name)),
         sessions=len(of_sessions.matched) if of_sessions else 0,
         mentions=len(of_records.mentions) if of_records else 0,
@@ -326,6 +336,13 @@ def _report(plans: Sequence[_Plan], *, may_linger: bool) -> Erasure:
         tags=tuple(sorted(tag for ref in due if ref and (tag := refs.tag_of(ref)) is not None)),
         may_linger=may_linger,
     )
+
+
+def _n_documents(plan: _Plan) -> int:
+    """How many documents a plan concerns; the chunks of a file are counted with it."""
+    if plan.name == DOCUMENTS_TABLE:
+        return sum(not is_chunk_id(state.id) for state in plan.states)
+    return len(plan.matched) if _is_collection(plan.name) else 0
 
 
 def _is_past(ref: TableRef) -> bool:

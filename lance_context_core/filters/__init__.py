@@ -1,10 +1,12 @@
 """The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
 
 from lance_context_core.filters.columns import (
+    CHUNK_FIELDS,
     DOCUMENT_FIELDS,
     ITEM_FIELDS,
     METADATA,
     RECORD_FIELDS,
+    SOURCE_FIELDS,
     VALUE,
     Columns,
     ColumnType,
@@ -52,6 +54,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "RECORD_FIELDS",
     "DOCUMENT_FIELDS",
     "ITEM_FIELDS",
+    "SOURCE_FIELDS",
+    "CHUNK_FIELDS",
     "METADATA",
     "VALUE",
 ]

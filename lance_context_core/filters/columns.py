@@ -94,6 +94,36 @@ DOCUMENT_FIELDS = Columns(
 )
 """What a filter of the documents in a vector collection can name."""
 
+_OF_DOCUMENTS = {
+    **dict.fromkeys(
+        ("id", "name", "type", "title", "uri", "conversation_id", "project_id"), ColumnType.TEXT
+    ),
+    **dict.fromkeys(("created_at", "updated_at"), ColumnType.TIMESTAMP),
+    METADATA: ColumnType.JSON,
+}
+
+SOURCE_FIELDS = Columns(
+    types={
+        **_OF_DOCUMENTS,
+        "hash": ColumnType.TEXT,
+        **dict.fromkeys(("size", "n_pages", "n_chunks"), ColumnType.INTEGER),
+        **dict.fromkeys(("properties", "blob"), ColumnType.OPAQUE),
+    },
+    stored_as={"type": "file_type"},
+)
+"""What a filter of files that were read can name."""
+
+CHUNK_FIELDS = Columns(
+    types={
+        **_OF_DOCUMENTS,
+        **dict.fromkeys(("document_id", "section", "text"), ColumnType.TEXT),
+        **dict.fromkeys(("page", "position", "start", "end"), ColumnType.INTEGER),
+        "embedding": ColumnType.OPAQUE,
+    },
+    stored_as={"type": "file_type", "start": "start_offset", "end": "end_offset"},
+)
+"""What a filter of their chunks can name."""
+
 ITEM_FIELDS = Columns(
     types={
         **dict.fromkeys(("key", "data_type", WRITTEN_BY), ColumnType.TEXT),

@@ -17,6 +17,15 @@ from lance_context_core.records.kept import (
     Relationship,
     Session,
 )
+from lance_context_core.records.sources import (
+    DocumentChunk,
+    DocumentProgress,
+    DocumentsAdded,
+    DocumentScope,
+    FailedDocument,
+    Passage,
+    SourceDocument,
+)
 from lance_context_core.records.versions import (
     Branch,
     Conflict,
@@ -36,6 +45,14 @@ __all__ = [  # noqa: RUF022 - in the order of the files
     "ItemVector",
     "Item",
     "Session",
+    # Files that were read
+    "DocumentScope",
+    "Passage",
+    "SourceDocument",
+    "DocumentChunk",
+    "FailedDocument",
+    "DocumentProgress",
+    "DocumentsAdded",
     # What a call answers with
     "ChannelScore",
     "SearchHit",

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_context_core.records.arrow import record_columns
 from lance_context_core.records.kept import ContextRecord, Document, Item, Session
+from lance_context_core.records.sources import DocumentChunk, SourceDocument
 
 _INCIDENTAL = ("updated_at", "author", "revision")
 """Fields that differ wherever something else does."""
@@ -90,11 +91,11 @@ class Conflict:
     """`records`, `sessions`, or `vectors/` or `key_values/` and what the table is called by."""
     id: str
     """That of the record, session or document; the key of an item."""
-    base: ContextRecord | Session | Document | Item | None
+    base: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
     """What both had; None if each has added it."""
-    ours: ContextRecord | Session | Document | Item | None
+    ours: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
     """What the branch has that is merged into; None if it was deleted there."""
-    theirs: ContextRecord | Session | Document | Item | None
+    theirs: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
     """What the branch has that is merged; None if it was deleted there."""
     ours_updated_at: datetime | None
     theirs_updated_at: datetime | None

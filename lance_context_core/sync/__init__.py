@@ -5,6 +5,7 @@ It may be called from any thread, also from one that runs an event loop, such as
 
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context
+from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.locks import Lock, Locks
@@ -18,6 +19,7 @@ __all__ = [
     "Checkpoints",
     "Context",
     "ContextStore",
+    "Documents",
     "History",
     "KeyValues",
     "Lock",

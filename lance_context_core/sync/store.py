@@ -26,6 +26,7 @@ from lance_context_core.search.options import SearchArguments
 from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
+from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.locks import Locks
@@ -90,6 +91,11 @@ class ContextStore:
     def sessions(self) -> Sessions:
         """What is known about conversations, beside their messages."""
         return Sessions(self._aio.sessions)
+
+    @property
+    def documents(self) -> Documents:
+        """Files that were read, and the passages in them."""
+        return Documents(self._aio.documents)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""

@@ -13,16 +13,25 @@ from lance_context_core._checks import (
 )
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
-from lance_context_core.engine.database import SESSIONS_TABLE
+from lance_context_core.engine.database import DOCUMENTS_TABLE, SESSIONS_TABLE
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Conflict, ContextRecord, Document, Item, Resolution, Session
-from lance_context_core.rows import documents, items, records, sessions
+from lance_context_core.records import (
+    Conflict,
+    ContextRecord,
+    Document,
+    DocumentChunk,
+    Item,
+    Resolution,
+    Session,
+    SourceDocument,
+)
+from lance_context_core.rows import documents, items, records, sessions, sources
 
-Stored = ContextRecord | Session | Document | Item
+Stored = ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk
 """What a row of one of the tables is to a user."""
 
 MergePolicy = (
@@ -37,6 +46,9 @@ was updated later: at the same time ours, and a change goes before a deletion, w
 function is given the `Conflict` and returns what is to be there, or None for nothing; one that
 blocks is called in a thread of its own.
 """
+
+_CHOSEN = (Item, SourceDocument, DocumentChunk)
+"""Of what a policy's function picks a side, and makes nothing new."""
 
 _POLICIES = ("newest", "ours", "theirs")
 
@@ -116,7 +128,7 @@ async def rewritten(
     Its revision tells that it was made on top of `theirs`, so that the same merge, repeated, takes
     it for done.
     """
-    assert not isinstance(item, Item), "an item is chosen, never made"
+    assert not isinstance(item, _CHOSEN), "it is chosen, never made"
     old = ours or theirs or {}
     last = theirs or ours or {}
     row = await _row(item, conflict, old[KEY], table, resources)
@@ -174,9 +186,10 @@ def _check(chosen: Any, conflict: Conflict) -> None:
         raise InvalidRequestError(
             f"{where} is a {type(chosen).__name__}: return a {wanted.__name__}, or None"
         )
-    if isinstance(chosen, Item):
+    if isinstance(chosen, _CHOSEN):
         if chosen not in sides:
-            raise InvalidRequestError(f"{where} is another item: return ours, theirs, or None")
+            what = "item" if isinstance(chosen, Item) else "document"
+            raise InvalidRequestError(f"{where} is another {what}: return ours, theirs, or None")
         return
     if chosen.id not in {one.id for one in sides}:
         raise InvalidRequestError(f"{where} has the id {shown(chosen.id)}: ids stay as they are")
@@ -263,6 +276,9 @@ def _item(table: str, row: Row | None) -> Stored | None:
         return document if vector is None else replace(document, embedding=tuple(vector))
     if kv_of(table) is not None:
         return items.from_row(row)
+    if table == DOCUMENTS_TABLE:
+        is_chunk = row["kind"] == sources.CHUNK
+        return sources.from_chunk_row(row) if is_chunk else sources.from_row(row)
     return sessions.from_row(row) if table == SESSIONS_TABLE else records.from_row(row)
 
 

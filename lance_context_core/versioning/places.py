@@ -8,6 +8,7 @@ from pathlib import Path
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core.engine.database import (
+    DOCUMENTS_TABLE,
     RECORDS_TABLE,
     SESSIONS_TABLE,
     PinnedDatabase,
@@ -159,7 +160,7 @@ class Whole:
         return [
             database.table(name, spec_of(name))
             for name in await database.table_names()
-            if name in (RECORDS_TABLE, SESSIONS_TABLE)
+            if name in (RECORDS_TABLE, SESSIONS_TABLE, DOCUMENTS_TABLE)
             or collection_of(name) is not None
             or kv_of(name) is not None
         ]

@@ -20,6 +20,7 @@ SOURCES = {
 
 DISTRIBUTIONS = {
     "PIL": "pillow",
+    "docx": "python-docx",
     "langgraph": "langgraph-checkpoint",
     "llama_index": "llama-index-core",
 }

@@ -12,6 +12,7 @@ import pytest
 from lance_context_core import Context, ContextStore, errors
 from lance_context_core.sync import (
     Checkpoints,
+    Documents,
     History,
     KeyValues,
     Lock,
@@ -46,6 +47,7 @@ ROOMS = {
     ContextStore: "store.md",
     Checkpoints: "coordination.md",
     Context: "records.md",
+    Documents: "documents.md",
     History: "history.md",
     KeyValues: "kv.md",
     Lock: "coordination.md",

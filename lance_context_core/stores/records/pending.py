@@ -9,9 +9,11 @@ from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
+from lance_context_core.engine.database import DOCUMENTS_TABLE
 from lance_context_core.engine.names import collection_of
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import (
+    DOCUMENTS,
     SEARCH_TEXT,
     VECTOR,
     VECTORS,
@@ -24,7 +26,7 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
-from lance_context_core.rows import documents
+from lance_context_core.rows import documents, sources
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.places import Whole
@@ -64,7 +66,7 @@ async def embed_documents(
     filter: FilterLike | None = None,
     limit: int | None = None,
 ) -> int:
-    """The same for the matching documents of all collections, one collection after the other.
+    """The same for the matching documents of all collections, and then for the chunks of files.
 
     A collection whose vectors are of another length or model is passed by: they are its owner's.
     """
@@ -74,24 +76,32 @@ async def embed_documents(
         shown = documents.as_record(documents.from_row(row), created_at=created_at)
         return resources.composer.embed_text(shown)
 
+    def text_of_chunk(row: Mapping[str, Any]) -> str | None:
+        return resources.composer.embed_text(sources.as_record(row))
+
     _check(resources, limit)
     where = sql.all_of([where, sql.filtered(filter, columns=DOCUMENT_FIELDS)])
     database, done = resources.database, 0
+    # Of both, a filter can name the id, the text and the metadata.
+    chunks = sql.all_of([where, sql.equals("kind", sources.CHUNK)])
     for name in await database.table_names():
-        if collection_of(name) is not None:
-            rest = None if limit is None else limit - done
-            table = database.table(name, VECTORS)
-            try:
+        rest = None if limit is None else limit - done
+        try:
+            if collection_of(name) is not None:
+                table = database.table(name, VECTORS)
                 done += await _embed(table, resources, where, text_of=text_of, limit=rest)
-            except (DimensionMismatchError, EmbeddingModelMismatchError):
-                continue
+            elif name == DOCUMENTS_TABLE:
+                table = database.table(name, DOCUMENTS)
+                done += await _embed(table, resources, chunks, text_of=text_of_chunk, limit=rest)
+        except (DimensionMismatchError, EmbeddingModelMismatchError):
+            continue
     return done
 
 
 async def change_model(whole: Whole) -> None:
     """Empty the vectors of the records that another model than the embedder's made.
 
-    The same for each collection that the records' model made; these come first, so that after a
+    The same for the chunks of files, and for each collection, that the records' model made; these come first, so that after a
     crash the records still tell which it was.
     """
     whole.require("change the model of")
@@ -102,7 +112,8 @@ async def change_model(whole: Whole) -> None:
         return
     tables = [records]
     for table in await whole.tables():
-        if collection_of(table.name) is not None and old and await _model(table) == old:
+        is_of_documents = collection_of(table.name) is not None or table.name == DOCUMENTS_TABLE
+        if is_of_documents and old and await _model(table) == old:
             tables.insert(0, table)
     for table in tables:
         without = sql.all_of(

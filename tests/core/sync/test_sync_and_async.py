@@ -18,6 +18,7 @@ from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import (
     BlockingCallError,
     InvalidRequestError,
@@ -38,6 +39,7 @@ from lance_context_core.sync import (
     Checkpoints,
     Context,
     ContextStore,
+    Documents,
     History,
     KeyValues,
     Lock,
@@ -54,6 +56,7 @@ BLOCKING = {
     AsyncCheckpoints: Checkpoints,
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
+    AsyncDocuments: Documents,
     AsyncHistory: History,
     AsyncKeyValues: KeyValues,
     AsyncLock: Lock,

@@ -1,0 +1,42 @@
+"""Files: read, cut into passages, found again with page and citation, and replaced.
+
+What is here is for who brings a reader or a chunker, or sets ours otherwise; the files themselves are
+in `ContextStore.documents`.
+"""
+
+from lance_context_core.documents.chunking import (
+    DEFAULT_CHUNKS,
+    LARGE_CHUNKS,
+    SMALL_CHUNKS,
+    Chunker,
+    TextChunker,
+)
+from lance_context_core.documents.readers.csv import CsvReader
+from lance_context_core.documents.readers.docx import DocxReader
+from lance_context_core.documents.readers.html import HtmlReader
+from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.pdf import PdfReader
+from lance_context_core.documents.readers.text import TextReader
+from lance_context_core.documents.reading import Block, BlockKind, ReadDocument, Reader
+from lance_context_core.records import Passage
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # Readers
+    "Reader",
+    "ReadDocument",
+    "Block",
+    "BlockKind",
+    "PdfReader",
+    "DocxReader",
+    "MarkdownReader",
+    "HtmlReader",
+    "CsvReader",
+    "TextReader",
+    # Chunkers
+    "Chunker",
+    "Passage",
+    "TextChunker",
+    "SMALL_CHUNKS",
+    "DEFAULT_CHUNKS",
+    "LARGE_CHUNKS",
+]

@@ -1,0 +1,311 @@
+"""Chunkers: from a text that was read to the passages that are embedded and found."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from lance_context_core._checks import shown
+from lance_context_core.documents.reading import Block, ReadDocument
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import Passage
+
+
+@runtime_checkable
+class Chunker(Protocol):
+    """Cuts a text into passages; called in worker threads, from several at once."""
+
+    def split(self, document: ReadDocument) -> Sequence[Passage]:
+        """Where the passages stand, in the order of their starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextChunker:
+    """Passages of about `target` that begin and end where the text does.
+
+    Pages and headings are borders. Within them paragraphs are put together up to the target; what
+    is kept whole, such as tables and code, stays so up to `most`. What is longer is cut between
+    sentences, else between lines, words, and at last characters. Every character but the white space
+    between passages is in one, and in two only where they overlap. Raises InvalidRequestError
+    unless 0 <= overlap < target <= most and 0 <= least <= target.
+    """
+
+    target: int = 1500
+    """In what `measure` measures: characters, unless it says otherwise."""
+    most: int = 2500
+    """What no passage is longer than; only a single character may be, where one measures more."""
+    least: int = 100
+    """A heading begins a passage of its own only behind so much."""
+    overlap: int = 200
+    """How much of a passage the next one may repeat: whole sentences of its end, on the same page and
+    under the same heading."""
+    measure: Callable[[str], int] = len
+    """The size of a text, such as a count of tokens; a part may not measure more than the whole."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.target, self.most, self.least, self.overlap)
+        if any(isinstance(one, bool) or not isinstance(one, int) for one in numbers) or not (
+            0 <= self.overlap < self.target <= self.most and 0 <= self.least <= self.target
+        ):
+            raise InvalidRequestError(
+                f"target={shown(self.target)}, most={shown(self.most)}, least={shown(self.least)}, "
+                f"overlap={shown(self.overlap)}: give whole numbers, overlap less than target, target "
+                "no more than most, least no more than target"
+            )
+        if not callable(self.measure):
+            raise InvalidRequestError(f"measure={shown(self.measure)}: give a function of a text")
+
+    def split(self, document: ReadDocument) -> list[Passage]:
+        """Where the passages stand."""
+        return list(_Splitting(self, document.text).passages(document))
+
+
+SMALL_CHUNKS = TextChunker(target=800, most=1200, least=50, overlap=100)
+"""For short answers, and embedders that take little text."""
+DEFAULT_CHUNKS = TextChunker()
+"""What a document is cut by, unless it is said otherwise."""
+LARGE_CHUNKS = TextChunker(target=3000, most=4500, least=200, overlap=300)
+"""For answers that need what stands around."""
+
+
+class _Unit(NamedTuple):
+    """What is not cut any more."""
+
+    start: int
+    end: int
+    block: Block
+
+
+class _Splitting:
+    """The splitting of one text."""
+
+    def __init__(self, settings: TextChunker, text: str) -> None:
+        self._settings = settings
+        self._text = text
+        self._is_counting_characters = settings.measure is len
+
+    def passages(self, document: ReadDocument) -> Iterator[Passage]:
+        blocks = document.blocks or (Block(start=0, end=len(self._text)),)
+        start, last = 0, None
+        for units in self._packed(blocks):
+            first, end = units[0], units[-1].end
+            start = first.start
+            if last is not None and _are_together(last[-1].block, first.block):
+                start = self._overlapping(last, first.start, end)
+            yield Passage(start=start, end=end, page=first.block.page, section=_section(units))
+            last = units
+
+    # Putting together
+
+    def _packed(self, blocks: Sequence[Block]) -> Iterator[list[_Unit]]:
+        """The units of each passage."""
+        settings, held = self._settings, list[_Unit]()
+        for unit in self._units(blocks):
+            if held:
+                is_border = unit.block.page != held[-1].block.page or (
+                    unit.block.kind == "heading"
+                    and held[-1].block.kind != "heading"
+                    and not self._fits(held[0].start, held[-1].end, settings.least - 1)
+                )
+                if is_border:
+                    yield held
+                    held = []
+                elif not self._fits(held[0].start, unit.end, settings.target):
+                    # A heading stays with what follows, if that is possible at all.
+                    n_kept = len(held)
+                    while n_kept > 1 and held[n_kept - 1].block.kind == "heading":
+                        n_kept -= 1
+                    if held[n_kept - 1].block.kind == "heading":
+                        n_kept = len(held)
+                        # Nothing but headings: the passage may be longer than it should.
+                        if self._fits(held[0].start, unit.end, settings.most):
+                            held.append(unit)
+                            continue
+                    rest = held[n_kept:]
+                    if rest and not self._fits(rest[0].start, unit.end, settings.most):
+                        n_kept, rest = len(held), []
+                    yield held[:n_kept]
+                    held = rest
+            held.append(unit)
+        if held:
+            yield held
+
+    def _overlapping(self, last: Sequence[_Unit], start: int, end: int) -> int:
+        """Where a passage begins that is to repeat the end of the one before."""
+        settings = self._settings
+        if not settings.overlap:
+            return start
+        # Never all of it; and only running text can be understood from the middle on.
+        first = last[0].start + 1
+        for unit in reversed(last):
+            if unit.block.kind != "text" or unit.block.section != last[-1].block.section:
+                first = max(first, unit.end)
+                break
+        if self._is_counting_characters:
+            first = max(first, start - settings.overlap)
+        for border in self._sentence_starts(first, start):
+            if self._fits(border, start, settings.overlap) and self._fits(
+                border, end, settings.most
+            ):
+                return border
+        return start
+
+    def _sentence_starts(self, first: int, end: int) -> Iterator[int]:
+        # A little before, since what ends a sentence stands there.
+        for match in _SENTENCE_END.finditer(self._text, max(0, first - 40), end):
+            if first <= match.end() < end and not _is_abbreviation(self._text, match.start()):
+                yield match.end()
+
+    # Cutting
+
+    def _units(self, blocks: Sequence[Block]) -> Iterator[_Unit]:
+        for block in blocks:
+            start, end = self._trimmed(block.start, block.end)
+            if start >= end:
+                continue
+            if block.kind != "text":
+                if self._fits(start, end, self._settings.most):
+                    yield _Unit(start, end, block)
+                else:
+                    yield from self._cut(start, end, block, (_LINE_END, _WORD_END))
+                continue
+            for a, b in self._between(start, end, _PARAGRAPH_END):
+                if self._fits(a, b, self._settings.target):
+                    yield _Unit(a, b, block)
+                else:
+                    yield from self._cut(a, b, block, (_SENTENCE_END, _LINE_END, _WORD_END))
+
+    def _cut(
+        self, start: int, end: int, block: Block, ways: Sequence[re.Pattern[str]]
+    ) -> Iterator[_Unit]:
+        """Units that fit, cut in the first way that makes them so, else in the next one."""
+        if self._fits(start, end, self._settings.target):
+            yield _Unit(start, end, block)
+        elif not ways:
+            yield from self._hard_cut(start, end, block)
+        else:
+            way, *further = ways
+            pending: tuple[int, int] | None = None
+            for a, b in self._between(start, end, way):
+                # Words and lines are put together here already: there may be very many.
+                if pending and self._fits(pending[0], b, self._settings.target):
+                    pending = (pending[0], b)
+                    continue
+                if pending:
+                    yield from self._cut(*pending, block, further)
+                pending = (a, b)
+            if pending:
+                yield from self._cut(*pending, block, further)
+
+    def _hard_cut(self, start: int, end: int, block: Block) -> Iterator[_Unit]:
+        while start < end:
+            cut, too_far = start + 1, end + 1
+            if self._is_counting_characters:
+                cut = too_far = min(end, start + self._settings.target)
+            while too_far - cut > 1:
+                middle = (cut + too_far) // 2
+                if self._fits(start, middle, self._settings.target):
+                    cut = middle
+                else:
+                    too_far = middle
+            yield _Unit(start, cut, block)
+            start = cut
+
+    def _between(
+        self, start: int, end: int, separator: re.Pattern[str]
+    ) -> Iterator[tuple[int, int]]:
+        """The parts between the separators, without white space around them."""
+        at = start
+        for match in separator.finditer(self._text, start, end):
+            if separator is _SENTENCE_END and _is_abbreviation(self._text, match.start()):
+                continue
+            a, b = self._trimmed(at, match.end())
+            at = match.end()
+            if a < b:
+                yield a, b
+        a, b = self._trimmed(at, end)
+        if a < b:
+            yield a, b
+
+    def _trimmed(self, start: int, end: int) -> tuple[int, int]:
+        text = self._text
+        while start < end and text[start].isspace():
+            start += 1
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        return start, end
+
+    def _fits(self, start: int, end: int, size: int) -> bool:
+        if self._is_counting_characters:
+            return end - start <= size
+        return self._settings.measure(self._text[start:end]) <= size
+
+
+_PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
+_LINE_END = re.compile(r"\n\s*")
+_WORD_END = re.compile(r"\s+")
+_SENTENCE_END = re.compile(
+    # Of scripts that leave a space behind a sentence, and of those that do not.
+    r"""[.!?…؟։۔।॥]+["'”’»)\]]*\s+|[。！？｡．]+["”’」』）】]*\s*"""  # noqa: RUF001 - what they look like is another matter
+)
+_ABBREVIATIONS = frozenset(
+    [
+        "dr",
+        "mr",
+        "mrs",
+        "ms",
+        "prof",
+        "st",
+        "vs",
+        "etc",
+        "e.g",
+        "i.e",
+        "cf",
+        "no",
+        "fig",
+        "vol",
+        "pp",
+        "ca",
+        "approx",
+        "bzw",
+        "z.b",
+        "d.h",
+        "usw",
+        "nr",
+        "inc",
+        "ltd",
+    ]
+)
+_LAST_WORD = re.compile(r"[\w.]+$")
+
+
+def _is_abbreviation(text: str, stop: int) -> bool:
+    """Whether the full stop at `stop` belongs to the word before it."""
+    if text[stop] != ".":
+        return False
+    word = _LAST_WORD.search(text, max(0, stop - 10), stop)
+    if word is None:
+        return False
+    # A letter by itself is an initial.
+    return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isalpha())
+
+
+def _section(units: Sequence[_Unit]) -> str | None:
+    """What a passage is under: the headings of all of it, or where it begins and where it ends."""
+    # A heading that nothing stands under is not what a passage is about.
+    blocks = [unit.block for unit in units if unit.block.kind != "heading"]
+    sections = [one.section for one in blocks] or [unit.block.section for unit in units]
+    first, last = sections[0], sections[-1]
+    if first is None or last is None or first == last:
+        return first if first == last else None
+    if last.startswith(f"{first} > "):
+        return first
+    return last if first.startswith(f"{last} > ") else f"{first} to {last}"
+
+
+def _are_together(one: Block, other: Block) -> bool:
+    """Whether what is in them may be read in one go."""
+    return (one.page, one.section) == (
+        other.page,
+        other.section,
+    ) and one.kind == other.kind == "text"

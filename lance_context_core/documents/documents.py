@@ -1,0 +1,436 @@
+"""Files in the store: added, searched, replaced and forgotten as wholes."""
+
+import asyncio
+import builtins
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Unpack
+
+from lance_context_core import _steps as steps
+from lance_context_core._checks import (
+    check_json_object,
+    check_name,
+    check_span,
+    loads,
+    shown,
+)
+from lance_context_core._options import takes
+from lance_context_core._resources import Resources
+from lance_context_core._retrying import Attempts
+from lance_context_core.documents import loading
+from lance_context_core.documents.conditions import Scopes, among, equal, in_scopes, place_of
+from lance_context_core.documents.loading import (
+    DEFAULTS,
+    DocumentSource,
+    Loaded,
+    ReadingArguments,
+)
+from lance_context_core.documents.writing import Rows, chunk_rows, new_chunk_rows, unchanged
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import DOCUMENTS_TABLE
+from lance_context_core.engine.schema import DOCUMENTS, KEY
+from lance_context_core.engine.table.table import Table
+from lance_context_core.erasure import erase
+from lance_context_core.erasure.target import Target
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.filters import CHUNK_FIELDS, SOURCE_FIELDS, FilterLike
+from lance_context_core.records import (
+    DocumentChunk,
+    DocumentProgress,
+    DocumentsAdded,
+    DocumentScope,
+    Erasure,
+    FailedDocument,
+    SearchHit,
+    SourceDocument,
+)
+from lance_context_core.rows import sources
+from lance_context_core.rows.sources import CHUNK, DOCUMENT, Source
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
+from lance_context_core.versioning.places import Whole
+
+_NO_MORE: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncDocuments:
+    """Files that were read, and the passages in them; each file is written in one commit.
+
+    A store to which nobody added a file has none.
+    """
+
+    _resources: Resources
+    _scope: Scope
+
+    @takes(ReadingArguments, DEFAULTS)
+    async def add(
+        self,
+        source: DocumentSource,
+        *,
+        scope: DocumentScope | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        uri: str | None = None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> SourceDocument:
+        """Read a file, cut it into passages, embed them, and keep it all in one commit.
+
+        - `source`: a path, the bytes of a file, or an open one.
+        - `scope`: for whom it is; without one, for everybody.
+        - `name`, `uri`: what it is called and where it is, where it does not say so itself.
+        - `type`: what it is, such as `markdown`; else its first bytes and its name tell.
+        - `reader`: what reads it, in place of the reader of its type.
+        - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
+        - `keep`: what of the file is kept beside its text: the `bytes`, so that it can be opened
+          again; the `uri` of where it is; or neither, only the `hash`, which is kept always.
+        - `max_bytes`: a larger file is refused before it is read.
+
+        A file that its scope has already, by the hash of its bytes, is left as it is and
+        returned, so that the call may be repeated. Raises UnreadableDocumentError, before anything
+        is written, if no text can be had of it.
+        """
+        self._resources.writable()
+        reading = loading.check_arguments(arguments)
+        place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
+        loaded = await self._loaded(source, name, uri, reading)
+        if (found := await self._of_hash(place, loaded.hash)) is not None:
+            return found
+        made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
+        attempts = Attempts("the same document kept being added and deleted by others")
+        while True:
+            attempts.begin()
+            id, now = await self._free_id(place, loaded.hash), self._resources.clock.now()
+            chunks, _ = await self._chunk_rows(made, id, {}, now, self._scope)
+            row = sources.to_row(made, id, scope=self._scope, now=now)
+            if (await self._table.insert_absent([row, *chunks]))[0]:
+                return sources.from_row(_whole(row))
+            if (found := await self._of_hash(place, loaded.hash)) is not None:
+                return found
+
+    @takes(ReadingArguments, DEFAULTS)
+    async def add_many(
+        self,
+        sources: Iterable[DocumentSource],
+        *,
+        scope: DocumentScope | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        progress: Callable[[DocumentProgress], object] | None = None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> DocumentsAdded:
+        """Add files one after the other, each in a commit of its own; returns what became of them.
+
+        One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
+        is told of, and the next one is gone on with; what else fails, such as the disk, is raised.
+        After a crash the call may be repeated: what is there is not read again. `progress` is
+        called after each file; both it and the generator run in worker threads.
+        """
+        self._resources.writable()
+        loading.check_arguments(arguments)
+        if isinstance(sources, str | bytes) or not isinstance(sources, Iterable):
+            raise InvalidRequestError(f"sources={shown(sources)}: pass a list of files")
+        n_files = len(sources) if isinstance(sources, Sized) else None
+        done, failed = builtins.list[SourceDocument](), builtins.list[FailedDocument]()
+        files, n_done = iter(sources), 0
+        # Whatever the caller's code asks or waits for, the loop goes on.
+        while (source := await asyncio.to_thread(next, files, _NO_MORE)) is not _NO_MORE:
+            document, error, name = None, None, _called(source)
+            try:
+                document = await self.add(source, scope=scope, metadata=metadata, **arguments)
+                done.append(document)
+            except InvalidRequestError as raised:
+                error = raised
+                failed.append(FailedDocument(name=name, error=raised))
+            n_done += 1
+            if progress is not None:
+                told = DocumentProgress(
+                    n_done=n_done, n_files=n_files, name=name, document=document, error=error
+                )
+                await asyncio.to_thread(progress, told)
+        return DocumentsAdded(documents=tuple(done), failed=tuple(failed))
+
+    @takes(SearchArguments, searching.DEFAULTS)
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        scope: Scopes | None = None,
+        type: str | Sequence[str] | None = None,
+        document_id: str | Sequence[str] | None = None,
+        **arguments: Unpack[SearchArguments],
+    ) -> builtins.list[SearchHit[DocumentChunk]]:
+        """The passages that answer `query` best, best first. See `AsyncContextStore.search`.
+
+        `scope` finds what is for that conversation or project, or for everybody; several find what is
+        for any of them. Without one, all are found that the handle sees. `type` and `document_id`
+        narrow it further; a `filter` looks into the documents' metadata, and what chunks have.
+        """
+        searched = searching.Searched(
+            table=self._table,
+            resources=self._resources,
+            where=self._where(
+                sql.equals("kind", CHUNK),
+                in_scopes(scope),
+                among("file_type", type, "type"),
+                among("document_id", document_id, "document_id"),
+            ),
+            filterable=CHUNK_FIELDS,
+            columns=sources.CHUNK_COLUMNS,
+            read=sources.from_chunk_row,
+        )
+        return await searching.search(searched, query, **arguments)
+
+    async def get(self, document_id: str) -> SourceDocument | None:
+        """What is known of a document; None if there is none of that id."""
+        rows = await self._table.select(self._one(document_id), columns=sources.COLUMNS)
+        return next(iter(await steps.each_row(sources.from_row, rows)), None)
+
+    async def list(
+        self,
+        *,
+        scope: Scopes | None = None,
+        type: str | Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[SourceDocument]:
+        """Documents in the order in which they were added: `limit` after `offset`, or all.
+
+        `scope` and `type` as in `search`.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        where = self._documents(scope, type, filter)
+        rows = await self._table.slice(where, columns=sources.COLUMNS, limit=limit, offset=offset)
+        return await steps.each_row(sources.from_row, rows)
+
+    async def count(
+        self,
+        *,
+        scope: Scopes | None = None,
+        type: str | Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+    ) -> int:
+        """How many documents `list` would return."""
+        return await self._table.count(self._documents(scope, type, filter))
+
+    async def chunks(
+        self, document_id: str, *, limit: int | None = None, offset: int = 0
+    ) -> builtins.list[DocumentChunk]:
+        """A document's passages in the order of its text: `limit` after `offset`, or all.
+
+        There are none if there is no document of that id.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        where = self._one(document_id, CHUNK)
+        found = await self._table.select(where, columns=sources.CHUNK_COLUMNS)
+        rows = found.sort_by("position").slice(offset, limit)
+        return await steps.each_row(sources.from_chunk_row, rows)
+
+    async def text(self, document_id: str) -> str:
+        """The text that was read of a document, in which its chunks' offsets count.
+
+        Raises NotFoundError if there is no document of that id.
+        """
+        text: str = await self._read_of(document_id, "text")
+        return text
+
+    async def content(self, document_id: str) -> bytes | None:
+        """The bytes of the file; None unless they were kept.
+
+        Raises NotFoundError if there is no document of that id.
+        """
+        content: bytes | None = await self._read_of(document_id, "blob")
+        return content
+
+    @takes(ReadingArguments, DEFAULTS)
+    async def update(
+        self,
+        document_id: str,
+        source: DocumentSource | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        uri: str | None = None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> SourceDocument:
+        """Replace a document's content or metadata, or both, in one commit; its id and scope stay.
+
+        The chunks are afterwards exactly those of the new content. Only what is not the same is
+        written, and only passages whose text is new are embedded. What is not given stays; where
+        nothing changed, nothing is written. Raises NotFoundError if there is no document of that
+        id, UnreadableDocumentError, before anything is written, if no text can be had of the file.
+        """
+        self._resources.writable()
+        reading = loading.check_arguments(arguments)
+        about = None if metadata is None else check_json_object(metadata, "metadata")
+        loaded = None if source is None else await self._loaded(source, name, uri, reading)
+        made: Source | None = None
+        attempts = Attempts("the same document kept being changed by others")
+        while True:
+            attempts.begin()
+            old = await self._row_of(document_id)
+            kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
+            before = await chunk_rows(self._table, self._one(document_id, CHUNK))
+            scope, owner = sources.from_row(old).scope, Scope(**{p: old[p] for p in SCOPE_PARTS})
+            if loaded is None:
+                made = unchanged(old, before)
+            elif made is None:
+                given = loaded
+                if name is None and isinstance(source, bytes):
+                    given = replace(loaded, name=old["name"])
+                made = await asyncio.to_thread(
+                    loading.read, given, reading, scope=scope, metadata={}
+                )
+            made = replace(made, scope=scope, metadata=kept if about is None else about)
+            if loaded is None and name is not None:
+                made = replace(made, name=check_name(name, "name"))
+            if loaded is None and uri is not None:
+                made = replace(made, uri=check_name(uri, "uri"))
+            now = self._resources.clock.now()
+            row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
+            chunks, gone = await self._chunk_rows(made, document_id, before, now, owner)
+            if not chunks and not gone and sources.says_the_same(row, old):
+                return sources.from_row(old)
+            keys = {one[KEY]: one["revision"] for one in before.values()}
+            seen = {one[KEY]: keys.get(one[KEY]) for one in chunks}
+            seen |= {key: keys[key] for key in gone} | {old[KEY]: old["revision"]}
+            if await self._table.write_if([row, *chunks], removed=gone, seen=seen):
+                return sources.from_row(_whole(row))
+
+    async def delete(self, document_id: str) -> bool:
+        """Remove a document and its chunks in one commit; returns whether it was there.
+
+        Older versions of the store still have it: see `erase`.
+        """
+        is_there = await self.get(document_id) is not None
+        return (
+            await self._table.delete(self._where(self._of_document(document_id))) > 0 and is_there
+        )
+
+    async def erase(
+        self, document_id: str, *, sole_writer: bool = False, dry_run: bool = False
+    ) -> Erasure:
+        """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
+        where = self._where(self._of_document(document_id))
+        meant = Target(scope=self._scope, documents={DOCUMENTS_TABLE: where})
+        whole = Whole(self._resources, self._scope)
+        return await erase.erase(whole, meant, sole_writer=sole_writer, dry_run=dry_run)
+
+    # Conditions
+
+    @property
+    def _table(self) -> Table:
+        return self._resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
+
+    def _where(self, *conditions: sql.Clause) -> sql.Clause:
+        return sql.all_of([sql.all_equal(self._scope.parts()), *conditions])
+
+    def _of_document(self, document_id: str) -> sql.Clause:
+        return sql.equals("document_id", check_name(document_id, "document_id"))
+
+    def _one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
+        return self._where(sql.equals("kind", kind), self._of_document(document_id))
+
+    def _documents(
+        self,
+        scope: Scopes | None,
+        type: str | Sequence[str] | None,
+        filter: FilterLike | None,
+    ) -> sql.Clause:
+        return self._where(
+            sql.equals("kind", DOCUMENT),
+            in_scopes(scope),
+            among("file_type", type, "type"),
+            sql.filtered(filter, columns=SOURCE_FIELDS),
+        )
+
+    # Reading
+
+    async def _loaded(
+        self,
+        source: DocumentSource,
+        name: str | None,
+        uri: str | None,
+        reading: ReadingArguments,
+    ) -> Loaded:
+        return await asyncio.to_thread(
+            loading.load, source, name=name, uri=uri, max_bytes=reading["max_bytes"]
+        )
+
+    async def _of_hash(self, place: DocumentScope, hash: str) -> SourceDocument | None:
+        """The document of that content in exactly that scope, of the handle's own scope exactly."""
+        conditions = [
+            sql.equals("kind", DOCUMENT),
+            sql.equals("hash", hash),
+            equal("conversation_id", place.conversation_id),
+            equal("project_id", place.project_id),
+        ]
+        rows = await self._table.select(self._where(*conditions), columns=sources.COLUMNS)
+        found = await steps.each_row(sources.from_row, rows)
+        return next((one for one in found if self._is_own(one)), None)
+
+    def _is_own(self, document: SourceDocument) -> bool:
+        """Whether it was written in this scope: a narrower one's is not for those of this one."""
+        return (document.tenant, document.user_id, document.agent_id) == (
+            self._scope.tenant,
+            self._scope.user_id,
+            self._scope.agent_id,
+        )
+
+    async def _free_id(self, place: DocumentScope, hash: str) -> str:
+        """An id that nothing has, the same for everybody who adds the content at this moment.
+
+        The first choice is taken where a document began with this content and has another by now.
+        """
+        attempt = 0
+        while (
+            await self.get(id := sources.document_id(self._scope, place, hash, attempt)) is not None
+        ):
+            attempt += 1
+        return id
+
+    async def _read_of(self, document_id: str, column: str) -> Any:
+        rows = await self._table.select(self._one(document_id), columns=[column])
+        if not rows.num_rows:
+            raise _not_found(document_id)
+        return rows[column].to_pylist()[0]
+
+    async def _row_of(self, document_id: str) -> dict[str, Any]:
+        """All of a document's row."""
+        columns = (KEY, "revision", "document_id", *sources.COLUMNS, "text", "blob")
+        rows = (await self._table.select(self._one(document_id), columns=columns)).to_pylist()
+        if not rows:
+            raise _not_found(document_id)
+        return dict(rows[0])
+
+    # Writing
+
+    async def _chunk_rows(
+        self, source: Source, id: str, before: Rows, now: datetime, owner: Scope
+    ) -> tuple[builtins.list[dict[str, Any]], builtins.list[str]]:
+        return await new_chunk_rows(
+            source,
+            id,
+            before,
+            table=self._table,
+            resources=self._resources,
+            scope=owner,
+            now=now,
+        )
+
+
+def _not_found(document_id: str) -> NotFoundError:
+    return NotFoundError(f"document_id={shown(document_id)}: there is no such document")
+
+
+def _called(source: object) -> str:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return "untitled"
+    return str(getattr(source, "name", source))
+
+
+def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with None in the columns that it leaves out."""
+    return {**dict.fromkeys(sources.COLUMNS), **row}

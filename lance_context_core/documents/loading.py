@@ -1,0 +1,184 @@
+"""From what a caller hands over to what is kept of a file."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Literal, TypedDict
+
+from lance_context_core._checks import check_json_object, check_name, check_text, listed, shown
+from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker
+from lance_context_core.documents.readers.choosing import check_reader, reader_of, type_of
+from lance_context_core.documents.reading import ReadDocument, Reader
+from lance_context_core.documents.reading import checked as checked_reading
+from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
+from lance_context_core.records import DocumentScope, Passage
+from lance_context_core.rows.sources import Source
+
+DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
+"""A path, the bytes of a file, or an open one."""
+
+Kept = Literal["bytes", "uri", "hash"]
+"""What of a file is kept beside its text; the hash is always."""
+
+
+class ReadingArguments(TypedDict, total=False):
+    """How a file is read and kept: `AsyncDocuments.add` says what they mean."""
+
+    type: str | None
+    reader: Reader | None
+    chunker: Chunker | None
+    keep: Kept
+    max_bytes: int
+
+
+DEFAULTS: ReadingArguments = {
+    "type": None,
+    "reader": None,
+    "chunker": None,
+    "keep": "bytes",
+    "max_bytes": 256 * 1024 * 1024,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A file in memory."""
+
+    name: str
+    content: bytes
+    uri: str | None
+    hash: str
+
+
+def check_arguments(given: ReadingArguments) -> ReadingArguments:
+    """All arguments, those that are not given at their defaults."""
+    arguments: ReadingArguments = {**DEFAULTS, **given}
+    if (type := arguments["type"]) is not None:
+        check_name(type, "type")
+        if arguments["reader"] is None:
+            reader_of(type)
+    if (reader := arguments["reader"]) is not None:
+        check_reader(reader, "reader")
+    chunker = arguments["chunker"]
+    if chunker is not None and not callable(getattr(chunker, "split", None)):
+        raise InvalidRequestError(
+            f"chunker={shown(chunker)}: give a TextChunker, or an object with the method split"
+        )
+    if arguments["keep"] not in ("bytes", "uri", "hash"):
+        raise InvalidRequestError(
+            f"keep={shown(arguments['keep'])}: there are 'bytes', 'uri' and 'hash'"
+        )
+    most = arguments["max_bytes"]
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise InvalidRequestError(f"max_bytes={shown(most)}: give a whole number, 1 or more")
+    return arguments
+
+
+def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes: int) -> Loaded:
+    """The file, whole. Raises UnreadableDocumentError for one that is not there, or is too large."""
+    name = None if name is None else check_name(name, "name")
+    uri = None if uri is None else check_name(uri, "uri")
+    if isinstance(source, bytes | bytearray | memoryview):
+        content, own_name = bytes(source), None
+        _check_size(len(content), max_bytes, name)
+    elif isinstance(source, str | os.PathLike):
+        content, path = _at(Path(source), max_bytes)
+        own_name, uri = path.name, uri or path.resolve().as_uri()
+    elif callable(getattr(source, "read", None)):
+        content = _streamed(source, max_bytes, name)
+        streamed = getattr(source, "name", None)
+        own_name = streamed if isinstance(streamed, str) else None
+    else:
+        raise InvalidRequestError(f"source={shown(source)}: give a path, bytes, or an open file")
+    # What somebody calls a file is no path here: only its last part is a name.
+    plain = re.split(r"[/\\]", name or own_name or "")[-1].replace("\0", "") or "untitled"
+    plain = plain.encode("utf-8", "replace").decode()
+    return Loaded(name=plain, content=content, uri=uri, hash=sha256(content).hexdigest())
+
+
+def read(
+    loaded: Loaded,
+    arguments: ReadingArguments,
+    *,
+    scope: DocumentScope,
+    metadata: Mapping[str, Any],
+) -> Source:
+    """The text of a file, cut into passages."""
+    if not loaded.content:
+        raise UnreadableDocumentError(f"{loaded.name!r} is empty: it has no byte")
+    type, reader = arguments["type"], arguments["reader"]
+    if type is None:
+        if reader is None:
+            type = type_of(loaded.content, loaded.name)
+        else:
+            type = loaded.name.rpartition(".")[2].lower() or "other"
+    reader = reader or reader_of(type)
+    document = checked_reading(reader.read(loaded.content, name=loaded.name), loaded.name)
+    chunker = arguments["chunker"] or DEFAULT_CHUNKS
+    title = document.title
+    return Source(
+        name=loaded.name,
+        type=type,
+        hash=loaded.hash,
+        size=len(loaded.content),
+        text=document.text,
+        passages=_passages(chunker, document, loaded.name),
+        scope=scope,
+        title=None if title is None else check_text(title, "title"),
+        n_pages=document.n_pages,
+        uri=loaded.uri if arguments["keep"] == "uri" else None,
+        blob=loaded.content if arguments["keep"] == "bytes" else None,
+        metadata=metadata,
+        properties=check_json_object(document.properties, "properties"),
+    )
+
+
+def _passages(chunker: Chunker, document: ReadDocument, name: str) -> tuple[Passage, ...]:
+    passages = tuple(listed(chunker.split(document), "what the chunker returned"))
+    for passage in passages:
+        if not isinstance(passage, Passage):
+            raise InvalidRequestError(f"the chunker returned {shown(passage)}: give Passages")
+        if not 0 <= passage.start < passage.end <= len(document.text):
+            raise InvalidRequestError(
+                f"the chunker returned {shown(passage)}, outside of the {len(document.text)} characters"
+            )
+    if not passages:
+        raise UnreadableDocumentError(f"{name!r} has no text: the chunker found no passage in it")
+    return passages
+
+
+def _at(path: Path, max_bytes: int) -> tuple[bytes, Path]:
+    try:
+        if path.is_dir():
+            raise UnreadableDocumentError(
+                f"{str(path)!r} is a directory: give the files in it to add_many"
+            )
+        _check_size(path.stat().st_size, max_bytes, path.name)
+        with path.open("rb") as file:  # it may have grown, or be no file at all
+            return _streamed(file, max_bytes, path.name), path
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnreadableDocumentError):
+            raise
+        raise UnreadableDocumentError(f"{str(path)!r} cannot be opened: {error}") from error
+
+
+def _streamed(file: Any, max_bytes: int, name: str | None) -> bytes:
+    parts, n_bytes = list[bytes](), 0
+    while part := file.read(1 << 20):
+        if isinstance(part, str):
+            part = part.encode()
+        n_bytes += len(part)
+        _check_size(n_bytes, max_bytes, name)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _check_size(n_bytes: int, max_bytes: int, name: str | None) -> None:
+    if n_bytes > max_bytes:
+        raise UnreadableDocumentError(
+            f"{name or 'the file'!r} has {n_bytes} bytes or more, over max_bytes={max_bytes}: pass a "
+            "larger one if there is the memory for it"
+        )

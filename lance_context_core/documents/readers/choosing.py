@@ -1,0 +1,118 @@
+"""Which reader a file is read by: what it is, by what it begins with, and else by its name."""
+
+import io
+import zipfile
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from lance_context_core._checks import shown
+from lance_context_core.documents.readers.csv import CsvReader
+from lance_context_core.documents.readers.docx import DocxReader
+from lance_context_core.documents.readers.html import HtmlReader
+from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.pdf import PdfReader
+from lance_context_core.documents.readers.text import TextReader
+from lance_context_core.documents.reading import Reader
+from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
+
+GROUP = "lance_context_core.readers"
+"""The entry points of further readers: the name is the type, which is also the ending of the files."""
+
+_READERS: dict[str, type[Any]] = {
+    "pdf": PdfReader,
+    "docx": DocxReader,
+    "markdown": MarkdownReader,
+    "html": HtmlReader,
+    "csv": CsvReader,
+    "text": TextReader,
+}
+_ENDINGS = {
+    "md": "markdown",
+    "mdown": "markdown",
+    "mkd": "markdown",
+    "htm": "html",
+    "xhtml": "html",
+    "tsv": "csv",
+    "txt": "text",
+    "log": "text",
+    "rst": "text",
+}
+
+
+def type_of(content: bytes, name: str) -> str:
+    """What a file is. Its first bytes go before its name: endings are wrong often enough.
+
+    Raises UnreadableDocumentError for what is known to be no text.
+    """
+    head = content[:1024]
+    if b"%PDF-" in head:
+        return "pdf"
+    _, dot, ending = name.rpartition(".")
+    said = ending.lower() if dot else ""
+    said = _ENDINGS.get(said, said)
+    if said in _others():
+        return said
+    if head.startswith(b"PK\x03\x04"):
+        return _packed(content, name)
+    for mark, what in _NO_TEXTS.items():
+        if head.startswith(mark):
+            raise UnreadableDocumentError(f"{name!r} is {what}: pass a reader= for it")
+    if said in {"markdown", "html", "csv", "text"}:
+        return said
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
+    return "html" if start.startswith((b"<!doctype html", b"<html")) else "text"
+
+
+def reader_of(type: str) -> Reader:
+    """The reader of a type. Raises InvalidRequestError if there is none."""
+    if (known := _READERS.get(type)) is not None:
+        made: Reader = known()
+        return made
+    if (entry := _others().get(type)) is None:
+        raise InvalidRequestError(
+            f"type={shown(type)}: there are {', '.join([*_READERS, *_others()])}; or pass a reader="
+        )
+    found = entry.load()
+    reader = found() if isinstance(found, type_) else found
+    return check_reader(reader, f"the entry point {type!r} of {GROUP}")
+
+
+def check_reader(reader: object, what: str) -> Reader:
+    """The reader. Raises InvalidRequestError if it is none."""
+    if not isinstance(reader, Reader) or isinstance(reader, type_):
+        raise InvalidRequestError(
+            f"{what}={shown(reader)}: give an object with the method read(content, *, name)"
+        )
+    return reader
+
+
+type_ = type
+
+_NO_TEXTS = {
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old or an encrypted Office document",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
+    b"GIF8": "an image",
+    b"\x1f\x8b": "packed by gzip",
+    b"\x7fELF": "a program",
+}
+
+
+def _packed(content: bytes, name: str) -> str:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            if "word/document.xml" in packed.namelist():
+                return "docx"
+    except zipfile.BadZipFile as error:
+        if name.lower().endswith(".docx"):
+            raise UnreadableDocumentError(
+                f"{name!r} cannot be read as DOCX, it is broken or not all there: {error}"
+            ) from error
+    raise UnreadableDocumentError(f"{name!r} is an archive: unpack it, or pass a reader= for it")
+
+
+@cache
+def _others() -> dict[str, EntryPoint]:
+    """What other distributions bring."""
+    return {one.name: one for one in entry_points(group=GROUP)}

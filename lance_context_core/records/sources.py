@@ -1,0 +1,143 @@
+"""Files that were read: what is known of them, and the passages that they were cut into."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._checks import check_name
+from lance_context_core.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentScope:
+    """For whom a document is: a conversation, a project, or, with neither, everybody.
+
+    This is within what the handle sees: see `AsyncContextStore.scope`. Raises InvalidRequestError
+    for both at once, and for what names nothing.
+    """
+
+    conversation_id: str | None = None
+    project_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("conversation_id", "project_id"):
+            if (value := getattr(self, name)) is not None:
+                check_name(value, name)
+        if self.conversation_id is not None and self.project_id is not None:
+            raise InvalidRequestError(
+                "a document is for a conversation or for a project: give one of conversation_id and "
+                "project_id, or add it to both"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """Where a chunk stands in a text, as a chunker says it."""
+
+    start: int
+    end: int
+    """Offsets in characters; `end` is that of the first one behind it."""
+    page: int | None = None
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDocument:
+    """A file that was read; its passages are `DocumentChunk`s."""
+
+    id: str
+    """Made from the scope and the content, so that a file that is added twice is there once."""
+    name: str
+    """The name of the file, without its folders."""
+    type: str
+    """What it was read as, such as `pdf` or `markdown`."""
+    hash: str
+    """SHA-256 of the bytes, in hexadecimal digits."""
+    size: int
+    """In bytes."""
+    n_chunks: int
+    created_at: datetime
+    """When it was added: aware, UTC."""
+    updated_at: datetime
+    """When its content or its metadata was last replaced."""
+    scope: DocumentScope = field(default_factory=DocumentScope)
+    title: str | None = None
+    """As the file says it, where it does."""
+    n_pages: int | None = None
+    """Absent for what has no pages."""
+    uri: str | None = None
+    """Where it was read from, where that is known; kept, never followed."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key, the caller's own; filters of documents and of their chunks look into it."""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChunk:
+    """A passage of a document, where it stands, and how it is cited."""
+
+    id: str
+    """The document's id, a colon, and the `position`."""
+    document_id: str
+    text: str
+    """Exactly what stands from `start` to `end` in the document's text."""
+    position: int
+    """0 for the first of the document."""
+    start: int
+    end: int
+    """Offsets into the text that was read, in characters: see `AsyncDocuments.text`."""
+    name: str
+    """The document's, as are `type`, `title`, `uri`, `scope` and `metadata`."""
+    type: str
+    page: int | None = None
+    """Counted from 1; absent for what has no pages. No chunk is on two of them."""
+    section: str | None = None
+    """The headings above all of it, outermost first, with ` > ` between them; of what has none in
+    common, those where it begins and those where it ends."""
+    title: str | None = None
+    uri: str | None = None
+    scope: DocumentScope = field(default_factory=DocumentScope)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def citation(self) -> str:
+        """`handbook.pdf, p. 3, Travel > Trains`: what is known of it."""
+        page = None if self.page is None else f"p. {self.page}"
+        return ", ".join(part for part in (self.name, page, self.section) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedDocument:
+    """A file of many that could not be added, and why."""
+
+    name: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentProgress:
+    """How far the adding of many files has come."""
+
+    n_done: int
+    """How many files are dealt with, those that failed among them."""
+    n_files: int | None
+    """How many there are; None where that is not known."""
+    name: str
+    """The file that is dealt with now."""
+    document: SourceDocument | None = None
+    """What became of it; None if it failed."""
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsAdded:
+    """What the adding of many files left behind."""
+
+    documents: tuple[SourceDocument, ...]
+    """One for each file that could be read, in their order; files of one content have the same."""
+    failed: tuple[FailedDocument, ...] = ()

@@ -1,0 +1,215 @@
+"""Files that were read, and their chunks, to rows and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from lance_context_core._checks import dumps, loads
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
+from lance_context_core.records import (
+    ContextRecord,
+    DocumentChunk,
+    DocumentScope,
+    Passage,
+    SourceDocument,
+)
+from lance_context_core.rows.records import key_of
+from lance_context_core.scope import SCOPE_PARTS, Scope
+
+DOCUMENT, CHUNK = "document", "chunk"
+"""The kinds of rows."""
+
+_SHARED = ("name", "file_type", "title", "uri", "conversation_id", "project_id", "metadata")
+"""What a chunk repeats of its document, since a search asks and reads the chunks alone."""
+
+COLUMNS = (
+    *("id", *SCOPE_PARTS, "created_at", "updated_at", *_SHARED),
+    *("hash", "size", "n_pages", "n_chunks", "properties"),
+)
+"""What a document is read from, without its text and its bytes."""
+
+CHUNK_COLUMNS = (
+    *("id", "document_id", "position", "start_offset", "end_offset", "page", "section", "text"),
+    *_SHARED,
+)
+"""What a chunk is read from."""
+
+REPLACED = (KEY, "revision", "created_at", *CHUNK_COLUMNS)
+"""What is read of a chunk that another one may replace."""
+
+_LATER = (KEY, "revision", "created_at", "updated_at", VECTOR)
+"""In what two rows may differ that say the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """All that is kept of a file."""
+
+    name: str
+    type: str
+    hash: str
+    size: int
+    text: str
+    passages: tuple[Passage, ...]
+    scope: DocumentScope
+    title: str | None = None
+    n_pages: int | None = None
+    uri: str | None = None
+    blob: bytes | None = field(default=None, repr=False)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    def shared(self) -> dict[str, Any]:
+        """What its chunks repeat."""
+        return {
+            "name": self.name,
+            "file_type": self.type,
+            "title": self.title,
+            "uri": self.uri,
+            "conversation_id": self.scope.conversation_id,
+            "project_id": self.scope.project_id,
+            "metadata": dumps(self.metadata),
+        }
+
+
+def document_id(scope: Scope, place: DocumentScope, hash: str, attempt: int = 0) -> str:
+    """The id of what has this content in these scopes; another one for each further attempt."""
+    whose = (scope.tenant, scope.user_id, scope.agent_id)
+    path = (*whose, place.conversation_id, place.project_id, hash, attempt)
+    return sha256(repr(path).encode()).hexdigest()[:32]
+
+
+def chunk_id(document_id: str, position: int) -> str:
+    """The id of a document's chunk."""
+    return f"{document_id}:{position}"
+
+
+def is_chunk_id(id: str) -> bool:
+    """Whether it is a chunk's; no document has a colon in its id."""
+    return ":" in id
+
+
+def to_row(
+    source: Source, id: str, *, scope: Scope, now: datetime, old: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The row of a document, which replaces the row `old`, if there is one."""
+    return {
+        **_identity(scope, id, DOCUMENT, now, old),
+        "document_id": id,
+        **source.shared(),
+        "hash": source.hash,
+        "size": source.size,
+        "n_pages": source.n_pages,
+        "n_chunks": len(source.passages),
+        "text": source.text,
+        "properties": dumps(source.properties),
+        "blob": source.blob,
+    }
+
+
+def to_chunk_row(
+    source: Source, id: str, position: int, *, scope: Scope, now: datetime
+) -> dict[str, Any]:
+    """The row of one of the document's passages, without what it is found by."""
+    passage = source.passages[position]
+    return {
+        **_identity(scope, chunk_id(id, position), CHUNK, now, None),
+        "document_id": id,
+        "position": position,
+        "start_offset": passage.start,
+        "end_offset": passage.end,
+        "page": passage.page,
+        "section": passage.section,
+        "text": source.text[passage.start : passage.end],
+        **source.shared(),
+    }
+
+
+def succeeding(row: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as one that replaces `old`."""
+    revision = next_revision(old["revision"])
+    return row | {"created_at": old["created_at"], "revision": revision}
+
+
+def says_the_same(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether a chunk's row says what the `old` one does, as far as that was read."""
+    names = old.keys() & row.keys() - {*_LATER, SEARCH_TEXT, "metadata"}
+    is_same = all(row[name] == old[name] for name in names)
+    return is_same and loads(row["metadata"], "metadata") == loads(old["metadata"], "metadata")
+
+
+def from_row(row: Mapping[str, Any]) -> SourceDocument:
+    """The document of a row."""
+    return SourceDocument(
+        id=row["id"],
+        hash=row["hash"],
+        size=row["size"],
+        n_pages=row["n_pages"],
+        n_chunks=row["n_chunks"],
+        created_at=row["created_at"].replace(tzinfo=UTC),
+        updated_at=row["updated_at"].replace(tzinfo=UTC),
+        properties=loads(row["properties"], "properties") if row["properties"] else {},
+        **{part: row[part] for part in SCOPE_PARTS},
+        **_shared(row),
+    )
+
+
+def from_chunk_row(row: Mapping[str, Any]) -> DocumentChunk:
+    """The chunk of a row."""
+    return DocumentChunk(
+        id=row["id"],
+        document_id=row["document_id"],
+        text=row["text"],
+        position=row["position"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        page=row["page"],
+        section=row["section"],
+        **_shared(row),
+    )
+
+
+def as_record(row: Mapping[str, Any]) -> ContextRecord:
+    """A chunk as a `Composer` is shown it: the headings above it say what it is about."""
+    text = row["text"]
+    if (section := row["section"]) and not text.lstrip("# ").startswith(section):
+        text = f"{section}\n{text}"
+    return ContextRecord(
+        id=row["id"],
+        kind="document",
+        content_type="text/plain",
+        created_at=row["created_at"],
+        updated_at=row["created_at"],
+        text=text,
+        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+    )
+
+
+def _identity(
+    scope: Scope, id: str, kind: str, now: datetime, old: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        KEY: key_of(scope, "source", id),
+        "id": id,
+        "kind": kind,
+        "created_at": old["created_at"] if old else now,
+        "updated_at": now,
+        "revision": next_revision(old["revision"]) if old else new_revision(),
+        **scope.parts(),
+    }
+
+
+def _shared(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        "type": row["file_type"],
+        "title": row["title"],
+        "uri": row["uri"],
+        "scope": DocumentScope(
+            conversation_id=row["conversation_id"], project_id=row["project_id"]
+        ),
+        "metadata": loads(row["metadata"], "metadata") if row["metadata"] else {},
+    }

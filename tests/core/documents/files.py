@@ -1,0 +1,64 @@
+"""Files that the tests make themselves."""
+
+import io
+import zipfile
+
+import docx
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+
+def pdf(*pages, title=None, outline=(), password=None):
+    """A PDF with a page for each text, whose lines stand below each other; an empty one is blank."""
+    writer = PdfWriter()
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for text in pages:
+        page = writer.add_blank_page(612, 792)
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        shown = "".join(f"({line}) Tj 0 -14 Td " for line in text.split("\n") if line)
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 72 720 Td {shown}ET".encode("latin-1"))
+        page[NameObject("/Contents")] = writer._add_object(stream)
+    for name, number in outline:
+        writer.add_outline_item(title=name, page_number=number - 1)
+    if title:
+        writer.add_metadata({"/Title": title, "/Author": "Ada"})
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    made = io.BytesIO()
+    writer.write(made)
+    return made.getvalue()
+
+
+def word(build):
+    """A Word document that `build` was given to fill."""
+    document = docx.Document()
+    build(document)
+    made = io.BytesIO()
+    document.save(made)
+    return made.getvalue()
+
+
+def archive(**parts):
+    """A zip file; two underscores of a name are a slash, one a dot."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name.replace("__", "/").replace("_", "."), content)
+    return made.getvalue()
+
+
+def with_part(content, name, part):
+    """A packed file with another content of one of its parts."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w") as new:
+        for one in old.namelist():
+            new.writestr(one, part if one == name else old.read(one))
+    return made.getvalue()

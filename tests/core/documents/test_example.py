@@ -1,0 +1,42 @@
+"""The example reads its folder, cites, replaces and erases."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "folder_of_documents.py"
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONUTF8": "1", "PYTHONPATH": str(EXAMPLE.parents[1])},
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_example_answers_with_citations_and_forgets_what_it_erases(tmp_path):
+    shown = run("--store", tmp_path / "store")
+    assert "6 documents" in shown
+    assert "scan.pdf: 'scan.pdf' cannot be read as PDF" in shown
+    for citation in (
+        "lease.pdf, p. 2, Deposit and notice",
+        "laundry.html, Laundry room",
+        "repairs.csv, row 2 to row 4",
+        "roof.docx, Plan of the roof works > Costs",
+        "handbook.md, Handbook of the house > Keys",
+        "notes.txt",
+    ):
+        assert f"[{citation}" in shown
+    assert "costs 30 euros" in shown.split("The handbook was replaced:")[1]
+    assert shown.endswith("The lease was erased: 1 document, from every file of the store.\n"
+                          "  passages of it that are found: 0\n")  # fmt: skip
+
+
+def test_a_question_of_ones_own_is_asked_of_a_folder_of_ones_own(tmp_path):
+    (tmp_path / "tea.txt").write_text("Tea is at four.")
+    assert "[tea.txt]" in run(tmp_path, "--ask", "when is tea?")
