@@ -4,7 +4,8 @@ ContextStoreError
 ├── InvalidRequestError (ValueError)            the request itself is wrong; nothing was written
 │   ├── DimensionMismatchError                  a vector of another length than the table's
 │   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
-│   └── FilterError                             a filter that cannot be understood
+│   ├── FilterError                             a filter that cannot be understood
+│   └── BudgetError                             a budget below what must be in a window
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
 ├── ReadOnlyError (PermissionError)             a write to a checked-out version
@@ -32,6 +33,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "DimensionMismatchError",
     "EmbeddingModelMismatchError",
     "FilterError",
+    "BudgetError",
     "NotFoundError",
     "AlreadyExistsError",
     "ReadOnlyError",
@@ -69,6 +71,17 @@ class EmbeddingModelMismatchError(InvalidRequestError):
 
 class FilterError(InvalidRequestError):
     """A filter that cannot be understood: an unknown operator, an operand of the wrong shape."""
+
+
+class BudgetError(InvalidRequestError):
+    """A budget is smaller than what must be in a window."""
+
+    minimum: int
+    """The tokens of all that must be in it: the room has to be at least that."""
+
+    def __init__(self, message: str, *, minimum: int = 0) -> None:
+        super().__init__(message)
+        self.minimum = minimum
 
 
 class NotFoundError(ContextStoreError, LookupError):

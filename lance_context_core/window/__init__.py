@@ -1,0 +1,81 @@
+"""The window: what a model is sent of a conversation and of what is known, within a budget.
+
+`store.assemble` makes one of `Section`s. What a provider takes is its dialect; `groups_of` says what of a
+conversation stands and falls together.
+"""
+
+from lance_context_core.window.assembling import AssembleArguments
+from lance_context_core.window.budget import Budget
+from lance_context_core.window.counting import (
+    CallableTokenCounter,
+    HeuristicTokenCounter,
+    TokenCounter,
+)
+from lance_context_core.window.dialects import DIALECTS, Dialect, DialectName, dialect
+from lance_context_core.window.dialects.common import Violation
+from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_of
+from lance_context_core.window.sections import (
+    DocumentsSection,
+    HistorySection,
+    Item,
+    Offer,
+    PinnedSection,
+    Placement,
+    ProfileSection,
+    RecallSection,
+    Section,
+    SystemSection,
+)
+from lance_context_core.window.sources import Place, Sources
+from lance_context_core.window.window import (
+    Citation,
+    Cited,
+    Outcome,
+    Report,
+    Verdict,
+    Window,
+    WindowDiff,
+)
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # What it is made of
+    "Budget",
+    "Section",
+    "SystemSection",
+    "PinnedSection",
+    "ProfileSection",
+    "HistorySection",
+    "RecallSection",
+    "DocumentsSection",
+    # A section of your own
+    "Offer",
+    "Item",
+    "Sources",
+    "Place",
+    "Placement",
+    # What it is
+    "Window",
+    "Report",
+    "Outcome",
+    "Verdict",
+    "Citation",
+    "Cited",
+    "WindowDiff",
+    # What providers take
+    "DIALECTS",
+    "Dialect",
+    "DialectName",
+    "dialect",
+    "Violation",
+    # Groups
+    "Group",
+    "GroupKind",
+    "Grouped",
+    "groups_of",
+    # Tokens
+    "TokenCounter",
+    "HeuristicTokenCounter",
+    "CallableTokenCounter",
+    # Arguments
+    "AssembleArguments",
+]
