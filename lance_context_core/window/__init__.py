@@ -6,6 +6,24 @@ conversation stands and falls together.
 
 from lance_context_core.window.assembling import AssembleArguments
 from lance_context_core.window.budget import Budget
+from lance_context_core.window.compaction.context import (
+    AgentContext,
+    AgentRun,
+    ContextConfig,
+    HistoryRetention,
+)
+from lance_context_core.window.compaction.plans import Action, CompactionStrategy, Entry, Plan
+from lance_context_core.window.compaction.presets import for_context_window
+from lance_context_core.window.compaction.strategies import (
+    CompactionPipeline,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    Summariser,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+)
 from lance_context_core.window.counting import (
     CallableTokenCounter,
     HeuristicTokenCounter,
@@ -61,6 +79,25 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Citation",
     "Cited",
     "WindowDiff",
+    # Making a conversation shorter
+    "CompactionStrategy",
+    "CompactionPipeline",
+    "SlidingWindowCompaction",
+    "ToolResultCompactionStrategy",
+    "SelectiveToolCallCompactionStrategy",
+    "SummarizationCompaction",
+    "Summariser",
+    "TruncationStrategy",
+    "TokenBudgetComposedStrategy",
+    "for_context_window",
+    "Plan",
+    "Entry",
+    "Action",
+    # An agent's context
+    "AgentContext",
+    "ContextConfig",
+    "AgentRun",
+    "HistoryRetention",
     # What providers take
     "DIALECTS",
     "Dialect",

@@ -215,7 +215,8 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
         replace(part, call_id=next(renamed), name=part.name or NAMELESS) if isinstance(part, ToolCallPart) else part
         for part in made.message.parts
     )
-    messages = [*made.before, replaced(made.message, role="assistant", parts=parts)]
+    said = replaced(made.message, role="assistant", parts=_with_calls_last(parts))
+    messages = [*made.before, said]
     for index, call in enumerate(made.calls):
         if index in made.results:
             result, message = made.results[index]
@@ -239,6 +240,14 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
         is_open=is_open,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, of which what is said after the first call comes before it; reasoning stays."""
+    first = next(i for i, part in enumerate(parts) if isinstance(part, ToolCallPart))
+    said = [p for p in parts[first:] if not isinstance(p, ToolCallPart) and not _is_thought(p)]
+    rest = [p for p in parts[first:] if isinstance(p, ToolCallPart) or _is_thought(p)]
+    return (*parts[:first], *said, *rest)
 
 
 def replaced(message: Message, **values: object) -> Message:

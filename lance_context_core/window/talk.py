@@ -111,7 +111,8 @@ class Talk:
         """What is shown in that room, which `least` fits in."""
         if self.is_from_start:
             everything = [self._form(index, keeps=True) for index in range(len(self.groups))]
-            if sum(one.tokens for one in everything if one) <= room:
+            note = self._cut_before([i for i, one in enumerate(everything) if one])
+            if sum(one.tokens for one in everything if one) + note <= room:
                 return self._told(dict(enumerate(everything)), 0)
         return self._told(*self._cut(room))
 
@@ -152,12 +153,15 @@ class Talk:
         return chosen
 
     def _musts(self) -> list[int]:
-        """The groups that must be shown."""
+        """The groups that must be shown: without any turn of a user, the last that says something."""
         last = self._last_user()
+        if last < 0:
+            saying = [i for i, one in enumerate(self.groups) if one.kind != "system"]
+            last = next((i for i in reversed(saying) if self._form(i, keeps=False)), -1)
         found = [last] if last >= 0 else []
         if self.groups and self.groups[-1].is_open:
             found.append(len(self.groups) - 1)
-        return found
+        return list(dict.fromkeys(found))
 
     def _last_user(self) -> int:
         return max((i for i, one in enumerate(self.groups) if one.is_user_turn), default=-1)
