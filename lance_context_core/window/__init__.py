@@ -19,18 +19,18 @@ from lance_context_core.window.compaction.strategies import (
     SelectiveToolCallCompactionStrategy,
     SlidingWindowCompaction,
     SummarizationCompaction,
-    Summariser,
     TokenBudgetComposedStrategy,
     ToolResultCompactionStrategy,
     TruncationStrategy,
 )
+from lance_context_core.window.compaction.summarising import Summariser
 from lance_context_core.window.counting import (
     CallableTokenCounter,
     HeuristicTokenCounter,
     TokenCounter,
 )
-from lance_context_core.window.dialects import DIALECTS, Dialect, DialectName, dialect
-from lance_context_core.window.dialects.common import Violation
+from lance_context_core.window.dialects import DIALECTS, DialectName, dialect
+from lance_context_core.window.dialects.common import Dialect, Violation
 from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_of
 from lance_context_core.window.sections import (
     DocumentsSection,
@@ -45,6 +45,7 @@ from lance_context_core.window.sections import (
     SystemSection,
 )
 from lance_context_core.window.sources import Place, Sources
+from lance_context_core.window.summaries import SummarySection
 from lance_context_core.window.window import (
     Citation,
     Cited,
@@ -62,6 +63,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "SystemSection",
     "PinnedSection",
     "ProfileSection",
+    "SummarySection",
     "HistorySection",
     "RecallSection",
     "DocumentsSection",

@@ -1,7 +1,7 @@
 """The assembly of a window: what must be in it, then each section in turn, then how all of it stands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from lance_context_core._checks import check_name, check_text, listed, shown
@@ -18,6 +18,7 @@ from lance_context_core.window.sections import HistorySection, Item, Offer, Sect
 from lance_context_core.window.sources import Sources
 from lance_context_core.window.talk import Talk
 from lance_context_core.window.window import Citation, Outcome, Report, Window
+
 
 class AssembleArguments(TypedDict, total=False):
     """What `assemble` takes beside the session and the budget.
@@ -152,9 +153,12 @@ class _Assembly:
             if one.tokens
             for id in one.ids
         )
+        self.sources.cut = talk.cut
         for section in self._by_turn("tail"):
             offer = offers.get(section.name) or await section.offer(self.sources)
             self._fill(section, offer)
+            if self.sources.covered and not self.filled[section.name].messages:
+                self.sources.covered = 0
         return self._window(talk)
 
     async def _talk(self, section: HistorySection | None, now: Sequence[Message]) -> Talk:
@@ -219,7 +223,7 @@ class _Assembly:
             one
             for one in self.sections
             if not isinstance(one, HistorySection)
-            and (one.placement == placement or (one.placement == "history" and placement == "tail"))
+            and (one.placement == "prefix" and not one.follows_history) == (placement == "prefix")
         ]
         return sorted(placed, key=lambda one: -one.priority)
 
@@ -343,6 +347,7 @@ class _Assembly:
                 f"session {self.sources.session_id!r} has no messages, and nothing else is in the "
                 "window: append a message, or pass it as messages"
             )
+        self._tell_covered(talk)
         sizes = tuple(map(self.measure.message, messages))
         names = [one.name for one in self.sections]
         names += [talk.name] if talk.name not in names else []
@@ -362,6 +367,17 @@ class _Assembly:
             dialect=self.dialect,
             sizes=sizes,
         )
+
+    def _tell_covered(self, talk: Talk) -> None:
+        """Say of what is not shown and stands in a summary that it does."""
+        indexes = dict(zip((one.ids for one in talk.groups), talk.indexes, strict=True))
+        self.filled[talk.name].outcomes = [
+            replace(one, verdict="summarised", reason="in_the_summary")
+            if one.verdict == "dropped"
+            and indexes.get(one.ids, self.sources.covered) < self.sources.covered
+            else one
+            for one in self.filled[talk.name].outcomes
+        ]
 
     def _of(self, name: str) -> list[Message]:
         return self.filled[name].messages

@@ -69,7 +69,9 @@ class HeuristicTokenCounter:
         """
         for name, value in (("estimated", estimated), ("actual", actual)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidRequestError(f"{name}={shown(value)}: give a number of tokens, above 0")
+                raise InvalidRequestError(
+                    f"{name}={shown(value)}: give a number of tokens, above 0"
+                )
         ratio = self.ratio
         with self._lock:
             self._estimated += estimated / ratio

@@ -49,7 +49,11 @@ def places(sizes: Sequence[int], room: int, step: float) -> Places:
 
 
 def first_shown(
-    groups: Sequence[Group], indexes: Sequence[int], sizes: Sequence[int], cuts: Sequence[int], room: int
+    groups: Sequence[Group],
+    indexes: Sequence[int],
+    sizes: Sequence[int],
+    cuts: Sequence[int],
+    room: int,
 ) -> int | None:
     """Which group is shown first: the first at a place to cut from which on all fits.
 

@@ -212,7 +212,9 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
     notes = list(made.notes)
     renamed = iter(made.call_ids)
     parts = tuple(
-        replace(part, call_id=next(renamed), name=part.name or NAMELESS) if isinstance(part, ToolCallPart) else part
+        replace(part, call_id=next(renamed), name=part.name or NAMELESS)
+        if isinstance(part, ToolCallPart)
+        else part
         for part in made.message.parts
     )
     said = replaced(made.message, role="assistant", parts=_with_calls_last(parts))

@@ -37,6 +37,10 @@ class Sources:
     """What is asked; None if nothing is."""
     shown: frozenset[Place] = field(default_factory=frozenset)
     """The messages that the history shows, once it was chosen."""
+    cut: int = 0
+    """How many messages of the session came before what the history shows, once it was chosen."""
+    covered: int = 0
+    """How many of these a summary in the window is of."""
 
     @property
     def now(self) -> datetime:
@@ -56,10 +60,10 @@ class Sources:
         lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
         return [int(one) + 16 for one in lengths.to_pylist()]
 
-    async def messages(self, *, offset: int) -> list[Message]:
-        """The messages of the session, from one on."""
+    async def messages(self, *, offset: int, limit: int | None = None) -> list[Message]:
+        """The messages of the session, from one on; all, or as many as `limit`."""
         return await self.history.get_messages(
-            self.agent_id, session_id=self.session_id, offset=offset
+            self.agent_id, session_id=self.session_id, offset=offset, limit=limit
         )
 
     # What else is known
@@ -116,7 +120,9 @@ class Sources:
                 back = links.get(back[_LINK] or "", {_LINK: None, KEY: ""})
                 forth = after.get(forth[KEY], {KEY: "", _LINK: None})
                 near += [records[one[KEY]] for one in (back, forth) if one[KEY] in records]
-            around[row["session_id"], row["id"]] = [one for one in near if one.session_id == row["session_id"]]
+            around[row["session_id"], row["id"]] = [
+                one for one in near if one.session_id == row["session_id"]
+            ]
         return around
 
     async def documents(self, collection: str, limit: int) -> list[SearchHit[Document]]:

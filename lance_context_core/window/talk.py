@@ -46,6 +46,8 @@ class Talk:
     provider: str | None
     measure: Measure
     rejected: Sequence[Outcome] = ()
+    cut: int = 0
+    """How many messages of the session come before what is shown, which goes on to its end."""
     _sizes: dict[tuple[int, bool], _Shown | None] = field(default_factory=dict)
 
     @classmethod
@@ -132,6 +134,7 @@ class Talk:
         turns = [index for index in range(n) if self.groups[index].is_user_turn][-self.min_turns :]
         if self.min_turns and turns and turns[0] < start and sum(sizes[turns[0] :]) + note <= room:
             start = turns[0]
+        self.cut = self.indexes[start]
         return {index: self._form(index, keeps=False) for index in range(start, n)}, start
 
     def _recent(self, room: int) -> dict[int, _Shown | None]:
@@ -150,6 +153,8 @@ class Talk:
                 break
             chosen[index] = form
             left -= form.tokens if form else 0
+            # A summary ends where a step does, so that it serves the next windows, too.
+            self.cut = max((cut for cut in self.cuts if cut <= self.indexes[index]), default=0)
         return chosen
 
     def _musts(self) -> list[int]:

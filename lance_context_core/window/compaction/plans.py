@@ -91,7 +91,10 @@ class Plan:
         there = set(self.there())
         drops = {i for i in indexes if i in there and not self.entries[i].is_protected}
         return self.with_entries(
-            {i: replace(self.entries[i], action="dropped", reason=reason, shown=None) for i in drops}
+            {
+                i: replace(self.entries[i], action="dropped", reason=reason, shown=None)
+                for i in drops
+            }
         )
 
     def with_entries(self, entries: dict[int, Entry]) -> "Plan":

@@ -1,13 +1,13 @@
 """Pipelines that suit most: by what a model takes, and by how much of it a conversation may fill."""
 
+from lance_context_core.window.compaction.plans import CompactionStrategy
 from lance_context_core.window.compaction.strategies import (
     SelectiveToolCallCompactionStrategy,
-    Strategy,
     SummarizationCompaction,
-    Summariser,
     TokenBudgetComposedStrategy,
     ToolResultCompactionStrategy,
 )
+from lance_context_core.window.compaction.summarising import Summariser
 
 
 def for_context_window(
@@ -24,7 +24,7 @@ def for_context_window(
     down to `target` of that.
     """
     room = context_window - reserve_output
-    strategies: list[Strategy] = [
+    strategies: list[CompactionStrategy] = [
         ToolResultCompactionStrategy(1_500),
         SelectiveToolCallCompactionStrategy(5),
     ]

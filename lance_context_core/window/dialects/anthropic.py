@@ -44,11 +44,8 @@ class Anthropic:
             role = speaker(message)
             if role == "system":
                 blocks = [{"type": "text", "text": text}] if (text := texts(message.parts)) else []
-                if not turns:
-                    into = system
-                else:
-                    # In between it would be the system's for all turns: it is the user's side here.
-                    into = _turn(turns, "user")
+                # In between it would be the system's for all turns: it is the user's side there.
+                into = _turn(turns, "user") if turns else system
             else:
                 blocks = [block for part in message.parts for block in _blocks(part)]
                 into = _turn(turns, "assistant" if role == "assistant" else "user")

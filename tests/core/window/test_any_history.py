@@ -36,13 +36,13 @@ def assembled(store, messages, room, dialect, *sections):
     try:
         return store.assemble(sections=sections, **arguments)
     except BudgetError as error:
-        assert error.minimum > room
-        wider = Budget(total=error.minimum, margin=0)
+        least = error.minimum
+        wider = Budget(total=least, margin=0)
         with suppress(NothingThere):
-            store.assemble(sections=sections, **(arguments | {"budget": wider}))
+            found = store.assemble(sections=sections, **(arguments | {"budget": wider}))
+            assert room < least <= found.room
         return None
-    except NothingThere as error:
-        assert "has no messages" in str(error)  # noqa: PT017 - a window is as right
+    except NothingThere:
         return None
 
 
@@ -91,7 +91,9 @@ def test_the_newest_turn_of_the_user_is_in_it(empty, dialect, messages, room):
 @each_dialect
 @given(messages=histories(), room=rooms)
 def test_what_waits_for_results_is_kept_at_the_end(empty, dialect, messages, room):
-    opened = Message.assistant([ToolCallPart(call_id="z1", name="a"), ToolCallPart(call_id="z2", name="b")])
+    opened = Message.assistant(
+        [ToolCallPart(call_id="z1", name="a"), ToolCallPart(call_id="z2", name="b")]
+    )
     first = Message.tool("half", call_id="z1")
     messages = numbered([*messages, Message.user("Go on."), opened, first])
     window = assembled(empty, messages, room, dialect, SYSTEM, PINNED, HistorySection())

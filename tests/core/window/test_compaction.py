@@ -160,7 +160,7 @@ def test_a_summary_stands_in_the_place_of_what_it_is_of_and_names_it():
 
 def test_a_summariser_is_told_of_calls_and_results():
     seen = []
-    planned(SummarizationCompaction(lambda text: seen.append(text) or "", **SUMMARISED), TALK)
+    planned(SummarizationCompaction(seen.append, **SUMMARISED), TALK)
     assert "search({})" in seen[0]
     assert "leaf leaf" in seen[0]
 
@@ -209,8 +209,8 @@ def test_a_summary_cannot_end_its_quotation():
     "make",
     [
         lambda: SlidingWindowCompaction(0),
-        lambda: SlidingWindowCompaction(True),  # noqa: FBT003
-        lambda: TruncationStrategy(),
+        lambda: SlidingWindowCompaction(True),
+        TruncationStrategy,
         lambda: TruncationStrategy(max_chars=-1),
         lambda: TokenBudgetComposedStrategy([], 100),
         lambda: TokenBudgetComposedStrategy([SlidingWindowCompaction], 100),
@@ -267,4 +267,3 @@ async def test_a_run_is_kept_as_its_retention_says_however_it_ends(retention, ke
             assert isinstance(task.exception(), RuntimeError) == (end == "failing")
         there = await store.history.get_messages("tutor", session_id="s")
         assert [one.id for one in there] == kept
-
