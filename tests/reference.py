@@ -18,7 +18,7 @@ PACKAGE = "lance_context_core"
 COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
-    *("settings", "results", "errors", "messages", "filters", "embedders", "protocols"),
+    *("settings", "results", "errors", "messages", "filters", "embedders", "window", "protocols"),
     *("adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])

@@ -27,6 +27,7 @@ from lance_context_core.window.compaction.summarising import Summariser
 from lance_context_core.window.counting import (
     CallableTokenCounter,
     HeuristicTokenCounter,
+    Measure,
     TokenCounter,
 )
 from lance_context_core.window.dialects import DIALECTS, DialectName, dialect
@@ -35,13 +36,13 @@ from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_o
 from lance_context_core.window.sections import (
     DocumentsSection,
     HistorySection,
-    Item,
     Offer,
     PinnedSection,
     Placement,
     ProfileSection,
     RecallSection,
     Section,
+    Snippet,
     SystemSection,
 )
 from lance_context_core.window.sources import Place, Sources
@@ -69,7 +70,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "DocumentsSection",
     # A section of your own
     "Offer",
-    "Item",
+    "Snippet",
     "Sources",
     "Place",
     "Placement",
@@ -115,6 +116,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "TokenCounter",
     "HeuristicTokenCounter",
     "CallableTokenCounter",
+    "Measure",
     # Arguments
     "AssembleArguments",
 ]

@@ -14,7 +14,7 @@ from lance_context_core.window.budget import Budget, as_budget
 from lance_context_core.window.counting import Measure, TokenCounter, as_token_counter
 from lance_context_core.window.cutting import places
 from lance_context_core.window.dialects import DialectName, dialect
-from lance_context_core.window.sections import HistorySection, Item, Offer, Section
+from lance_context_core.window.sections import HistorySection, Offer, Section, Snippet
 from lance_context_core.window.sources import Sources
 from lance_context_core.window.talk import Talk
 from lance_context_core.window.window import Citation, Outcome, Report, Window
@@ -57,7 +57,7 @@ async def assemble(
     """The window. `AsyncContextStore.assemble` says what the arguments mean, whose defaults stand here."""
     chosen = _checked(sections)
     sources = Sources(
-        records=records,
+        _records=records,
         agent_id=agent_id,
         session_id=check_name(session_id, "session_id"),
         user_id=user_id,
@@ -266,7 +266,7 @@ class _Assembly:
             filled.tokens += size
 
     def _fill_items(
-        self, section: Section, items: Sequence[Item], allotted: int, filled: _Filled
+        self, section: Section, items: Sequence[Snippet], allotted: int, filled: _Filled
     ) -> None:
         """Take the best items that fit, passing over what is too long; quote them in their order."""
         sizes = [self.measure.text(blocks.line(one, "m000") + "\n") for one in items]
@@ -306,14 +306,14 @@ class _Assembly:
                 for item in self._ordered(items, taken):
                     self._cite(item)
 
-    def _block(self, section: Section, items: Sequence[Item], *, first: int) -> Message:
+    def _block(self, section: Section, items: Sequence[Snippet], *, first: int) -> Message:
         marks = [f"m{first + n}" if section.cited else None for n in range(len(items))]
         return blocks.block(section, items, marks)
 
-    def _ordered(self, items: Sequence[Item], taken: Sequence[int]) -> list[Item]:
+    def _ordered(self, items: Sequence[Snippet], taken: Sequence[int]) -> list[Snippet]:
         return sorted((items[index] for index in taken), key=lambda one: one.order)
 
-    def _cite(self, item: Item) -> None:
+    def _cite(self, item: Snippet) -> None:
         mark = f"m{len(self.citations) + 1}"
         self.citations[mark] = Citation(
             mark=mark,

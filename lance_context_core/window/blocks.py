@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from lance_context_core.messages import Message
 from lance_context_core.window.quoting import quoted
-from lance_context_core.window.sections import Item, Section
+from lance_context_core.window.sections import Section, Snippet
 
 
-def line(item: Item, mark: str | None) -> str:
+def line(item: Snippet, mark: str | None) -> str:
     """An item with its mark and its label."""
     head = " ".join(
         one
@@ -18,7 +18,7 @@ def line(item: Item, mark: str | None) -> str:
     return f"{head}: {quoted(item.text)}" if item.label else f"{head} {quoted(item.text)}"
 
 
-def block(section: Section, items: Sequence[Item], marks: Iterable[str | None]) -> Message:
+def block(section: Section, items: Sequence[Snippet], marks: Iterable[str | None]) -> Message:
     """The message that quotes these items, in their order."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", section.name)
     lines = [line(item, mark) for item, mark in zip(items, marks, strict=True)]

@@ -118,6 +118,7 @@ class Measure:
     """Counts messages with a counter, each text once; refuses a counter that answers nonsense."""
 
     def __init__(self, counter: TokenCounter) -> None:
+        """Count with that counter."""
         self._counter = counter
         self._known: dict[str, int] = {}
 

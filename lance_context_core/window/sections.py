@@ -19,7 +19,7 @@ Placement = Literal["prefix", "history", "tail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Snippet:
     """One thing that a section offers: it is in the window as a whole, or not at all."""
 
     text: str
@@ -41,7 +41,7 @@ class Item:
 class Offer:
     """What a section could put into a window."""
 
-    items: Sequence[Item] = ()
+    items: Sequence[Snippet] = ()
     """Best first; those that are chosen are quoted together, as data, in one message."""
     messages: Sequence[Message] = ()
     """Or messages, as they are, all of them or none."""
@@ -134,7 +134,7 @@ class PinnedSection(Section):
 
     async def offer(self, sources: Sources) -> Offer:
         """The texts, and then what the records say. Raises NotFoundError for an unknown id."""
-        items = [Item(text=check_text(one, "texts"), kind="text") for one in self.texts]
+        items = [Snippet(text=check_text(one, "texts"), kind="text") for one in self.texts]
         items += [item_of(one) for one in await sources.by_ids(check_names(self.ids, "ids"))]
         return Offer(items=_in_order(items))
 
@@ -170,7 +170,7 @@ class RecallSection(Section):
 
     async def offer(self, sources: Sources) -> Offer:
         """The hits best first, each followed by its neighbours; without what the history shows."""
-        items: list[Item] = []
+        items: list[Snippet] = []
         seen = set(sources.shown)
         n_of: dict[str | None, int] = {}
         hits = await sources.recall(self.limit)
@@ -203,7 +203,7 @@ class DocumentsSection(Section):
         hits = await sources.documents(self.collection, self.limit)
         return Offer(
             items=[
-                Item(
+                Snippet(
                     text=hit.record.text or "",
                     ids=(hit.record.id,) if hit.record.id else (),
                     label=hit.record.id or "",
@@ -243,7 +243,7 @@ class HistorySection(Section):
             raise InvalidRequestError(f"min_turns={shown(self.min_turns)}: give a number of turns")
 
 
-def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Item:
+def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Snippet:
     """What a record says, as an item; ordered by time where no other order is given."""
     who = record.name or record.role or ""
     moment = record.created_at
@@ -252,7 +252,7 @@ def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Item:
         for one in (f"{moment:%Y-%m-%d}", f"session {record.session_id}", who)
         if one and one != "session None"
     )
-    return Item(
+    return Snippet(
         text=_content(record),
         ids=(record.id,),
         label=label,
@@ -271,6 +271,6 @@ def _content(record: Any) -> str:
     return " ".join(one for one in [(record.text or "").strip(), *captions] if one)
 
 
-def _in_order(items: Sequence[Item]) -> list[Item]:
+def _in_order(items: Sequence[Snippet]) -> list[Snippet]:
     """The items, which keep the order in which they are given."""
     return [replace(item, order=index) for index, item in enumerate(items)]

@@ -1,7 +1,7 @@
 """What sections are made from: the stores, as one call of `assemble` sees them. Nothing is written here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ _LINK = "previous_key"
 class Sources:
     """What a section may read, and what the window is about."""
 
-    records: Records
+    _records: Records
     agent_id: str
     session_id: str
     user_id: str
@@ -45,18 +45,18 @@ class Sources:
     @property
     def now(self) -> datetime:
         """The current moment."""
-        return self.records.now()
+        return self._records.now()
 
     @property
     def history(self) -> AsyncHistory:
         """The conversations."""
-        return AsyncHistory(self.records)
+        return AsyncHistory(self._records)
 
     # The conversation
 
     async def sizes(self) -> list[int]:
         """The bytes of each message's text, and a few more for what is around it, in order."""
-        rows = await self.records.table.slice(self._session(), columns=["text"])
+        rows = await self._records.table.slice(self._session(), columns=["text"])
         lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
         return [int(one) + 16 for one in lengths.to_pylist()]
 
@@ -74,8 +74,8 @@ class Sources:
             return []
         found = {
             one.id: one
-            for one in await self.records.read(
-                self.records.where(sql.in_list("id", ids)), columns=WITHOUT_BLOB
+            for one in await self._records.read(
+                self._records.where(sql.in_list("id", ids)), columns=WITHOUT_BLOB
             )
         }
         if missing := [id for id in ids if id not in found]:
@@ -84,13 +84,13 @@ class Sources:
 
     async def memories(self, limit: int) -> list[ContextRecord]:
         """The user's memories, the newest first."""
-        return await AsyncMemory(self.records).latest(user_id=self.user_id, limit=limit)
+        return await AsyncMemory(self._records).latest(user_id=self.user_id, limit=limit)
 
     async def recall(self, limit: int) -> list[SearchHit[ContextRecord]]:
         """Turns and memories that answer the query, best first; of the user, and of nobody's."""
         if self.query is None or not self.query.strip() or limit == 0:
             return []
-        return await self.records.search(self.query, self._recalled(), limit=limit)
+        return await self._records.search(self.query, self._recalled(), limit=limit)
 
     async def neighbours(
         self, found: Sequence[ContextRecord], *, steps: int
@@ -129,7 +129,7 @@ class Sources:
         """The documents of a collection that answer the query, best first."""
         if self.query is None or not self.query.strip() or limit == 0:
             return []
-        vectors = AsyncVectors(collection, self.records.resources, self.records.scope)
+        vectors = AsyncVectors(collection, self._records.resources, self._records.scope)
         return await vectors.search(self.query, limit=limit)
 
     def _session(self) -> sql.Clause:
@@ -137,10 +137,10 @@ class Sources:
 
     def _recalled(self) -> sql.Clause:
         """What is a turn of nobody else's, or a memory of the user's."""
-        user = self.records.whose("user_id", self.user_id)
+        user = self._records.whose("user_id", self.user_id)
         memory = sql.all_of([sql.equals("kind", "memory"), sql.equals("user_id", user)])
         owners = [sql.is_absent("user_id"), *([sql.equals("user_id", user)] if user else [])]
-        agent = self.records.whose("agent_id", self.agent_id)
+        agent = self._records.whose("agent_id", self.agent_id)
         turn = sql.all_of(
             [sql.equals("kind", "message"), sql.equals("agent_id", agent), sql.any_of(owners)]
         )
@@ -148,8 +148,13 @@ class Sources:
 
     async def _rows(self, condition: sql.Clause) -> list[dict[str, Any]]:
         """The visible rows that may be recalled and meet a condition."""
-        where = self.records.where(self._recalled(), condition)
+        where = self._records.where(self._recalled(), condition)
         columns = [*WITHOUT_BLOB, "id", "session_id", KEY, _LINK]
-        rows: pa.Table = await self.records.table.select(where, columns=columns)
+        rows: pa.Table = await self._records.table.select(where, columns=columns)
         found: list[dict[str, Any]] = rows.to_pylist()
         return found
+
+
+def records_of(sources: Sources, context: str) -> Records:
+    """The records of another context, in the scope of the window."""
+    return replace(sources._records, context=context)  # noqa: SLF001 - for the sections of this room

@@ -24,7 +24,7 @@ from lance_context_core.window.compaction.summarising import (
     transcript,
 )
 from lance_context_core.window.sections import Offer, Placement, Section
-from lance_context_core.window.sources import Sources
+from lance_context_core.window.sources import Sources, records_of
 
 SUMMARIES = "summaries"
 """The context that holds them."""
@@ -88,7 +88,7 @@ class SummarySection(Section):
 
 async def _last(sources: Sources) -> ContextRecord | None:
     """The summary that is of the most, and of nothing but what is there before the cut."""
-    records = replace(sources.records, context=SUMMARIES)
+    records = records_of(sources, SUMMARIES)
     where = records.where(
         sql.equals("session_id", sources.session_id),
         sql.equals("agent_id", records.whose("agent_id", sources.agent_id)),
@@ -104,7 +104,7 @@ async def _last(sources: Sources) -> ContextRecord | None:
 
 async def _kept(sources: Sources, summary: str, ids: Sequence[str], producer: str) -> ContextRecord:
     """The record of a summary; of two that make one at the same time, the first is kept."""
-    records = replace(sources.records, context=SUMMARIES)
+    records = records_of(sources, SUMMARIES)
     named = "\0".join([sources.agent_id, sources.session_id, *ids])
     fields: dict[str, Any] = {
         "id": f"summary-{hashlib.blake2b(named.encode(), digest_size=12).hexdigest()}",

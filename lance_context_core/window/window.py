@@ -109,7 +109,7 @@ class Window:
     """The indexes of the messages after which a cached prefix may end, in order: what comes up to
     there stays the same from turn to turn, until the history is cut anew."""
     dialect: DialectName
-    sizes: tuple[int, ...] = field(repr=False)
+    sizes: tuple[int, ...]
     """The tokens of each message."""
 
     def render(self) -> dict[str, Any]:

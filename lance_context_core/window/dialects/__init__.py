@@ -17,6 +17,7 @@ DialectName = Literal["openai_chat", "openai_responses", "anthropic", "gemini", 
 DIALECTS: dict[str, Dialect] = {
     one.name: one for one in (OpenAIChat(), OpenAIResponses(), Anthropic(), Gemini(), Plain())
 }
+"""The dialects, by name."""
 
 
 def dialect(name: str) -> Dialect:

@@ -16,7 +16,7 @@ from lance_context_core.window import (
     Budget,
     DocumentsSection,
     HistorySection,
-    Item,
+    Snippet,
     Offer,
     PinnedSection,
     ProfileSection,
@@ -313,7 +313,7 @@ class Weather(Section):
 
     async def offer(self, sources):
         return Offer(
-            items=[Item(text=f"It rains on {sources.now:%d.%m.%Y}."), Item(text="x " * 9_999)]
+            items=[Snippet(text=f"It rains on {sources.now:%d.%m.%Y}."), Snippet(text="x " * 9_999)]
         )
 
 
