@@ -247,11 +247,8 @@ def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Snippet:
     """What a record says, as an item; ordered by time where no other order is given."""
     who = record.name or record.role or ""
     moment = record.created_at
-    label = " · ".join(
-        one
-        for one in (f"{moment:%Y-%m-%d}", f"session {record.session_id}", who)
-        if one and one != "session None"
-    )
+    # What session it was is in the citation: here every token is one that proves nothing.
+    label = f"{moment:%Y-%m-%d} {who}".strip()
     return Snippet(
         text=_content(record),
         ids=(record.id,),

@@ -16,12 +16,12 @@ from lance_context_core.window import (
     Budget,
     DocumentsSection,
     HistorySection,
-    Snippet,
     Offer,
     PinnedSection,
     ProfileSection,
     RecallSection,
     Section,
+    Snippet,
     SummarySection,
     SystemSection,
 )
