@@ -5,7 +5,8 @@ ContextStoreError
 │   ├── DimensionMismatchError                  a vector of another length than the table's
 │   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
 │   ├── FilterError                             a filter that cannot be understood
-│   └── UnreadableDocumentError                 a file that no text can be had of
+│   ├── UnreadableDocumentError                 a file that no text can be had of
+│   └── BudgetError                             a budget below what must be in a window
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
 ├── ReadOnlyError (PermissionError)             a write to a checked-out version
@@ -37,6 +38,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "EmbeddingModelMismatchError",
     "FilterError",
     "UnreadableDocumentError",
+    "BudgetError",
     "NotFoundError",
     "AlreadyExistsError",
     "ReadOnlyError",
@@ -81,6 +83,17 @@ class FilterError(InvalidRequestError):
 
 class UnreadableDocumentError(InvalidRequestError):
     """No text can be had of a file: it is encrypted, broken, too large, or has none."""
+
+
+class BudgetError(InvalidRequestError):
+    """A budget is smaller than what must be in a window."""
+
+    minimum: int
+    """The tokens of all that must be in it: the room has to be at least that."""
+
+    def __init__(self, message: str, *, minimum: int = 0) -> None:
+        super().__init__(message)
+        self.minimum = minimum
 
 
 class NotFoundError(ContextStoreError, LookupError):

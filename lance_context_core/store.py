@@ -47,6 +47,10 @@ from lance_context_core.versioning import branches, diff, merge, thin
 from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.places import Whole
 from lance_context_core.versioning.thin import Thinned
+from lance_context_core.window import assembling
+from lance_context_core.window.assembling import AssembleArguments
+from lance_context_core.window.budget import Budget
+from lance_context_core.window.window import Window
 
 DEFAULT_CONTEXT = "default"
 
@@ -346,6 +350,25 @@ class AsyncContextStore:
         if not hits:
             await warn_if_elsewhere(records)
         return hits
+
+    # The window
+
+    @takes(AssembleArguments, assembling.DEFAULTS)
+    async def assemble(
+        self, *, session_id: str, budget: Budget | int, **arguments: Unpack[AssembleArguments]
+    ) -> Window:
+        """What a model is sent next: the conversation, what is known, what it read, within a budget.
+
+        Nothing is written. The same store, time and arguments give the same window, to the byte. It
+        never exceeds the budget's room, and breaks no rule of the dialect's provider, whatever the
+        history is like. Raises BudgetError, which names the minimum, if what must be in it does not
+        fit: the instructions, the pins, the newest turn of the user, and calls that wait for results.
+        """
+        return await assembling.assemble(
+            self._records(), session_id=session_id, budget=budget, **arguments
+        )
+
+    # Upkeep of vectors
 
     async def embed_pending(
         self, *, filter: FilterLike | None = None, limit: int | None = None

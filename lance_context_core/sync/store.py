@@ -40,6 +40,10 @@ from lance_context_core.upkeep.upkeep import (
 )
 from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.thin import Thinned
+from lance_context_core.window import assembling
+from lance_context_core.window.assembling import AssembleArguments
+from lance_context_core.window.budget import Budget
+from lance_context_core.window.window import Window
 
 
 class ContextStore:
@@ -229,6 +233,17 @@ class ContextStore:
     ) -> list[SearchHit[ContextRecord]]:
         """What answers `query` best among all records. See `AsyncContextStore.search`."""
         return block_on(self._aio.search(query, **arguments))
+
+    # The window
+
+    @takes(AssembleArguments, assembling.DEFAULTS)
+    def assemble(
+        self, *, session_id: str, budget: Budget | int, **arguments: Unpack[AssembleArguments]
+    ) -> Window:
+        """What a model is sent next, within a budget. See `AsyncContextStore.assemble`."""
+        return block_on(self._aio.assemble(session_id=session_id, budget=budget, **arguments))
+
+    # Upkeep of vectors
 
     def embed_pending(self, *, filter: FilterLike | None = None, limit: int | None = None) -> int:
         """Embed what has no vector yet; returns how many. See `AsyncContextStore.embed_pending`."""

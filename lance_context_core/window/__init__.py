@@ -1,0 +1,122 @@
+"""The window: what a model is sent of a conversation and of what is known, within a budget.
+
+`store.assemble` makes one of `Section`s. What a provider takes is its dialect; `groups_of` says what of a
+conversation stands and falls together.
+"""
+
+from lance_context_core.window.assembling import AssembleArguments
+from lance_context_core.window.budget import Budget
+from lance_context_core.window.compaction.context import (
+    AgentContext,
+    AgentRun,
+    ContextConfig,
+    HistoryRetention,
+)
+from lance_context_core.window.compaction.plans import Action, CompactionStrategy, Entry, Plan
+from lance_context_core.window.compaction.presets import for_context_window
+from lance_context_core.window.compaction.strategies import (
+    CompactionPipeline,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+)
+from lance_context_core.window.compaction.summarising import Summariser
+from lance_context_core.window.counting import (
+    CallableTokenCounter,
+    HeuristicTokenCounter,
+    Measure,
+    TokenCounter,
+)
+from lance_context_core.window.dialects import DIALECTS, DialectName, dialect
+from lance_context_core.window.dialects.common import Dialect, Violation
+from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_of
+from lance_context_core.window.sections import (
+    DocumentsSection,
+    HistorySection,
+    Offer,
+    PinnedSection,
+    Placement,
+    ProfileSection,
+    RecallSection,
+    Section,
+    Snippet,
+    SystemSection,
+)
+from lance_context_core.window.sources import Place, Sources
+from lance_context_core.window.summaries import SummarySection
+from lance_context_core.window.window import (
+    Citation,
+    Cited,
+    Outcome,
+    Report,
+    Verdict,
+    Window,
+    WindowDiff,
+)
+
+__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # What it is made of
+    "Budget",
+    "Section",
+    "SystemSection",
+    "PinnedSection",
+    "ProfileSection",
+    "SummarySection",
+    "HistorySection",
+    "RecallSection",
+    "DocumentsSection",
+    # A section of your own
+    "Offer",
+    "Snippet",
+    "Sources",
+    "Place",
+    "Placement",
+    # What it is
+    "Window",
+    "Report",
+    "Outcome",
+    "Verdict",
+    "Citation",
+    "Cited",
+    "WindowDiff",
+    # Making a conversation shorter
+    "CompactionStrategy",
+    "CompactionPipeline",
+    "SlidingWindowCompaction",
+    "ToolResultCompactionStrategy",
+    "SelectiveToolCallCompactionStrategy",
+    "SummarizationCompaction",
+    "Summariser",
+    "TruncationStrategy",
+    "TokenBudgetComposedStrategy",
+    "for_context_window",
+    "Plan",
+    "Entry",
+    "Action",
+    # An agent's context
+    "AgentContext",
+    "ContextConfig",
+    "AgentRun",
+    "HistoryRetention",
+    # What providers take
+    "DIALECTS",
+    "Dialect",
+    "DialectName",
+    "dialect",
+    "Violation",
+    # Groups
+    "Group",
+    "GroupKind",
+    "Grouped",
+    "groups_of",
+    # Tokens
+    "TokenCounter",
+    "HeuristicTokenCounter",
+    "CallableTokenCounter",
+    "Measure",
+    # Arguments
+    "AssembleArguments",
+]

@@ -1,0 +1,1 @@
+"""Strategies that make a conversation shorter: each turns a plan into another, and rewrites no history."""

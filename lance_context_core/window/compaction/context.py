@@ -1,0 +1,122 @@
+"""The context of one agent: its history, what is shown of it, and how long a run of it is kept."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lance_context_core.messages import Message
+from lance_context_core.protocols import HistoryProvider
+from lance_context_core.window.compaction.plans import CompactionStrategy, Plan
+from lance_context_core.window.compaction.strategies import (
+    CompactionPipeline,
+    SlidingWindowCompaction,
+)
+
+
+class HistoryRetention(StrEnum):
+    """How long what is said in a run is kept."""
+
+    NONE = "none"
+    """Not at all: nothing is written."""
+    RUN = "run"
+    """Until the run ends, however it ends."""
+    PERMANENT = "permanent"
+    """For good."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextConfig:
+    """What an agent's context is made of."""
+
+    history: HistoryProvider
+    pipeline: CompactionStrategy | None = None
+    """What is shown of the history; absent, its last hundred messages."""
+    retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
+
+
+class AgentContext:
+    """What an agent says and is told, and what of it a model is shown."""
+
+    def __init__(
+        self,
+        agent_id: str,
+        history: HistoryProvider,
+        pipeline: CompactionStrategy | None = None,
+        *,
+        retention: HistoryRetention | str = HistoryRetention.PERMANENT,
+    ) -> None:
+        """See `ContextConfig`."""
+        self._agent_id = agent_id
+        self._history = history
+        default = CompactionPipeline([SlidingWindowCompaction(100)])
+        self._pipeline: CompactionStrategy = default if pipeline is None else pipeline
+        self._retention = HistoryRetention(retention)
+
+    @classmethod
+    def of(cls, agent_id: str, config: ContextConfig) -> "AgentContext":
+        """The context of an agent that is configured so."""
+        return cls(agent_id, config.history, config.pipeline, retention=config.retention)
+
+    @property
+    def agent_id(self) -> str:
+        """Whose it is."""
+        return self._agent_id
+
+    async def get_prompt_window(
+        self, session_id: str, *, pinned: Sequence[str] = ()
+    ) -> list[Message]:
+        """What of a session a model is shown; nothing is written back."""
+        return (await self.plan(session_id, pinned=pinned)).messages
+
+    async def plan(self, session_id: str, *, pinned: Sequence[str] = ()) -> Plan:
+        """As `get_prompt_window`, with what became of every message, and why."""
+        messages = await self._history.get_messages(self._agent_id, session_id=session_id)
+        return await self._pipeline.plan(Plan.of(messages, pinned=pinned))
+
+    @asynccontextmanager
+    async def run(self, session_id: str, *, run_id: str | None = None) -> AsyncIterator["AgentRun"]:
+        """A run: what is said in it is kept as the retention says, also if it fails or is cancelled."""
+        run = AgentRun(self, session_id, run_id or uuid.uuid4().hex)
+        try:
+            yield run
+        finally:
+            if self._retention is HistoryRetention.RUN:
+                # A cancelled run is cleared to the end, too.
+                await asyncio.shield(
+                    self._history.clear_run(
+                        self._agent_id, session_id=session_id, run_id=run.run_id
+                    )
+                )
+
+
+class AgentRun:
+    """One run of an agent in a session."""
+
+    def __init__(self, context: AgentContext, session_id: str, run_id: str) -> None:
+        """Use `AgentContext.run`."""
+        self._context = context
+        self._session_id = session_id
+        self._said: list[Message] = []
+        self.run_id = run_id
+
+    async def append(self, *messages: Message) -> None:
+        """Say something; it is written, unless the retention is none."""
+        context = self._context
+        if context._retention is HistoryRetention.NONE:  # noqa: SLF001 - a part of it
+            self._said += messages
+            return
+        await context._history.append_many(  # noqa: SLF001
+            context.agent_id, messages, session_id=self._session_id, run_id=self.run_id
+        )
+
+    async def get_prompt_window(self, *, pinned: Sequence[str] = ()) -> list[Message]:
+        """What of the session a model is shown, with what this run has said."""
+        context = self._context
+        messages = await context._history.get_messages(  # noqa: SLF001
+            context.agent_id, session_id=self._session_id
+        )
+        plan = Plan.of([*messages, *self._said], pinned=pinned)
+        return (await context._pipeline.plan(plan)).messages  # noqa: SLF001

@@ -1,0 +1,261 @@
+"""Six ways to make a conversation shorter, by the names that ravi gave them, and a pipeline of several.
+
+All work on groups, so that no call loses its results. What is protected stays: instructions, pins, the
+newest turn of the user, and calls that wait for results.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lance_context_core._checks import listed, shown
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages import Message, TextPart, ToolResultPart
+from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Strategy, whole
+from lance_context_core.window.compaction.summarising import (
+    Summariser,
+    SummaryError,
+    summarised,
+    summary_message,
+    text_of,
+    transcript,
+)
+from lance_context_core.window.groups import Group, replaced
+
+
+class SlidingWindowCompaction(Strategy):
+    """Keeps the last groups: as many as hold `max_messages`, or `keep_last_groups` of them."""
+
+    def __init__(
+        self, max_messages: int | None = 100, *, keep_last_groups: int | None = None
+    ) -> None:
+        """Say how much is kept; what is protected is kept beside it."""
+        given = keep_last_groups if keep_last_groups is not None else max_messages
+        name = "max_messages" if keep_last_groups is None else "keep_last_groups"
+        self._n = whole(given, name, least=1)
+        self._counts_groups = keep_last_groups is not None
+
+    async def plan(self, plan: Plan) -> Plan:
+        """Drop what comes before the last groups."""
+        room, drops = self._n, []
+        for index in reversed(plan.there()):
+            room -= 1 if self._counts_groups else len(plan.entries[index].messages)
+            if room < 0:
+                drops.append(index)
+                room = -1
+        return plan.dropping(drops, "sliding_window")
+
+
+class ToolResultCompactionStrategy(Strategy):
+    """Cuts long texts of old tool results, and says how much is missing; the newest stay whole."""
+
+    def __init__(self, max_chars: int = 500, *, keep_last: int = 1) -> None:
+        """Say how long a result may be, and how many of the last groups with calls stay whole."""
+        self._max_chars = whole(max_chars, "max_chars")
+        self._keep_last = whole(keep_last, "keep_last")
+
+    async def plan(self, plan: Plan) -> Plan:
+        """Shorten the results of the groups before the last ones."""
+        made = [i for i in plan.there() if plan.entries[i].group.kind == "call"]
+        entries = {}
+        for index in made[: max(0, len(made) - self._keep_last)]:
+            entry = plan.entries[index]
+            if entry.is_protected:
+                continue
+            group = entry.shown or entry.group
+            shorter = tuple(self._shortened(one) for one in group.messages)
+            if shorter != group.messages:
+                short = replace(group, messages=shorter)
+                entries[index] = replace(
+                    entry, action="stubbed", reason="tool_results", shown=short
+                )
+        return plan.with_entries(entries)
+
+    def _shortened(self, message: Message) -> Message:
+        parts = tuple(
+            self._cut(part, message.id) if isinstance(part, ToolResultPart) else part
+            for part in message.parts
+        )
+        return message if parts == message.parts else replaced(message, parts=parts)
+
+    def _cut(self, result: ToolResultPart, id: str | None) -> ToolResultPart:
+        """The result with its texts cut; errors and what is no text stay."""
+        if result.is_error or (length := len(result.text)) <= self._max_chars:
+            return result
+        where = f", id {id}" if id else ""
+        note = f"… [{length - self._max_chars} chars truncated{where}]"
+        kept = result.text[: self._max_chars]
+        if len(kept) + len(note) >= length:
+            return result
+        others = tuple(part for part in result.content if not isinstance(part, TextPart))
+        text = TextPart(text=f"{kept}\n{note}" if kept else note)
+        return replace(result, content=(text, *others))
+
+
+class SelectiveToolCallCompactionStrategy(Strategy):
+    """Keeps the last groups with tool calls, and drops the older ones whole."""
+
+    def __init__(self, keep_recent_groups: int = 5) -> None:
+        """Say how many are kept."""
+        self._keep = whole(keep_recent_groups, "keep_recent_groups")
+
+    async def plan(self, plan: Plan) -> Plan:
+        """Drop the older ones."""
+        made = [i for i in plan.there() if plan.entries[i].group.kind == "call"]
+        return plan.dropping(made[: max(0, len(made) - self._keep)], "selective_tool_calls")
+
+
+class TruncationStrategy(Strategy):
+    """Keeps the end of a conversation, up to a number of messages, of characters, or of both."""
+
+    def __init__(self, max_messages: int | None = None, max_chars: int | None = None) -> None:
+        """Say how much is kept; at least one of them."""
+        if max_messages is None and max_chars is None:
+            raise InvalidRequestError("max_messages and max_chars are both None: give one of them")
+        self._max_messages = None if max_messages is None else whole(max_messages, "max_messages")
+        self._max_chars = None if max_chars is None else whole(max_chars, "max_chars")
+
+    async def plan(self, plan: Plan) -> Plan:
+        """Drop from the first group on, from the end, that does not fit."""
+        drops: list[int] = []
+        n_messages = n_chars = 0
+        for index in reversed(plan.there()):
+            messages = plan.entries[index].messages
+            n_messages += len(messages)
+            n_chars += sum(len(text_of(one)) for one in messages)
+            over = self._max_messages is not None and n_messages > self._max_messages
+            over = over or (self._max_chars is not None and n_chars > self._max_chars)
+            if drops or over:
+                drops.append(index)
+        return plan.dropping(drops, "truncation")
+
+
+class SummarizationCompaction(Strategy):
+    """Puts a summary in the place of what comes before the last tokens of a conversation.
+
+    The summary is quoted as data, in a message of the user's. If the summariser raises, takes too long,
+    or answers nothing, tool calls, or more than it was given, the plan stays as it is and says so.
+    """
+
+    def __init__(
+        self,
+        summariser: Summariser,
+        *,
+        recent_token_budget: int = 32_000,
+        min_old_tokens: int = 1_000,
+        timeout_seconds: float = 60.0,
+    ) -> None:
+        """Say who makes summaries, how much stays as it is, and how much is worth a summary."""
+        if not callable(summariser):
+            raise InvalidRequestError(f"summariser={shown(summariser)}: give a function of a text")
+        self._summariser = summariser
+        self._recent = whole(recent_token_budget, "recent_token_budget")
+        self._least = whole(min_old_tokens, "min_old_tokens")
+        self._timeout = timeout_seconds
+
+    async def plan(self, plan: Plan) -> Plan:
+        """Summarise what is old, if there is enough of it."""
+        old: list[int] = []
+        n_recent = 0
+        for index in reversed(plan.there()):
+            n_recent += plan.measure.messages(plan.entries[index].messages)
+            if old or n_recent > self._recent:
+                old.append(index)
+        old = [index for index in reversed(old) if not plan.entries[index].is_protected]
+        messages = [one for index in old for one in plan.entries[index].messages]
+        n_old = plan.measure.messages(messages)
+        if not old or n_old < self._least:
+            return plan
+        try:
+            summary = await summarised(self._summariser, transcript(messages), self._timeout)
+        except SummaryError as error:
+            return plan.noting(f"summarization: {error}")
+        message = summary_message(summary)
+        if plan.measure.message(message) >= n_old:
+            return plan.noting("summarization: the summary is longer than what it is of")
+        ids = tuple(dict.fromkeys(id for i in old for id in plan.entries[i].group.ids))
+        shown_group = Group(kind="user", messages=(message,), ids=ids)
+        return plan.with_entries(
+            {
+                index: replace(
+                    plan.entries[index],
+                    action="summarised",
+                    reason="summarization",
+                    shown=shown_group if index == old[0] else None,
+                )
+                for index in old
+            }
+        )
+
+
+class CompactionPipeline(Strategy):
+    """Several strategies, one after the other."""
+
+    def __init__(self, strategies: Sequence[CompactionStrategy] = ()) -> None:
+        """Say which; none of them keeps all."""
+        self._strategies = checked(strategies)
+
+    async def plan(self, plan: Plan) -> Plan:
+        """What they make of it in turn."""
+        for strategy in self._strategies:
+            plan = await strategy.plan(plan)
+        return plan
+
+
+class TokenBudgetComposedStrategy(Strategy):
+    """Several strategies, of which as many act as are needed, once a budget is exceeded.
+
+    It acts above `token_budget`, and goes on until `target_ratio` of it is reached, so that it does not
+    act again with the next turn. If all have acted and it is still above, the oldest groups go.
+    """
+
+    def __init__(
+        self,
+        strategies: Sequence[CompactionStrategy],
+        token_budget: int,
+        *,
+        target_ratio: float = 0.75,
+    ) -> None:
+        """Say which strategies, from the mildest on, and the budget."""
+        self._strategies = checked(strategies)
+        if not self._strategies:
+            raise InvalidRequestError("strategies is empty: give at least one")
+        self._budget = whole(token_budget, "token_budget", least=1)
+        if isinstance(target_ratio, bool) or not isinstance(target_ratio, int | float):
+            raise InvalidRequestError(f"target_ratio={shown(target_ratio)}: give a number")
+        if not 0 < target_ratio <= 1:
+            raise InvalidRequestError(
+                f"target_ratio={target_ratio}: give a number above 0, up to 1"
+            )
+        self._target = int(token_budget * target_ratio)
+
+    async def plan(self, plan: Plan) -> Plan:
+        """The plan, within the target if what is protected lets it."""
+        if plan.tokens <= self._budget:
+            return plan
+        for strategy in self._strategies:
+            plan = await strategy.plan(plan)
+            if plan.tokens <= self._target:
+                return plan
+        left = plan.tokens
+        drops = []
+        for index in plan.there():
+            if left <= self._target:
+                break
+            if not plan.entries[index].is_protected:
+                drops.append(index)
+                left -= plan.measure.messages(plan.entries[index].messages)
+        plan = plan.dropping(drops, "token_budget")
+        if plan.tokens > self._budget:
+            plan = plan.noting("token_budget: what is protected exceeds it")
+        return plan
+
+
+def checked(strategies: object) -> list[CompactionStrategy]:
+    """The strategies as a list. Raises InvalidRequestError for what is none."""
+    found = listed(strategies, "strategies")
+    for index, one in enumerate(found):
+        if not isinstance(one, CompactionStrategy) or isinstance(one, type):
+            raise InvalidRequestError(
+                f"strategies[{index}] is {shown(one)}: give an object with the method plan"
+            )
+    return found

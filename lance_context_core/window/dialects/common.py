@@ -1,0 +1,131 @@
+"""What the dialects share: what a dialect is, a broken rule, and parts that have no form of their own."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lance_context_core._checks import dumps
+from lance_context_core.messages import (
+    DataPart,
+    ImagePart,
+    MediaPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+
+ANSWERED = "[done]"
+"""What an empty result is sent as: some providers refuse nothing at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A rule of a provider that a request breaks: the provider would answer with an error 400."""
+
+    rule: str
+    """Its name, such as `result_without_call`."""
+    index: int
+    """Of the message, item or content that breaks it; -1 for the request as a whole."""
+    detail: str = ""
+    """What exactly, for people."""
+
+
+class Dialect(Protocol):
+    """How one provider's API is sent messages."""
+
+    @property
+    def name(self) -> str:
+        """Such as `anthropic`."""
+
+    @property
+    def provider(self) -> str | None:
+        """Whose opaque items it takes; None if nobody's."""
+
+    def render(
+        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """The part of the request that holds the messages, in JSON; `breakpoints` as in `Window`."""
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """The rules that such a request breaks; a call that waits for results may stand at its end."""
+
+
+def speaker(message: Message) -> str:
+    """`system`, `assistant`, `tool` or `user`: whatever else there is has said something to the model."""
+    if message.role in ("system", "developer"):
+        return "system"
+    if message.role in ("assistant", "ai", "model"):
+        return "assistant"
+    if any(isinstance(part, ToolResultPart) for part in message.parts):
+        return "tool"
+    return "user"
+
+
+def words(part: Part) -> str | None:
+    """What stands for a part as text; None for what is no content: calls, results, reasoning."""
+    match part:
+        case TextPart():
+            return part.text
+        case DataPart():
+            return dumps(part.data)
+        case MediaPart():
+            caption = getattr(part, "caption", None)
+            told = [caption or part.name or "", part.media_type or "", part.url or ""]
+            # The bytes of a data: URL are no words.
+            told = [one for one in told if one and not one.startswith("data:")]
+            return f"[{part.type}{': ' if told else ''}{', '.join(told)}]"
+        case UnknownPart():
+            return None if is_opaque(part) else dumps({"type": part.type, **part.payload})
+    return None
+
+
+def texts(parts: Iterable[Part]) -> str:
+    """All content of parts as text, those in results too, a line each."""
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, ToolResultPart):
+            found.append(texts(part.content))
+        elif told := words(part):
+            found.append(told)
+    return "\n".join(one for one in found if one.strip())
+
+
+def is_opaque(part: Part) -> bool:
+    """Whether it is a part of no known kind that only the provider who made it can read."""
+    return isinstance(part, UnknownPart) and part.type in (
+        "compaction",
+        "thinking",
+        "redacted_thinking",
+        "reasoning",
+    )
+
+
+def calls(message: Message) -> list[ToolCallPart]:
+    """The tool calls of a message."""
+    return [part for part in message.parts if isinstance(part, ToolCallPart)]
+
+
+def results(message: Message) -> list[ToolResultPart]:
+    """The tool results of a message."""
+    return [part for part in message.parts if isinstance(part, ToolResultPart)]
+
+
+def arguments(call: ToolCallPart) -> dict[str, Any]:
+    """The arguments by name; raw text that is none stands under `input`."""
+    if isinstance(call.arguments, str):
+        return {"input": call.arguments} if call.arguments else {}
+    return dict(call.arguments)
+
+
+def data_of(part: MediaPart) -> str | None:
+    """The bytes in base64, where it has them."""
+    return None if part.data is None else base64.b64encode(part.data).decode()
+
+
+def image_url(part: Part) -> str | None:
+    """The URL of a picture, where it has one."""
+    return part.to_url() if isinstance(part, ImagePart) else None

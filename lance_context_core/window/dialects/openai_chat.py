@@ -1,0 +1,104 @@
+"""OpenAI's Chat Completions, and the many APIs that are made after it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lance_context_core._checks import dumps
+from lance_context_core.messages import Message, Part
+from lance_context_core.window.dialects.common import (
+    ANSWERED,
+    Violation,
+    calls,
+    image_url,
+    results,
+    speaker,
+    texts,
+    words,
+)
+
+
+class OpenAIChat:
+    """Calls in the assistant's message, and a `tool` message for each result right after it."""
+
+    name = "openai_chat"
+    provider = None
+
+    def render(
+        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """The `messages`; what is cached is found by the provider itself."""
+        del breakpoints
+        rendered: list[dict[str, Any]] = []
+        for message in messages:
+            role = speaker(message)
+            if role == "tool":
+                rendered += [
+                    {
+                        "role": "tool",
+                        "tool_call_id": result.call_id,
+                        "content": texts(result.content) or ANSWERED,
+                    }
+                    for result in results(message)
+                ]
+                continue
+            one: dict[str, Any] = {"role": role}
+            if role == "user":
+                one["content"] = _content(message.parts)
+            else:
+                one["content"] = texts(message.parts) or None
+            if made := calls(message):
+                one["tool_calls"] = [
+                    {
+                        "id": call.call_id,
+                        "type": "function",
+                        "function": {
+                            "name": call.name,
+                            "arguments": call.arguments
+                            if isinstance(call.arguments, str)
+                            else dumps(call.arguments),
+                        },
+                    }
+                    for call in made
+                ]
+            if one["content"] or made:
+                rendered.append(one)
+        return {"messages": rendered}
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """Every call answered by the `tool` messages right after it, no result without its call."""
+        sent = request.get("messages") or []
+        broken: list[Violation] = [] if sent else [Violation(rule="no_messages", index=-1)]
+        waiting: list[str] = []
+        at = -1
+        seen: set[str] = set()
+        for index, message in enumerate(sent):
+            if message.get("role") == "tool":
+                id = message.get("tool_call_id")
+                if id in waiting:
+                    waiting.remove(id)
+                else:
+                    rule = "duplicate_result" if id in seen else "result_without_call"
+                    broken.append(Violation(rule=rule, index=index, detail=f"{id}"))
+                continue
+            if waiting:
+                broken.append(Violation(rule="call_without_result", index=at, detail=f"{waiting}"))
+            waiting, at = [call["id"] for call in message.get("tool_calls") or ()], index
+            if len(set(waiting)) < len(waiting) or seen & set(waiting):
+                broken.append(Violation(rule="duplicate_call_id", index=index))
+            seen |= set(waiting)
+            if not message.get("content") and not message.get("tool_calls"):
+                broken.append(Violation(rule="empty_content", index=index))
+        return broken
+
+
+def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    """What a user says: a text, or a list where there are pictures."""
+    if not any(image_url(part) for part in parts):
+        return texts(parts)
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if url := image_url(part):
+            content.append({"type": "image_url", "image_url": {"url": url}})
+        elif told := words(part):
+            content.append({"type": "text", "text": told})
+    return content

@@ -1,0 +1,138 @@
+"""OpenAI's Responses: one list of items, in which calls and results are found by their ids."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lance_context_core._checks import dumps
+from lance_context_core.messages import Message, Part, ReasoningPart, ToolCallPart, UnknownPart
+from lance_context_core.window.dialects.common import (
+    ANSWERED,
+    Violation,
+    image_url,
+    results,
+    speaker,
+    texts,
+    words,
+)
+
+
+class OpenAIResponses:
+    """Items; reasoning goes back encrypted, before the item that it led to."""
+
+    name = "openai_responses"
+    provider = "openai"
+
+    def render(
+        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """The `input`; what is cached is found by the provider itself."""
+        del breakpoints
+        items: list[dict[str, Any]] = []
+        for message in messages:
+            role = speaker(message)
+            if role == "tool":
+                items += [
+                    {
+                        "type": "function_call_output",
+                        "call_id": result.call_id,
+                        "output": texts(result.content) or ANSWERED,
+                    }
+                    for result in results(message)
+                ]
+            elif role == "assistant":
+                items += _said(message)
+            elif role == "user" and (content := _content(message.parts)):
+                items.append({"role": "user", "content": content})
+            elif role == "system" and (text := texts(message.parts)):
+                items.append({"role": "developer", "content": text})
+        return {"input": _followed(items)}
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """Calls and outputs in pairs; reasoning before the model's item that it belongs to."""
+        items = request.get("input") or []
+        broken: list[Violation] = [] if items else [Violation(rule="no_messages", index=-1)]
+        made: dict[str, int] = {}
+        answered: set[str] = set()
+        for index, item in enumerate(items):
+            kind, id = item.get("type"), item.get("call_id")
+            if kind == "function_call":
+                if id in made:
+                    broken.append(Violation(rule="duplicate_call_id", index=index, detail=f"{id}"))
+                made[str(id)] = index
+            elif kind == "function_call_output":
+                if id in answered or id not in made:
+                    rule = "duplicate_result" if id in answered else "result_without_call"
+                    broken.append(Violation(rule=rule, index=index, detail=f"{id}"))
+                answered.add(str(id))
+            elif kind == "reasoning" and not _is_models(items[index + 1 : index + 2]):
+                broken.append(Violation(rule="reasoning_without_item", index=index))
+            elif kind is None and not item.get("content"):
+                broken.append(Violation(rule="empty_content", index=index))
+        end = len(items)
+        while end and items[end - 1].get("type") in ("function_call", "function_call_output"):
+            end -= 1
+        broken += [
+            Violation(rule="call_without_result", index=index, detail=id)
+            for id, index in made.items()
+            if id not in answered and index < end
+        ]
+        return broken
+
+
+def _said(message: Message) -> list[dict[str, Any]]:
+    """The items of what the model said, in order."""
+    items: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, ReasoningPart):
+            item: dict[str, Any] = {"type": "reasoning", "summary": []}
+            if part.text:
+                item["summary"] = [{"type": "summary_text", "text": part.text}]
+            for name in ("id", "encrypted_content"):
+                if part.extra.get(name):
+                    item[name] = part.extra[name]
+            if part.signature and "encrypted_content" not in item:
+                item["encrypted_content"] = part.signature
+            items.append(item)
+        elif isinstance(part, UnknownPart) and part.type in ("reasoning", "compaction"):
+            items.append({"type": part.type, **part.payload})
+        elif isinstance(part, ToolCallPart):
+            given = part.arguments
+            items.append(
+                {
+                    "type": "function_call",
+                    "call_id": part.call_id,
+                    "name": part.name,
+                    "arguments": given if isinstance(given, str) else dumps(given),
+                }
+            )
+        elif told := words(part):
+            items.append({"role": "assistant", "content": told})
+    return items
+
+
+def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    if not any(image_url(part) for part in parts):
+        return texts(parts)
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if url := image_url(part):
+            content.append({"type": "input_image", "image_url": url})
+        elif told := words(part):
+            content.append({"type": "input_text", "text": told})
+    return content
+
+
+def _followed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items without reasoning that no item of the model follows."""
+    kept: list[dict[str, Any]] = []
+    for item in reversed(items):
+        if item.get("type") != "reasoning" or _is_models(kept[-1:]):
+            kept.append(item)
+    return kept[::-1]
+
+
+def _is_models(items: Sequence[Mapping[str, Any]]) -> bool:
+    return any(
+        one.get("type") in ("function_call", "reasoning") or one.get("role") == "assistant"
+        for one in items
+    )

@@ -1,0 +1,288 @@
+"""What of a conversation stands and falls together: a message, or a tool call with all its results.
+
+No provider takes a result without its call, and few a call without its result. So whoever leaves something
+out of a conversation leaves out groups; and histories that break the rules (orphans, duplicates, calls
+that others interrupt, calls that nobody answered) are put in order here, once, for all dialects.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from lance_context_core.messages import (
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from lance_context_core.messages.message import stored_message
+
+GroupKind = Literal["system", "user", "assistant", "call", "compaction"]
+"""What a group is: an instruction, a turn, a call with its results, or a provider's own summary."""
+
+NO_RESULT = "[no result was recorded]"
+"""What stands for the result of a call that nobody answered before the conversation went on."""
+
+NAMELESS = "unnamed_tool"
+"""What a tool is called of which nobody told the name: providers want one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Messages that are in a window together, or not at all."""
+
+    kind: GroupKind
+    messages: tuple[Message, ...]
+    """In an order that providers take: results directly after their calls."""
+    ids: tuple[str, ...]
+    """The ids of the stored messages that it was made of, in their order."""
+    is_open: bool = False
+    """Whether it waits for results: it is the last one then."""
+    notes: tuple[str, ...] = ()
+    """What was put in order in it, such as `result_added`."""
+
+    @property
+    def is_user_turn(self) -> bool:
+        """Whether a user says something in it."""
+        return self.kind == "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """A conversation in groups, and what fits into none."""
+
+    groups: tuple[Group, ...]
+    rejected: tuple[tuple[Message, str], ...] = ()
+    """Messages of which nothing is left, with the reason.
+
+    It is `orphan_result`, `duplicate_result`, `reasoning_alone` or `empty`.
+    """
+
+    @property
+    def messages(self) -> list[Message]:
+        """All that the groups hold, in order."""
+        return [message for group in self.groups for message in group.messages]
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call group that is being made."""
+
+    message: Message
+    calls: list[ToolCallPart]
+    """As they were stored: a result names them so."""
+    call_ids: list[str]
+    """Their ids in the window, each once in it."""
+    before: list[Message]
+    """Messages of reasoning that led to it."""
+    ids: list[str]
+    results: dict[int, tuple[ToolResultPart, Message]] = field(default_factory=dict)
+    """By the index of the call: the result, and the message that held it."""
+    notes: list[str] = field(default_factory=list)
+
+    def open_index(self, result: ToolResultPart) -> int | None:
+        """Which of its calls the result answers, and has no answer yet."""
+        for index, call in enumerate(self.calls):
+            is_named = call.call_id == result.call_id
+            if result.call_id is None or call.call_id is None:
+                is_named = None in (result.call_id, call.call_id) and result.name in (
+                    None,
+                    call.name,
+                )
+            if is_named and index not in self.results:
+                return index
+        return None
+
+
+def groups_of(messages: Iterable[Message]) -> Grouped:
+    """The groups of a conversation, in order.
+
+    Results come behind their calls, wherever they stood; a second result of one call, and one of no
+    call, are rejected; a call that was never answered gets a result that says so, unless nothing but
+    other results came after it: then it is open. Calls that bear one id, or none, get ids of their own.
+    """
+    return _Grouping().run(messages)
+
+
+class _Grouping:
+    def __init__(self) -> None:
+        self._made: list[Group | _Call] = []
+        self._rejected: list[tuple[Message, str]] = []
+        self._thoughts: list[Message] = []
+        """Messages of reasoning alone, which belong to what the model says next."""
+        self._taken: set[str] = set()
+        """The ids of calls in the window so far."""
+        self._stored: set[str | None] = set()
+        """The ids of calls so far, as they were stored."""
+        self._open: list[_Call] = []
+        """Calls that wait for results, in order."""
+
+    def run(self, messages: Iterable[Message]) -> Grouped:
+        for message in messages:
+            self._take(message)
+        self._flush()
+        last = self._made[-1] if self._made else None
+        groups = [
+            _closed(one, is_last=one is last) if isinstance(one, _Call) else one
+            for one in self._made
+        ]
+        return Grouped(groups=tuple(groups), rejected=tuple(self._rejected))
+
+    def _take(self, message: Message) -> None:
+        results = [part for part in message.parts if isinstance(part, ToolResultPart)]
+        if results:
+            self._answer(message, results)
+            rest = tuple(part for part in message.parts if not isinstance(part, ToolResultPart))
+            if message.role == "tool" or not _says_something(rest):
+                return
+            message = replaced(message, parts=rest)
+        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        if calls:
+            self._call(message)
+        elif not _says_something(message.parts):
+            self._rejected.append((message, "empty"))
+        elif message.role in ("system", "developer"):
+            self._flush()
+            self._add("system", message)
+        elif message.role in ("assistant", "ai", "model"):
+            if all(_is_thought(part) for part in message.parts):
+                self._thoughts.append(message)
+            elif any(is_compaction(part) for part in message.parts):
+                self._add("compaction", message)
+            else:
+                self._add("assistant", message)
+        else:
+            self._flush()
+            # A tool that answers in words alone has no call that could be named: it is told as data.
+            self._add("user", message)
+
+    def _add(self, kind: GroupKind, message: Message) -> None:
+        messages = (*self._thoughts, message)
+        self._thoughts = []
+        self._made.append(Group(kind=kind, messages=messages, ids=_ids(messages)))
+
+    def _flush(self) -> None:
+        """Reject reasoning that led to nothing: no provider takes it alone."""
+        self._rejected += [(thought, "reasoning_alone") for thought in self._thoughts]
+        self._thoughts = []
+
+    def _call(self, message: Message) -> None:
+        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        notes, call_ids = [], []
+        for index, call in enumerate(calls):
+            id = call.call_id
+            if not id or id in self._taken:
+                notes.append("call_id_changed" if id else "call_id_made")
+                id = _new_id(message, index, self._taken)
+            self._taken.add(id)
+            call_ids.append(id)
+        before, self._thoughts = self._thoughts, []
+        ids = list(_ids([*before, message]))
+        made = _Call(message, calls, call_ids, before, ids, notes=notes)
+        self._made.append(made)
+        self._open.append(made)
+        self._stored |= {call.call_id for call in calls}
+
+    def _answer(self, message: Message, results: Sequence[ToolResultPart]) -> None:
+        """Put results behind the calls that they answer: the latest that are open."""
+        for result in results:
+            for call in reversed(self._open):
+                if (index := call.open_index(result)) is not None:
+                    call.results[index] = (result, message)
+                    if (ids := _ids([message])) and ids[0] not in call.ids:
+                        call.ids += ids
+                    if self._made[-1] is not call:
+                        call.notes.append("result_moved")
+                    if len(call.results) == len(call.calls):
+                        self._open.remove(call)
+                    break
+            else:
+                is_second = result.call_id is not None and result.call_id in self._stored
+                reason = "duplicate_result" if is_second else "orphan_result"
+                self._rejected.append((replaced(message, parts=(result,)), reason))
+
+
+def _closed(made: _Call, *, is_last: bool) -> Group:
+    """The group: the call, and one message a result, in the order of the calls."""
+    is_open = is_last and len(made.results) < len(made.calls)
+    notes = list(made.notes)
+    renamed = iter(made.call_ids)
+    parts = tuple(
+        replace(part, call_id=next(renamed), name=part.name or NAMELESS)
+        if isinstance(part, ToolCallPart)
+        else part
+        for part in made.message.parts
+    )
+    said = replaced(made.message, role="assistant", parts=_with_calls_last(parts))
+    messages = [*made.before, said]
+    for index, call in enumerate(made.calls):
+        if index in made.results:
+            result, message = made.results[index]
+            told = replace(
+                result, call_id=made.call_ids[index], name=call.name or result.name or NAMELESS
+            )
+            messages.append(replaced(message, role="tool", name=None, parts=(told,)))
+        elif not is_open:
+            notes.append("result_added")
+            stub = ToolResultPart(
+                call_id=made.call_ids[index],
+                name=call.name or NAMELESS,
+                content=(TextPart(text=NO_RESULT),),
+                is_error=True,
+            )
+            messages.append(Message(role="tool", parts=(stub,)))
+    return Group(
+        kind="call",
+        messages=tuple(messages),
+        ids=tuple(made.ids),
+        is_open=is_open,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, of which what is said after the first call comes before it; reasoning stays."""
+    first = next(i for i, part in enumerate(parts) if isinstance(part, ToolCallPart))
+    said = [p for p in parts[first:] if not isinstance(p, ToolCallPart) and not _is_thought(p)]
+    rest = [p for p in parts[first:] if isinstance(p, ToolCallPart) or _is_thought(p)]
+    return (*parts[:first], *said, *rest)
+
+
+def replaced(message: Message, **values: object) -> Message:
+    """The message with other values, which are not checked again."""
+    names = ("role", "parts", "id", "name", "created_at", "metadata", "native")
+    return stored_message(**{name: getattr(message, name) for name in names} | values)
+
+
+def is_compaction(part: Part) -> bool:
+    """Whether it is a provider's own summary, which only that provider can read."""
+    return isinstance(part, UnknownPart) and part.type == "compaction"
+
+
+def _is_thought(part: Part) -> bool:
+    return isinstance(part, ReasoningPart) or (
+        isinstance(part, UnknownPart)
+        and part.type in ("thinking", "redacted_thinking", "reasoning")
+    )
+
+
+def _says_something(parts: Iterable[Part]) -> bool:
+    """Whether anything is left that a provider takes: an empty text is refused by most."""
+    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
+
+
+def _ids(messages: Iterable[Message]) -> tuple[str, ...]:
+    return tuple(message.id for message in messages if message.id)
+
+
+def _new_id(message: Message, index: int, taken: set[str]) -> str:
+    """An id for a call, which depends on nothing but the message and where in it the call stands."""
+    digest = hashlib.blake2b(message.to_json().encode(), digest_size=8).hexdigest()
+    id = f"call_{digest}_{index}"
+    while id in taken:
+        id += "x"
+    return id

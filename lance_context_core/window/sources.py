@@ -1,0 +1,160 @@
+"""What sections are made from: the stores, as one call of `assemble` sees them. Nothing is written here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import NotFoundError
+from lance_context_core.messages import Message
+from lance_context_core.records import ContextRecord, Document, SearchHit
+from lance_context_core.rows.records import from_row
+from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.memory import AsyncMemory
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.vectors import AsyncVectors
+
+Place = tuple[str | None, str]
+"""The session and the id of a record: an id is a session's own."""
+
+_LINK = "previous_key"
+
+
+@dataclass(slots=True, kw_only=True)
+class Sources:
+    """What a section may read, and what the window is about."""
+
+    _records: Records
+    agent_id: str
+    session_id: str
+    user_id: str
+    query: str | None
+    """What is asked; None if nothing is."""
+    shown: frozenset[Place] = field(default_factory=frozenset)
+    """The messages that the history shows, once it was chosen."""
+    cut: int = 0
+    """How many messages of the session came before what the history shows, once it was chosen."""
+    covered: int = 0
+    """How many of these a summary in the window is of."""
+
+    @property
+    def now(self) -> datetime:
+        """The current moment."""
+        return self._records.now()
+
+    @property
+    def history(self) -> AsyncHistory:
+        """The conversations."""
+        return AsyncHistory(self._records)
+
+    # The conversation
+
+    async def sizes(self) -> list[int]:
+        """The bytes of each message's text, and a few more for what is around it, in order."""
+        rows = await self._records.table.slice(self._session(), columns=["text"])
+        lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
+        return [int(one) + 16 for one in lengths.to_pylist()]
+
+    async def messages(self, *, offset: int, limit: int | None = None) -> list[Message]:
+        """The messages of the session, from one on; all, or as many as `limit`."""
+        return await self.history.get_messages(
+            self.agent_id, session_id=self.session_id, offset=offset, limit=limit
+        )
+
+    # What else is known
+
+    async def by_ids(self, ids: Sequence[str]) -> list[ContextRecord]:
+        """The visible records of these ids, in their order. Raises NotFoundError if one is missing."""
+        if not ids:
+            return []
+        found = {
+            one.id: one
+            for one in await self._records.read(
+                self._records.where(sql.in_list("id", ids)), columns=WITHOUT_BLOB
+            )
+        }
+        if missing := [id for id in ids if id not in found]:
+            raise NotFoundError(f"there are no records {missing}: pin what is there")
+        return [found[id] for id in ids]
+
+    async def memories(self, limit: int) -> list[ContextRecord]:
+        """The user's memories, the newest first."""
+        return await AsyncMemory(self._records).latest(user_id=self.user_id, limit=limit)
+
+    async def recall(self, limit: int) -> list[SearchHit[ContextRecord]]:
+        """Turns and memories that answer the query, best first; of the user, and of nobody's."""
+        if self.query is None or not self.query.strip() or limit == 0:
+            return []
+        return await self._records.search(self.query, self._recalled(), limit=limit)
+
+    async def neighbours(
+        self, found: Sequence[ContextRecord], *, steps: int
+    ) -> Mapping[Place, list[ContextRecord]]:
+        """The turns around those found, by the places of these: the nearest first, earlier ones before later."""
+        around: dict[Place, list[ContextRecord]] = {}
+        turns = [one for one in found if one.kind == "message"]
+        if not turns or steps <= 0:
+            return around
+        wanted = sql.all_of(
+            [sql.in_list("id", [one.id for one in turns]), sql.equals("kind", "message")]
+        )
+        reach = await self._rows(wanted)
+        links = {row[KEY]: row for row in reach}
+        for _ in range(steps):
+            before = sorted({r[_LINK] for r in links.values() if r[_LINK]} - links.keys())
+            beside = sql.any_of(
+                [sql.in_list(_LINK, sorted(links)), *([sql.in_list(KEY, before)] if before else [])]
+            )
+            links |= {row[KEY]: row for row in await self._rows(beside)}
+        after = {row[_LINK]: row for row in links.values() if row[_LINK]}
+        records = {key: from_row(row) for key, row in links.items()}
+        for row in reach:
+            near: list[ContextRecord] = []
+            back = forth = row
+            for _ in range(steps):
+                back = links.get(back[_LINK] or "", {_LINK: None, KEY: ""})
+                forth = after.get(forth[KEY], {KEY: "", _LINK: None})
+                near += [records[one[KEY]] for one in (back, forth) if one[KEY] in records]
+            around[row["session_id"], row["id"]] = [
+                one for one in near if one.session_id == row["session_id"]
+            ]
+        return around
+
+    async def documents(self, collection: str, limit: int) -> list[SearchHit[Document]]:
+        """The documents of a collection that answer the query, best first."""
+        if self.query is None or not self.query.strip() or limit == 0:
+            return []
+        vectors = AsyncVectors(collection, self._records.resources, self._records.scope)
+        return await vectors.search(self.query, limit=limit)
+
+    def _session(self) -> sql.Clause:
+        return self.history._where(self.agent_id, self.session_id)  # noqa: SLF001 - a room of ours
+
+    def _recalled(self) -> sql.Clause:
+        """What is a turn of nobody else's, or a memory of the user's."""
+        user = self._records.whose("user_id", self.user_id)
+        memory = sql.all_of([sql.equals("kind", "memory"), sql.equals("user_id", user)])
+        owners = [sql.is_absent("user_id"), *([sql.equals("user_id", user)] if user else [])]
+        agent = self._records.whose("agent_id", self.agent_id)
+        turn = sql.all_of(
+            [sql.equals("kind", "message"), sql.equals("agent_id", agent), sql.any_of(owners)]
+        )
+        return sql.any_of([memory, turn])
+
+    async def _rows(self, condition: sql.Clause) -> list[dict[str, Any]]:
+        """The visible rows that may be recalled and meet a condition."""
+        where = self._records.where(self._recalled(), condition)
+        columns = [*WITHOUT_BLOB, "id", "session_id", KEY, _LINK]
+        rows: pa.Table = await self._records.table.select(where, columns=columns)
+        found: list[dict[str, Any]] = rows.to_pylist()
+        return found
+
+
+def records_of(sources: Sources, context: str) -> Records:
+    """The records of another context, in the scope of the window."""
+    return replace(sources._records, context=context)  # noqa: SLF001 - for the sections of this room

@@ -1,0 +1,229 @@
+"""The conversation in a window: which of its groups are shown, in which form, and what became of the rest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lance_context_core.messages import Message
+from lance_context_core.window.counting import Measure
+from lance_context_core.window.cutting import first_shown
+from lance_context_core.window.groups import Group, groups_of
+from lance_context_core.window.opaque import fitted
+from lance_context_core.window.stubs import stubbed
+from lance_context_core.window.window import Outcome, Verdict
+
+CUT = Message.user("[Earlier turns of this conversation are left out.]")
+"""What a conversation begins with whose beginning is not shown, unless a user speaks first."""
+
+
+class Told(NamedTuple):
+    """What of a conversation is shown, and what became of all of it."""
+
+    messages: list[Message]
+    outcomes: list[Outcome]
+
+
+class _Shown(NamedTuple):
+    """The form in which a group is shown, and its tokens."""
+
+    group: Group
+    tokens: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Talk:
+    """A conversation that is to be shown in some room."""
+
+    name: str
+    """The section it is in."""
+    groups: Sequence[Group]
+    indexes: Sequence[int]
+    """At which message of the session each group begins."""
+    cuts: Sequence[int]
+    """The messages of the session at which it may be cut."""
+    is_from_start: bool
+    min_turns: int
+    provider: str | None
+    measure: Measure
+    rejected: Sequence[Outcome] = ()
+    cut: int = 0
+    """How many messages of the session come before what is shown, which goes on to its end."""
+    _sizes: dict[tuple[int, bool], _Shown | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        stored: Sequence[Message],
+        now: Sequence[Message],
+        *,
+        name: str,
+        offset: int,
+        cuts: Sequence[int],
+        min_turns: int,
+        provider: str | None,
+        measure: Measure,
+    ) -> "Talk":
+        """The conversation that the end of a session is, from `offset` on, with what is said now."""
+        grouped = groups_of([*stored, *now])
+        at = {one.id: offset + index for index, one in enumerate(stored)}
+        indexes, last = [], offset
+        for group in grouped.groups:
+            last = max(last, at.get(group.ids[0], last) if group.ids else last)
+            indexes.append(last)
+        rejected = [
+            Outcome(
+                section=name,
+                verdict="rejected",
+                reason=reason,
+                tokens=0,
+                ids=(one.id,) if one.id else (),
+            )
+            for one, reason in grouped.rejected
+        ]
+        return cls(
+            name=name,
+            groups=grouped.groups,
+            indexes=indexes,
+            cuts=cuts,
+            is_from_start=offset == 0,
+            min_turns=min_turns,
+            provider=provider,
+            measure=measure,
+            rejected=rejected,
+        )
+
+    @property
+    def least(self) -> int:
+        """The tokens of what must be shown: the newest turn of the user, and calls that are open."""
+        return sum(self._tokens(index) for index in self._musts()) + self._cut_before(self._musts())
+
+    def asked(self) -> str | None:
+        """What the user said last."""
+        last = self._last_user()
+        return None if last < 0 else "\n".join(m.text for m in self.groups[last].messages) or None
+
+    def n_waiting(self, shown: Sequence[Message]) -> int:
+        """How many of the messages shown wait for results, so that nothing may come after them."""
+        if not (shown and self.groups and self.groups[-1].is_open):
+            return 0
+        form = self._form(len(self.groups) - 1, keeps=True)
+        return len(form.group.messages) if form else 0
+
+    def shown(self, room: int) -> Told:
+        """What is shown in that room, which `least` fits in."""
+        if self.is_from_start:
+            everything = [self._form(index, keeps=True) for index in range(len(self.groups))]
+            note = self._cut_before([i for i, one in enumerate(everything) if one])
+            if sum(one.tokens for one in everything if one) + note <= room:
+                return self._told(dict(enumerate(everything)), 0)
+        return self._told(*self._cut(room))
+
+    # Which
+
+    def _cut(self, room: int) -> tuple[dict[int, _Shown | None], int]:
+        """The groups from a place to cut on, or as many of the last as there is room for."""
+        n = len(self.groups)
+        sizes = [self._tokens(index) for index in range(n)]
+        note = self.measure.message(CUT)
+        start = first_shown(
+            self.groups, self.indexes, sizes, [cut for cut in self.cuts if cut], room - note
+        )
+        musts = self._musts()
+        if start is None or (musts and start > musts[0]):
+            return self._recent(room), 0
+        turns = [index for index in range(n) if self.groups[index].is_user_turn][-self.min_turns :]
+        if self.min_turns and turns and turns[0] < start and sum(sizes[turns[0] :]) + note <= room:
+            start = turns[0]
+        self.cut = self.indexes[start]
+        return {index: self._form(index, keeps=False) for index in range(start, n)}, start
+
+    def _recent(self, room: int) -> dict[int, _Shown | None]:
+        """What must be shown, and as many of the last groups as there is room for beside it."""
+        musts = self._musts()
+        chosen: dict[int, _Shown | None] = {i: self._form(i, keeps=False) for i in musts}
+        left = room - sum(one.tokens for one in chosen.values() if one)
+        left -= self.measure.message(CUT)
+        for index in range(len(self.groups) - 1, -1, -1):
+            if index in chosen:
+                continue
+            form = self._form(index, keeps=False)
+            if form and form.tokens > left and (short := stubbed(form.group, self.measure)):
+                form = _Shown(short, self.measure.messages(short.messages))
+            if form and form.tokens > left:
+                break
+            chosen[index] = form
+            left -= form.tokens if form else 0
+            # A summary ends where a step does, so that it serves the next windows, too.
+            self.cut = max((cut for cut in self.cuts if cut <= self.indexes[index]), default=0)
+        return chosen
+
+    def _musts(self) -> list[int]:
+        """The groups that must be shown: without any turn of a user, the last that says something."""
+        last = self._last_user()
+        if last < 0:
+            saying = [i for i, one in enumerate(self.groups) if one.kind != "system"]
+            last = next((i for i in reversed(saying) if self._form(i, keeps=False)), -1)
+        found = [last] if last >= 0 else []
+        if self.groups and self.groups[-1].is_open:
+            found.append(len(self.groups) - 1)
+        return list(dict.fromkeys(found))
+
+    def _last_user(self) -> int:
+        return max((i for i, one in enumerate(self.groups) if one.is_user_turn), default=-1)
+
+    # How
+
+    def _form(self, index: int, *, keeps: bool) -> _Shown | None:
+        """The group as the provider may be sent it; None if nothing is left of it."""
+        keeps = keeps or index > self._last_user()
+        if (index, keeps) not in self._sizes:
+            group = fitted(self.groups[index], self.provider, keeps=keeps)
+            self._sizes[index, keeps] = (
+                None if group is None else _Shown(group, self.measure.messages(group.messages))
+            )
+        return self._sizes[index, keeps]
+
+    def _tokens(self, index: int) -> int:
+        form = self._form(index, keeps=False)
+        return form.tokens if form else 0
+
+    def _cut_before(self, chosen: Sequence[int]) -> int:
+        """The tokens of the note that stands before groups that no user begins."""
+        first = next((self.groups[i] for i in chosen if self.groups[i].kind != "system"), None)
+        return 0 if first is None or first.is_user_turn else self.measure.message(CUT)
+
+    def _told(self, chosen: dict[int, _Shown | None], start: int) -> Told:
+        """The messages of the groups that are chosen, and what became of every one."""
+        messages: list[Message] = []
+        outcomes: list[Outcome] = []
+        there = sorted(index for index, one in chosen.items() if one is not None)
+        if tokens := self._cut_before(there):
+            messages.append(CUT)
+            outcomes.append(self._outcome("frame", "begins_without_user", tokens))
+        for index, group in enumerate(self.groups):
+            form = chosen.get(index)
+            if form is not None:
+                messages += form.group.messages
+                is_short = "result_stubbed" in form.group.notes
+                verdict: Verdict = "stubbed" if is_short else "kept"
+                outcomes.append(
+                    self._outcome(verdict, "fits", form.tokens, group.ids, form.group.notes)
+                )
+            elif index in chosen:
+                outcomes.append(self._outcome("dropped", "other_provider", 0, group.ids))
+            else:
+                reason = "before_the_cut" if index < start else "over_budget"
+                outcomes.append(self._outcome("dropped", reason, 0, group.ids))
+        return Told(messages, [*outcomes, *self.rejected])
+
+    def _outcome(
+        self,
+        verdict: Verdict,
+        reason: str,
+        tokens: int,
+        ids: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Outcome:
+        return Outcome(
+            section=self.name, verdict=verdict, reason=reason, tokens=tokens, ids=ids, notes=notes
+        )
