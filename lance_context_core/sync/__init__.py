@@ -6,9 +6,20 @@ It may be called from any thread, also from one that runs an event loop, such as
 from lance_context_core.sync.context import Context
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.knowledge import Jobs, Knowledge
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.store import ContextStore
 from lance_context_core.sync.vectors import Vectors
 
-__all__ = ["Context", "ContextStore", "History", "KeyValues", "Memory", "Sessions", "Vectors"]
+__all__ = [
+    "Context",
+    "ContextStore",
+    "History",
+    "Jobs",
+    "KeyValues",
+    "Knowledge",
+    "Memory",
+    "Sessions",
+    "Vectors",
+]

@@ -27,6 +27,7 @@ from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.knowledge import Knowledge
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.vectors import Vectors
@@ -87,6 +88,11 @@ class ContextStore:
     def sessions(self) -> Sessions:
         """What is known about conversations, beside their messages."""
         return Sessions(self._aio.sessions)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
+        return Knowledge(self._aio.knowledge)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
