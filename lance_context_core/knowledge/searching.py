@@ -138,7 +138,7 @@ async def _closer(made: Records, question: Question) -> Found:
 
 
 async def _made(made: Records, question: Question, *conditions: sql.Clause) -> Found:
-    return await made.search(
+    hits = await made.search(
         question.query,
         *conditions,
         *question.conditions,
@@ -146,6 +146,8 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         filter=question.filter,
         limit=_AS_MANY * question.top_k,
     )
+    # A fact before the chunk that says no more than it.
+    return sorted(hits, key=lambda hit: (-hit.score, hit.record.kind == kept.CHUNK))
 
 
 async def _turns(spoken: Records, question: Question) -> Found:
