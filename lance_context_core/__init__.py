@@ -2,7 +2,7 @@
 
 This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
 `results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
-`filters`, `embedders` and `protocols` have the rest of their subjects, `adapting` what an adapter
+`filters`, `embedders`, `knowledge` and `protocols` have the rest of their subjects, `adapting` what an adapter
 for a framework is made of.
 """
 
@@ -18,6 +18,8 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.filters import Field, Filter
+from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import (
     AudioPart,
     DataPart,
@@ -49,7 +51,9 @@ from lance_context_core.sync import (
     Context,
     ContextStore,
     History,
+    Jobs,
     KeyValues,
+    Knowledge,
     Memory,
     Sessions,
     Vectors,
@@ -66,6 +70,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Vectors",
     "KeyValues",
     "Context",
+    "Knowledge",
+    "Jobs",
     # The stores, for coroutines
     "AsyncContextStore",
     "AsyncHistory",
@@ -74,6 +80,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncVectors",
     "AsyncKeyValues",
     "AsyncContext",
+    "AsyncKnowledge",
+    "AsyncJobs",
     # Messages
     "Message",
     "TextPart",

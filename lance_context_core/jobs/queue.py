@@ -30,12 +30,8 @@ _JOBS = sql.equals("kind", KIND)
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncJobs:
-    """The jobs of a store: what is owed, what runs, what became of it.
-
-    Nothing runs by itself: a program, a thread or cron calls `run_due`, in as many processes as it
-    likes.
-    """
+class Queue:
+    """The jobs of one view of the records, and who does which kind of them."""
 
     _records: Records
     _handlers: Mapping[str, Handler] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """Knowledge made of what was said: chunks, facts and summaries, each with its evidence."""
 
 from lance_context_core.jobs import JOB_STATES, Job, JobState
+from lance_context_core.knowledge.adding import Told
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.rules import RuleExtractor
 from lance_context_core.knowledge.values import (
@@ -8,6 +9,7 @@ from lance_context_core.knowledge.values import (
     Candidate,
     Evidence,
     Explanation,
+    Infer,
     KnowledgeHit,
     Link,
     Proposal,
@@ -32,6 +34,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Proposal",
     "Undone",
     # What is taken
+    "Told",
+    "Infer",
     "Prune",
     # Jobs
     "Job",

@@ -9,7 +9,7 @@ from lance_context_core._checks import check_json_object, check_text, dumps, sho
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import FilePart, Message, parts_to_json
 
-Content = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
+Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
 
 _TEXT_TYPES = ("text/", "application/json")
@@ -17,7 +17,7 @@ _KNOWN = {"role", "content", "id", "name", "created_at", "metadata"}
 
 
 def messages_of(
-    content: Content, *, content_type: str | None, metadata: Mapping[str, Any] | None
+    content: Told, *, content_type: str | None, metadata: Mapping[str, Any] | None
 ) -> list[Message]:
     """The turns of what is added. Raises InvalidRequestError for what is none."""
     common = check_json_object(metadata or {}, "metadata")

@@ -11,10 +11,11 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.commits import held
-from lance_context_core.jobs.queue import AsyncJobs
+from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states
-from lance_context_core.knowledge.adding import Content, messages_of
+from lance_context_core.knowledge.adding import Told, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.proposals import DISTILL, Proposing
@@ -27,6 +28,7 @@ from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
 from lance_context_core.knowledge.values import (
     Added,
     Explanation,
+    Infer,
     KnowledgeHit,
     Proposal,
     Prune,
@@ -41,8 +43,6 @@ from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.conflicts import MergePolicy
-
-Infer = Literal["auto", "later", "never"]
 
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 
@@ -90,21 +90,13 @@ class AsyncKnowledge:
     @property
     def jobs(self) -> AsyncJobs:
         """The jobs of the knowledge: to be listed, run, cancelled and retried."""
-        return self._jobs(
-            {
-                EXTRACT: self._distiller.run,
-                DISTILL: self._proposing.run,
-                UNDO: self._undoing.run,
-                PRUNE: self._tidying.run_prune,
-                ARCHIVE: self._tidying.run_archive,
-            }
-        )
+        return AsyncJobs(self._queue)
 
     # The six verbs
 
     async def add(
         self,
-        content: Content,
+        content: Told,
         *,
         session_id: str | None = None,
         user_id: str | None = None,
@@ -139,7 +131,7 @@ class AsyncKnowledge:
             return Added(session_id=session, ids=tuple(ids), job_id=None)
         distiller = replace(self._distiller, spoken=spoken, made=replace(self._made, scope=scope))
         owner = Scope(tenant=scope.tenant, user_id=scope.user_id, agent_id=scope.agent_id)
-        queue = replace(self.jobs, _records=distiller.made)
+        queue = replace(self._queue, _records=distiller.made)
         jobs = await queue.submit(
             [
                 distiller.job(Conversation(owner, session), ids[start : start + MOST_TURNS])
@@ -261,10 +253,10 @@ class AsyncKnowledge:
         if not planned.input_ids:
             nothing = Diff(added=[], changed=[], removed=[])
             return Proposal(job_id="", branch="", diff=nothing, report={"turns": 0})
-        (job,) = await self.jobs.submit([planned])
+        (job,) = await self._queue.submit([planned])
         if job.state == "cancelled":
-            job = await self.jobs.retry(job.id)
-        job = await self.jobs.run(job.id) or await self.jobs.get(job.id)
+            job = await self._queue.retry(job.id)
+        job = await self._queue.run(job.id) or await self._queue.get(job.id)
         proposal = await self._proposing.proposal(job)
         if apply == "merge":
             await self._proposing.merge(job, None)
@@ -272,7 +264,7 @@ class AsyncKnowledge:
 
     async def proposal(self, job_id: str) -> Proposal:
         """A proposal again. Raises NotFoundError if there is no such job, or its branch is gone."""
-        return await self._proposing.proposal(await self.jobs.get(job_id))
+        return await self._proposing.proposal(await self._queue.get(job_id))
 
     async def merge(self, job_id: str, *, policy: MergePolicy | None = None) -> MergeReport:
         """Bring a proposal into the store; twice is as good as once.
@@ -281,11 +273,11 @@ class AsyncKnowledge:
         corrected, pinned or removed stays, else the later change counts; or as `policy` says: see
         `AsyncContextStore.merge`.
         """
-        return await self._proposing.merge(await self.jobs.get(job_id), policy)
+        return await self._proposing.merge(await self._queue.get(job_id), policy)
 
     async def discard(self, job_id: str) -> Job:
         """Drop a proposal with its branch: nothing of it was in the store."""
-        return await self._proposing.discard(await self.jobs.get(job_id))
+        return await self._proposing.discard(await self._queue.get(job_id))
 
     async def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
         """Take back what a job did, and nothing of what came after; returns what that was.
@@ -362,13 +354,25 @@ class AsyncKnowledge:
     def _tidying(self) -> Tidying:
         return Tidying(self._spoken, self._made, self._jobs({}))
 
-    def _jobs(self, handlers: Mapping[str, Any]) -> AsyncJobs:
-        return AsyncJobs(self._made, handlers)
+    def _jobs(self, handlers: Mapping[str, Any]) -> Queue:
+        return Queue(self._made, handlers)
+
+    @property
+    def _queue(self) -> Queue:
+        return self._jobs(
+            {
+                EXTRACT: self._distiller.run,
+                DISTILL: self._proposing.run,
+                UNDO: self._undoing.run,
+                PRUNE: self._tidying.run_prune,
+                ARCHIVE: self._tidying.run_archive,
+            }
+        )
 
     async def _run(self, job: Job) -> Job:
         """Submit a job and run it; returns what became of it. Raises for what failed in it."""
-        await self.jobs.submit([job])
-        done = await self.jobs.run(job.id) or await self.jobs.get(job.id)
+        await self._queue.submit([job])
+        done = await self._queue.run(job.id) or await self._queue.get(job.id)
         if done.state != "succeeded":
             raise InvalidRequestError(f"job {done.id!r} is {done.state}: {done.error}")
         return done

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
-from lance_context_core.jobs.queue import AsyncJobs, Decide
+from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import job_id, scheduled
 from lance_context_core.jobs.values import Job
@@ -25,7 +25,7 @@ class Proposing:
     """Makes proposals, and what becomes of them."""
 
     distiller: Distiller
-    jobs: AsyncJobs
+    jobs: Queue
 
     async def job(self, *, session_id: str | None) -> Job:
         """The job that proposes what the turns state which no job is about yet."""
@@ -138,7 +138,7 @@ class Proposing:
     def _whole(self) -> Whole:
         return Whole(self.distiller.made.resources, self.distiller.made.scope)
 
-    def _on(self, name: str) -> tuple[Distiller, AsyncJobs]:
+    def _on(self, name: str) -> tuple[Distiller, Queue]:
         """The same on the branch."""
         resources = self.distiller.made.resources
         there = resources.on(resources.writable().on(name))
@@ -147,7 +147,7 @@ class Proposing:
             spoken=replace(self.distiller.spoken, resources=there),
             made=replace(self.distiller.made, resources=there),
         )
-        return distiller, AsyncJobs(distiller.made, {EXTRACT: distiller.run})
+        return distiller, Queue(distiller.made, {EXTRACT: distiller.run})
 
     async def _forked_at(self, name: str) -> int | None:
         found = {one.name: one.forked_at for one in await branches.listed(self._whole())}

@@ -10,7 +10,7 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.queue import AsyncJobs, Decide
+from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
@@ -30,7 +30,7 @@ class Tidying:
 
     spoken: Records
     made: Records
-    jobs: AsyncJobs
+    jobs: Queue
 
     # Pruning
 

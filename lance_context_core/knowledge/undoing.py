@@ -9,7 +9,7 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.queue import AsyncJobs, Decide
+from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
@@ -27,7 +27,7 @@ class Undoing:
     """Undoes jobs: of turns by what supports a fact then, of all others by what they noted."""
 
     distiller: Distiller
-    jobs: AsyncJobs
+    jobs: Queue
 
     async def job(self, target_id: str) -> Job:
         """The job that undoes that one, which is a new one each time that it was brought back.

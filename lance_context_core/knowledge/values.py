@@ -12,6 +12,10 @@ SearchType = Literal["chain", "summaries", "facts", "turns"]
 three."""
 
 
+Infer = Literal["auto", "later", "never"]
+"""When knowledge is made of what is added: before the call returns, by a job later, or not at all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """A turn of a conversation, as an extractor is given it."""

@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from lance_context_core._loop import block_on
 from lance_context_core.filters import FilterLike
-from lance_context_core.jobs.queue import AsyncJobs
+from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.values import Job, JobState
-from lance_context_core.knowledge.adding import Content
-from lance_context_core.knowledge.knowledge import AsyncKnowledge, Infer
+from lance_context_core.knowledge.adding import Told
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.values import (
     Added,
     Explanation,
+    Infer,
     KnowledgeHit,
     Proposal,
     Prune,
@@ -85,7 +86,7 @@ class Knowledge:
 
     def add(
         self,
-        content: Content,
+        content: Told,
         *,
         session_id: str | None = None,
         user_id: str | None = None,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lance_context_core import Context, ContextStore, errors
-from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vectors
+from lance_context_core.sync import History, Jobs, KeyValues, Knowledge, Memory, Sessions, Vectors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -36,7 +36,9 @@ ROOMS = {
     ContextStore: "store.md",
     Context: "records.md",
     History: "history.md",
+    Jobs: "knowledge.md",
     KeyValues: "kv.md",
+    Knowledge: "knowledge.md",
     Memory: "memory.md",
     Sessions: "history.md",
     Vectors: "vectors.md",

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from core.conformance.doubles import ManualClock
-from core.knowledge.living import OSLO, everything, facts, opened
 from core.knowledge.living import BERGEN as MOVED
+from core.knowledge.living import OSLO, everything, facts, opened
 
 from lance_context_core.jobs.queue import LEASE
 

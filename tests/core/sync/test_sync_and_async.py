@@ -20,6 +20,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.store import AsyncContextStore
@@ -33,7 +35,9 @@ from lance_context_core.sync import (
     Context,
     ContextStore,
     History,
+    Jobs,
     KeyValues,
+    Knowledge,
     Memory,
     Sessions,
     Vectors,
@@ -44,7 +48,9 @@ BLOCKING = {
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncHistory: History,
+    AsyncJobs: Jobs,
     AsyncKeyValues: KeyValues,
+    AsyncKnowledge: Knowledge,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
     AsyncVectors: Vectors,
@@ -53,6 +59,7 @@ ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
     AsyncContextStore: {"context", "kv", "open", "scope", "vectors"},
     AsyncContext: {"branch", "scan", "uri"},
+    AsyncKnowledge: {"using"},
 }
 
 each_pair = pytest.mark.parametrize(
