@@ -50,7 +50,8 @@ def main(directory: Path) -> None:
         known(memory, "where does she live, Oslo or Bergen?")
         known(memory, "where does she work?")
 
-        wrong = memory.add("I moved to Rome. Just kidding!", user_id="ingrid")
+        ingrid = store.scope(user_id="ingrid", agent_id="assistant").knowledge
+        wrong = ingrid.add("I moved to Rome. Just kidding!")
         known(memory, "where has she moved?")
         undone = memory.undo(wrong.job_id or "")
         print(

@@ -9,6 +9,7 @@ JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "c
 """What becomes of a job: `proposed` is done on a branch of its own, and waits for a decision."""
 
 JOB_STATES: tuple[JobState, ...] = get_args(JobState)
+"""All of them, in the order in which a job comes by them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, 
 from lance_context_core.knowledge.rules import RuleExtractor
 from lance_context_core.knowledge.values import (
     Added,
-    Candidate,
     Evidence,
     Explanation,
+    FactCandidate,
     Infer,
     KnowledgeHit,
     Link,
@@ -16,8 +16,8 @@ from lance_context_core.knowledge.values import (
     Prune,
     Quote,
     SearchType,
+    SpokenTurn,
     TraceEvent,
-    Turn,
     Undone,
 )
 
@@ -44,8 +44,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Making facts
     "Extractor",
     "RuleExtractor",
-    "Turn",
-    "Candidate",
+    "SpokenTurn",
+    "FactCandidate",
     "Paraphraser",
     "AsyncParaphraser",
 ]

@@ -21,7 +21,7 @@ from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import Candidate, Turn
+from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
 from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records.scoped import Records
 
@@ -212,11 +212,11 @@ class Distiller:
 
 
 def _proven(
-    found: Sequence[Candidate], given: Sequence[Turn]
-) -> tuple[list[Candidate], Counter[str]]:
+    found: Sequence[FactCandidate], given: Sequence[SpokenTurn]
+) -> tuple[list[FactCandidate], Counter[str]]:
     """The candidates whose evidence stands in the turns that were given; and how many have none."""
     texts = {one.id: one.text for one in given}
-    proven: list[Candidate] = []
+    proven: list[FactCandidate] = []
     rejected: Counter[str] = Counter()
     for one in found:
         text = texts.get(one.source_id)
@@ -228,7 +228,7 @@ def _proven(
     return proven, rejected
 
 
-def _said_otherwise(found: Sequence[Candidate], answer: Any) -> tuple[list[Candidate], int]:
+def _said_otherwise(found: Sequence[FactCandidate], answer: Any) -> tuple[list[FactCandidate], int]:
     """The candidates in a model's words, where these are words; and how many are not.
 
     Raises InvalidRequestError for an answer that is not one sentence for each.

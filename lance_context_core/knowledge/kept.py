@@ -9,7 +9,7 @@ from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import Candidate, Evidence, Turn
+from lance_context_core.knowledge.values import Evidence, FactCandidate, SpokenTurn
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.visibility import SUPERSEDED
 
@@ -31,7 +31,7 @@ def normalised(text: str) -> str:
     return _NOT_A_WORD.sub(" ", text.casefold()).strip()
 
 
-def evidence_of(turn: Turn, start: int, end: int, job_id: str) -> Evidence:
+def evidence_of(turn: SpokenTurn, start: int, end: int, job_id: str) -> Evidence:
     """A part of a turn, as evidence."""
     return Evidence(
         source_id=turn.id,
@@ -78,7 +78,7 @@ def is_protected(record: ContextRecord) -> bool:
     return bool(data.get("pinned") or data.get("curated") or data.get("authority") == "canonical")
 
 
-def subject_of(turn: Turn, conversation: Conversation) -> str:
+def subject_of(turn: SpokenTurn, conversation: Conversation) -> str:
     """Whom what a turn says of its speaker is about; nobody known is another one in each session."""
     if turn.name:
         return turn.name.casefold()
@@ -88,7 +88,13 @@ def subject_of(turn: Turn, conversation: Conversation) -> str:
 
 
 def chunk(
-    conversation: Conversation, turn: Turn, start: int, end: int, *, job_id: str, now: datetime
+    conversation: Conversation,
+    turn: SpokenTurn,
+    start: int,
+    end: int,
+    *,
+    job_id: str,
+    now: datetime,
 ) -> ContextRecord:
     """A piece of a turn, or all of it."""
     session = conversation.session_id
@@ -107,8 +113,8 @@ def chunk(
 
 def fact(
     conversation: Conversation,
-    turn: Turn,
-    candidate: Candidate,
+    turn: SpokenTurn,
+    candidate: FactCandidate,
     *,
     job_id: str,
     producer: str,

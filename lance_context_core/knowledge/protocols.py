@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from lance_context_core.knowledge.values import Candidate, Turn
+from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
 
 
 class Extractor(Protocol):
@@ -14,7 +14,7 @@ class Extractor(Protocol):
         """What it is, with its version: results of another name are made anew."""
         ...
 
-    def extract(self, turns: Sequence[Turn]) -> Sequence[Candidate]:
+    def extract(self, turns: Sequence[SpokenTurn]) -> Sequence[FactCandidate]:
         """The facts that these turns state, in their order; each says where it stands."""
         ...
 

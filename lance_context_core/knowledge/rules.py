@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lance_context_core.knowledge.chunks import Span, sentences
-from lance_context_core.knowledge.values import Candidate, Turn
+from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
 
 _I_AM = r"\bI(?:'m| am)"
 _I_HAVE = r"\bI(?:'ve| have)?"
@@ -75,17 +75,17 @@ class RuleExtractor:
 
     name: str = "rules/1"
 
-    def extract(self, turns: Sequence[Turn]) -> list[Candidate]:
+    def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
         """The facts that these turns state, in their order."""
         return [one for turn in turns if _is_heard(turn) for one in _of_turn(turn)]
 
 
-def _is_heard(turn: Turn) -> bool:
+def _is_heard(turn: SpokenTurn) -> bool:
     is_person = turn.role == "user" or (turn.role == "assistant" and turn.name is not None)
     return is_person and not any(turn.metadata.get(key) for key in _ECHOES)
 
 
-def _of_turn(turn: Turn) -> Iterator[Candidate]:
+def _of_turn(turn: SpokenTurn) -> Iterator[FactCandidate]:
     text = turn.text.replace(_CURLY, "'")
     for start, end in sentences(text):
         sentence = text[start:end]
@@ -99,9 +99,9 @@ def _of_turn(turn: Turn) -> Iterator[Candidate]:
         yield from _of_sentence(turn, sentence, (start, end))
 
 
-def _of_sentence(turn: Turn, sentence: str, span: Span) -> Iterator[Candidate]:
-    def candidate(kind: str, importance: float, **slot: str) -> Candidate:
-        return Candidate(
+def _of_sentence(turn: SpokenTurn, sentence: str, span: Span) -> Iterator[FactCandidate]:
+    def candidate(kind: str, importance: float, **slot: str) -> FactCandidate:
+        return FactCandidate(
             text=turn.text[span[0] : span[1]],
             source_id=turn.id,
             start=span[0],

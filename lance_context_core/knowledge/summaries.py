@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lance_context_core.knowledge.chunks import Span, sentences
-from lance_context_core.knowledge.values import Turn
+from lance_context_core.knowledge.values import SpokenTurn
 
 MOST_SENTENCES = 6
 MOST_CHARACTERS = 900
@@ -18,7 +18,7 @@ _NAME_OR_NUMBER = re.compile(r"(?<!^)\b(?!I\b)[A-Z][a-z]+|\d+")
 _SPEAKERS = ("user", "assistant")
 
 
-def picked(turns: Sequence[Turn]) -> list[tuple[Turn, Span]]:
+def picked(turns: Sequence[SpokenTurn]) -> list[tuple[SpokenTurn, Span]]:
     """The sentences of a summary: by the weight of their words in the session, names and numbers more."""
     found = [
         (turn, span) for turn in turns if turn.role in _SPEAKERS for span in sentences(turn.text)
@@ -41,7 +41,7 @@ def picked(turns: Sequence[Turn]) -> list[tuple[Turn, Span]]:
     return [found[index] for index in sorted(chosen)]
 
 
-def text_of(chosen: Sequence[tuple[Turn, Span]]) -> str:
+def text_of(chosen: Sequence[tuple[SpokenTurn, Span]]) -> str:
     """The text of a summary: each sentence with its speaker."""
     return "\n".join(
         f"{turn.name or turn.role}: {turn.text[start:end]}" for turn, (start, end) in chosen

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lance_context_core.engine import sql
-from lance_context_core.knowledge.values import Turn
+from lance_context_core.knowledge.values import SpokenTurn
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS, Scope
@@ -37,11 +37,13 @@ async def unread(
     return found
 
 
-async def read(records: Records, conversation: Conversation, *, hidden: bool = False) -> list[Turn]:
+async def read(
+    records: Records, conversation: Conversation, *, hidden: bool = False
+) -> list[SpokenTurn]:
     """The turns of a conversation that have a text, in order."""
     found = await session_records(records, conversation.session_id, conversation, hidden=hidden)
     return [
-        Turn(
+        SpokenTurn(
             id=one.id,
             session_id=conversation.session_id,
             role=one.role or "user",

@@ -17,7 +17,7 @@ Infer = Literal["auto", "later", "never"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SpokenTurn:
     """A turn of a conversation, as an extractor is given it."""
 
     id: str
@@ -61,7 +61,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class FactCandidate:
     """A fact that an extractor believes to have found."""
 
     text: str

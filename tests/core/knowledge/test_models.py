@@ -90,11 +90,11 @@ class Inventing:
         self.wrong = wrong
 
     def extract(self, turns):
-        from lance_context_core.knowledge import Candidate
+        from lance_context_core.knowledge import FactCandidate
 
         (turn,) = turns
         given = {"text": "x", "source_id": turn.id, "start": 0, "end": 3, **self.wrong}
-        return [Candidate(**given)]
+        return [FactCandidate(**given)]
 
 
 @pytest.mark.parametrize(
