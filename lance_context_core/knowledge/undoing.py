@@ -185,7 +185,7 @@ class Undoing:
                 continue
             one = found[key]
             back = states.put_back(one.record, change)
-            if back is None or (kept.is_protected(one.record) and one.record.kind == kept.FACT):
+            if back is None:
                 conflicts.append(one.record.id)
             elif states.state_of(back) != states.state_of(one.record):
                 changed.append((one, back))

@@ -82,6 +82,18 @@ def test_what_was_hidden_before_an_archive_stays_hidden_after_it(store, memory):
     assert facts(store) == []
 
 
+def test_what_a_person_has_pinned_is_archived_with_its_session_and_comes_back_with_it(
+    store, memory
+):
+    memory.add([OSLO], session_id="s", user_id="ada")
+    (fact,) = store.context("knowledge").list(filters={"kind": "fact"})
+    memory.pin(fact["id"])
+    memory.archive("s")
+    assert facts(store) == []
+    assert memory.unarchive("s").conflicts == ()
+    assert facts(store) == ["I live in Oslo."]
+
+
 def test_what_a_session_hears_after_its_archive_is_seen(store, memory):
     memory.add([OSLO], session_id="s")
     memory.archive("s")
