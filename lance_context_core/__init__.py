@@ -2,8 +2,8 @@
 
 This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
 `results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
-`filters`, `embedders`, `documents` and `protocols` have the rest of their subjects, `adapting` what an adapter
-for a framework is made of.
+`filters`, `embedders`, `documents`, `knowledge`, `window` and `protocols` have the rest of their
+subjects, `adapting` what an adapter for a framework is made of.
 """
 
 from lance_context_core.documents.documents import AsyncDocuments
@@ -19,6 +19,7 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.filters import Field, Filter
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import (
     AudioPart,
     DataPart,
@@ -53,6 +54,7 @@ from lance_context_core.sync import (
     Documents,
     History,
     KeyValues,
+    Knowledge,
     Memory,
     Sessions,
     Vectors,
@@ -70,6 +72,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Documents",
     "KeyValues",
     "Context",
+    "Knowledge",
     # The stores, for coroutines
     "AsyncContextStore",
     "AsyncHistory",
@@ -79,6 +82,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncDocuments",
     "AsyncKeyValues",
     "AsyncContext",
+    "AsyncKnowledge",
     # Messages
     "Message",
     "TextPart",

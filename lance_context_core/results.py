@@ -14,6 +14,7 @@ from lance_context_core.coordination.tasks.values import (
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.hot.scopes import SearchCacheStats
+from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.records import (
     Branch,
     ChannelScore,
@@ -37,6 +38,7 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.sync.checkpoints import Checkpoints
+from lance_context_core.sync.knowledge import Jobs
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.upkeep.fragments import CompactionStats
@@ -55,6 +57,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemsAppended",
     "ItemsWritten",
     "Erasure",
+    # Knowledge
+    "Jobs",
+    "AsyncJobs",
     # Working together
     "Locks",
     "Lock",

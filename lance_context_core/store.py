@@ -19,6 +19,7 @@ from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.erasure import erase, target
 from lance_context_core.filters import FilterLike
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.protocols import Clock
 from lance_context_core.records import (
     Branch,
@@ -116,6 +117,11 @@ class AsyncContextStore:
     def documents(self) -> AsyncDocuments:
         """Files that were read, and the passages in them."""
         return AsyncDocuments(self._resources, self._scope)
+
+    @property
+    def knowledge(self) -> AsyncKnowledge:
+        """What is known of what was said, with its evidence, and the jobs that make it."""
+        return AsyncKnowledge(self._records())
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.

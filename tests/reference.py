@@ -19,7 +19,7 @@ COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "documents"),
-    *("window", "protocols"),
+    *("knowledge", "window", "protocols"),
     *("adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])

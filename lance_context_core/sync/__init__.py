@@ -8,6 +8,7 @@ from lance_context_core.sync.context import Context
 from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.knowledge import Jobs, Knowledge
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
@@ -21,7 +22,9 @@ __all__ = [
     "ContextStore",
     "Documents",
     "History",
+    "Jobs",
     "KeyValues",
+    "Knowledge",
     "Lock",
     "Locks",
     "Memory",

@@ -29,6 +29,7 @@ from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
+from lance_context_core.sync.knowledge import Knowledge
 from lance_context_core.sync.locks import Locks
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.sessions import Sessions
@@ -100,6 +101,11 @@ class ContextStore:
     def documents(self) -> Documents:
         """Files that were read, and the passages in them."""
         return Documents(self._aio.documents)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
+        return Knowledge(self._aio.knowledge)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""

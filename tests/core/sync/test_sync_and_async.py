@@ -26,6 +26,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.store import AsyncContextStore
@@ -41,7 +43,9 @@ from lance_context_core.sync import (
     ContextStore,
     Documents,
     History,
+    Jobs,
     KeyValues,
+    Knowledge,
     Lock,
     Locks,
     Memory,
@@ -58,9 +62,11 @@ BLOCKING = {
     AsyncContextStore: ContextStore,
     AsyncDocuments: Documents,
     AsyncHistory: History,
+    AsyncJobs: Jobs,
     AsyncKeyValues: KeyValues,
     AsyncLock: Lock,
     AsyncLocks: Locks,
+    AsyncKnowledge: Knowledge,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
     AsyncTaskBoard: TaskBoard,
@@ -74,6 +80,7 @@ NOT_AWAITED = {
     AsyncLock: {"fencing"},
     AsyncLocks: {"acquire", "using"},
     AsyncTaskStore: {"board"},
+    AsyncKnowledge: {"using"},
 }
 
 each_pair = pytest.mark.parametrize(

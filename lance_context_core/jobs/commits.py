@@ -1,0 +1,88 @@
+"""One commit of records that were decided on together: all of them, or, if something changed, nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lance_context_core._embedding import embedded
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.jobs.values import JobState
+from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import from_row, key_of, to_row
+from lance_context_core.scope import Scope
+from lance_context_core.stores.records.scoped import Records
+
+
+def key(record: ContextRecord) -> str:
+    """The primary key of a record by its owner, whatever the scope of the handle that writes it."""
+    owner = Scope(tenant=record.tenant, user_id=record.user_id, agent_id=record.agent_id)
+    return key_of(owner, record.context, "id", record.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A record as it was read, with the row that holds it."""
+
+    record: ContextRecord
+    row: Mapping[str, Any]
+
+
+async def held(records: Records, *conditions: sql.Clause) -> list[Held]:
+    """All records of the view that match, hidden ones too, in order."""
+    rows = await records.whole_rows(records.own(*conditions))
+    return [Held(from_row(row), row) for row in rows]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a job writes when it is done, together with its own state."""
+
+    added: list[ContextRecord] = field(default_factory=list)
+    changed: list[tuple[Held, ContextRecord]] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)
+    state: JobState = "succeeded"
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What else becomes of other jobs, by their ids: values by the names of their fields."""
+
+
+async def write(
+    records: Records,
+    added: Sequence[ContextRecord],
+    changed: Sequence[tuple[Held, ContextRecord]],
+) -> bool:
+    """Add what is absent and replace what is still as it was read, in one commit; else do nothing."""
+    records.resources.writable()
+    if not added and not changed:
+        return True
+    composer = records.resources.composer
+    rows: list[dict[str, Any]] = []
+    texts: list[str | None] = []
+    seen: dict[str, int | None] = {}
+    for record in added:
+        own = _view(records, record).stamped(record)
+        row = to_row(own, key=key(own), search_text=composer.index_text(own))
+        rows.append(row | {"previous_key": None})
+        texts.append(composer.embed_text(record))
+        seen[row[KEY]] = None
+    for before, after in changed:
+        view = _view(records, after)
+        new = view.replacing(before.row, view.changed(after, lambda one: one))
+        rows.append(new)
+        texts.append(composer.embed_text(after))
+        seen[new[KEY]] = before.row["revision"]
+    vectors = await embedded(
+        records.table, records.resources, given=[row[VECTOR] for row in rows], texts=texts
+    )
+    for row, vector in zip(rows, vectors, strict=True):
+        row[VECTOR] = vector
+    await records.table.access.ready()
+    return await records.table.write_if(rows, removed=(), seen=seen)
+
+
+def _view(records: Records, record: ContextRecord) -> Records:
+    """The records of the same scope in the context of that one."""
+    return (
+        records if record.context == records.context else replace(records, context=record.context)
+    )

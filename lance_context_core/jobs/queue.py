@@ -1,0 +1,230 @@
+"""The queue: jobs are submitted, taken under a lease, and finished in the commit of what they made."""
+
+import builtins
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from lance_context_core._checks import check_name, check_span, check_time, shown
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.rows import KIND, from_record, to_record
+from lance_context_core.jobs.values import JOB_STATES, Job, JobState
+from lance_context_core.stores.records.scoped import Records
+
+Decide = Callable[[], Awaitable[Outcome]]
+"""What shall be written, by what the store holds at this moment; asked again where that changed."""
+
+Handler = Callable[[Job], Awaitable[Decide]]
+"""Does what takes long of a job, once; raises InvalidRequestError for what no retry can mend."""
+
+LEASE = timedelta(minutes=5)
+MAX_ATTEMPTS = 5
+_FIRST_PAUSE = timedelta(seconds=30)
+
+_JOBS = sql.equals("kind", KIND)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The jobs of one view of the records, and who does which kind of them."""
+
+    _records: Records
+    _handlers: Mapping[str, Handler] = field(default_factory=dict)
+
+    async def list(
+        self,
+        *,
+        state: JobState | None = None,
+        kind: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[Job]:
+        """Jobs in the order in which they were submitted: all, or those of a state or kind."""
+        if state is not None and state not in JOB_STATES:
+            raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
+        check_span(offset=0, limit=limit, last=None)
+        found = [from_record(one.record) for one in await commits.held(self._records, _JOBS)]
+        return [
+            job
+            for job in found
+            if (state is None or job.state == state) and (kind is None or job.kind == kind)
+        ][:limit]
+
+    async def get(self, job_id: str) -> Job:
+        """The job with that id. Raises NotFoundError if there is none."""
+        return from_record((await self._held(job_id)).record)
+
+    async def run_due(
+        self, now: datetime | None = None, *, limit: int | None = None
+    ) -> builtins.list[Job]:
+        """Run the jobs that are due, the oldest first, at most `limit`; returns what became of them.
+
+        Due is what is scheduled for `now` (by default this moment) or earlier, and what a worker has
+        taken and not finished before its lease ended. Of several processes each job is run by one.
+        A job that fails does not stop the others: it says why, and is due again later, up to five
+        times.
+        """
+        moment = self._records.now() if now is None else check_time(now, "now")
+        check_span(offset=0, limit=limit, last=None)
+        done: builtins.list[Job] = []
+        for job in await self.list():
+            if limit is not None and len(done) >= limit:
+                break
+            if job.kind in self._handlers and _is_due(job, moment):
+                after = await self.run(job.id, moment)
+                done += [] if after is None else [after]
+        return done
+
+    async def cancel(self, job_id: str) -> Job:
+        """Let a job that is not finished never run; returns it.
+
+        Who is running it loses it, and writes nothing. Raises InvalidRequestError for one that is
+        finished: `undo` it.
+        """
+        return await self._moved(job_id, ("scheduled", "running", "failed"), "cancelled")
+
+    async def retry(self, job_id: str) -> Job:
+        """Let a job that failed, or was cancelled, be due at once, with all its attempts before it."""
+        return await self._moved(job_id, ("failed", "cancelled", "scheduled"), "scheduled")
+
+    # For whoever makes jobs
+
+    async def submit(self, jobs: Sequence[Job]) -> builtins.list[Job]:
+        """Have jobs, in one commit; those that are there already are left as they are."""
+        attempts = Attempts("the same jobs kept being submitted by others")
+        context = self._records.context
+        while jobs:
+            attempts.begin()
+            wanted = sql.in_list("id", [job.id for job in jobs])
+            there = {
+                one.record.id: from_record(one.record)
+                for one in await commits.held(self._records, _JOBS, wanted)
+            }
+            new = [to_record(job, context) for job in jobs if job.id not in there]
+            if await commits.write(self._records, new, []):
+                return [there.get(job.id, job) for job in jobs]
+        return []
+
+    async def run(self, job_id: str, now: datetime | None = None) -> Job | None:
+        """Take a job and run it; returns what became of it, or None if another worker has it."""
+        now = now or self._records.now()
+        before = await self._held(job_id)
+        job = from_record(before.record)
+        if not _is_due(job, now):
+            return None
+        taken = replace(
+            job,
+            state="running",
+            attempts=job.attempts + 1,
+            lease_until=now + LEASE,
+            fence=job.fence + 1,
+        )
+        if not await self._put(before, taken):
+            return None
+        try:
+            decide = await self._handlers[job.kind](taken)
+        except InvalidRequestError as error:
+            return await self._end(taken, state="failed", error=_reason(error))
+        except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
+            if taken.attempts >= MAX_ATTEMPTS:
+                return await self._end(taken, state="failed", error=_reason(error))
+            due = now + _FIRST_PAUSE * 2 ** (taken.attempts - 1)
+            return await self._end(taken, state="scheduled", error=_reason(error), scheduled_at=due)
+        return await self.finish(taken, decide)
+
+    async def finish(self, job: Job, decide: Decide) -> Job:
+        """Write what a job made and that it succeeded, in one commit.
+
+        Who has lost the job meanwhile, to a cancellation or to another worker, writes nothing.
+        """
+        attempts = Attempts(f"what job {job.id!r} is about kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(job.id)
+            current = from_record(before.record)
+            if current.state != "running" or current.fence != job.fence:
+                return current
+            outcome = await decide()
+            done = replace(
+                current,
+                state=outcome.state,
+                error=None,
+                lease_until=None,
+                usage=outcome.usage,
+                result=outcome.result,
+            )
+            changed = [*outcome.changed, (before, to_record(done, self._records.context))]
+            for id, values in outcome.jobs.items():
+                other = await self._held(id)
+                after = replace(from_record(other.record), **values)
+                changed.append((other, to_record(after, self._records.context)))
+            if await commits.write(self._records, outcome.added, changed):
+                return await self.get(job.id)
+
+    async def change(self, job_id: str, **values: Any) -> Job:
+        """Let a job have these values, on top of whatever it has by then."""
+        attempts = Attempts(f"job {job_id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(job_id)
+            if await self._put(before, replace(from_record(before.record), **values)):
+                return await self.get(job_id)
+
+    # Helpers
+
+    async def _held(self, job_id: str) -> Held:
+        name = check_name(job_id, "job_id")
+        found = await commits.held(self._records, _JOBS, sql.equals("id", name))
+        if not found:
+            raise NotFoundError(f"job {job_id!r} does not exist: list() has those that do")
+        return found[0]
+
+    async def _put(self, before: Held, job: Job) -> bool:
+        changed = [(before, to_record(job, self._records.context))]
+        return await commits.write(self._records, [], changed)
+
+    async def _end(self, job: Job, **values: Any) -> Job:
+        """Leave a job that was taken, unless it was lost meanwhile."""
+        before = await self._held(job.id)
+        current = from_record(before.record)
+        if current.fence == job.fence and current.state == "running":
+            await self._put(before, replace(current, lease_until=None, **values))
+        return await self.get(job.id)
+
+    async def _moved(self, job_id: str, sources: Sequence[JobState], target: JobState) -> Job:
+        attempts = Attempts(f"job {job_id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(job_id)
+            job = from_record(before.record)
+            if job.state == target == "cancelled":
+                return job
+            if job.state not in sources:
+                raise InvalidRequestError(
+                    f"job {job_id!r} is {job.state}: only what is {' or '.join(sources)} can be "
+                    f"{target}"
+                )
+            after = replace(
+                job,
+                state=target,
+                attempts=0,
+                lease_until=None,
+                scheduled_at=self._records.now(),
+                fence=job.fence + 1,
+            )
+            if await self._put(before, after):
+                return await self.get(job_id)
+
+
+def _is_due(job: Job, now: datetime) -> bool:
+    if job.state == "scheduled":
+        return job.scheduled_at <= now
+    return job.state == "running" and job.lease_until is not None and job.lease_until <= now
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

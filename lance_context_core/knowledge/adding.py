@@ -1,0 +1,84 @@
+"""What is told to be remembered, as turns: texts, bytes, and messages of any framework's form."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lance_context_core._checks import check_json_object, check_text, dumps, shown
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.messages import FilePart, Message, parts_to_json
+
+Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
+"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
+
+_TEXT_TYPES = ("text/", "application/json")
+_KNOWN = {"role", "content", "id", "name", "created_at", "metadata"}
+
+
+def messages_of(
+    content: Told, *, content_type: str | None, metadata: Mapping[str, Any] | None
+) -> list[Message]:
+    """The turns of what is added. Raises InvalidRequestError for what is none."""
+    common = check_json_object(metadata or {}, "metadata")
+    many = content if isinstance(content, list | tuple) else [content]
+    if not many:
+        raise InvalidRequestError("content is empty: there is nothing to keep")
+    found = [
+        _message(one, content_type, f"content[{i}]" if many is content else "content")
+        for i, one in enumerate(many)
+    ]
+    return [
+        _identified(replace(one, metadata={**one.metadata, **common}) if common else one)
+        for one in found
+    ]
+
+
+def _message(one: object, content_type: str | None, where: str) -> Message:
+    if isinstance(one, Message):
+        return one
+    if isinstance(one, str):
+        text = check_text(one, where)
+        if not text.strip():
+            raise InvalidRequestError(f"{where} is empty: there is nothing to keep")
+        return Message.user(text)
+    if isinstance(one, bytes):
+        return _of_bytes(one, content_type, where)
+    if isinstance(one, Mapping):
+        if unknown := set(one) - _KNOWN:
+            raise InvalidRequestError(
+                f"{where} has the unknown key {shown(min(map(str, unknown)))}: there are "
+                f"{', '.join(sorted(_KNOWN))}; anything else goes into metadata"
+            )
+        if not {"role", "content"} <= set(one):
+            raise InvalidRequestError(f"{where} has no 'role' or no 'content': give both")
+        given = {name: value for name, value in one.items() if name not in ("role", "content")}
+        return Message(role=one["role"], parts=one["content"], **given)
+    raise InvalidRequestError(
+        f"{where} is {shown(one)}: pass a text, bytes, a Message, or a mapping with role and content"
+    )
+
+
+def _of_bytes(data: bytes, content_type: str | None, where: str) -> Message:
+    kind = content_type or "application/octet-stream"
+    if kind.startswith(_TEXT_TYPES):
+        try:
+            return Message.user(data.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise InvalidRequestError(
+                f"{where} is declared as {kind!r}, and is not UTF-8: {error.reason}"
+            ) from error
+    return Message(role="user", parts=(FilePart(data=data, media_type=kind),))
+
+
+def _identified(message: Message) -> Message:
+    """The message with an id: what somebody said at a moment is one turn, however often it is told."""
+    if message.id is not None or message.created_at is None:
+        return message
+    about = [
+        message.role,
+        message.name,
+        message.created_at.isoformat(),
+        parts_to_json(message.parts),
+    ]
+    return replace(message, id=f"turn-{hashlib.sha256(dumps(about).encode()).hexdigest()[:32]}")

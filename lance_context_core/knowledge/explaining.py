@@ -1,0 +1,146 @@
+"""Why something is known, as a graph; and what happened in a session, in order."""
+
+import builtins
+from dataclasses import dataclass
+from typing import Literal
+
+from lance_context_core._checks import check_name, shown
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs.rows import KIND as JOB
+from lance_context_core.jobs.rows import from_record
+from lance_context_core.knowledge import kept, turns
+from lance_context_core.knowledge.quoting import quotes, said
+from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
+from lance_context_core.messages import ToolCallPart, ToolResultPart
+from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+
+_MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
+_MOST_CHARACTERS = 200
+"""Of the text of an event."""
+
+Kind = Literal["turn", "tool_call", "tool_result", "chunk", "fact", "summary", "job"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explaining:
+    """Explains records, and traces sessions; hidden ones too."""
+
+    spoken: Records
+    made: Records
+
+    async def explain(self, id: str, *, depth: int) -> Explanation:
+        """The graph around a fact, a chunk, a summary or a turn."""
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise InvalidRequestError(f"depth={shown(depth)}: count from 1")
+        first = await self._one(check_name(id, "id"))
+        records = {first.id: first}
+        links: dict[Link, None] = {}
+        frontier = [first]
+        for _ in range(depth):
+            found = [pair for one in frontier for pair in await self._around(one)]
+            links |= dict.fromkeys(link for link, _ in found)
+            frontier = [
+                other for _, other in found if other is not None and other.id not in records
+            ]
+            records |= {one.id: one for one in frontier}
+            if not frontier:
+                break
+        there = await said(self.spoken, [first])
+        return Explanation(
+            id=first.id, records=records, links=tuple(links), quotes=quotes(first, there)
+        )
+
+    async def trace(self, session_id: str) -> builtins.list[TraceEvent]:
+        """All that happened in a session, by its time."""
+        session_id = check_name(session_id, "session_id")
+        spoken = await turns.session_records(self.spoken, session_id, hidden=True)
+        here = sql.equals("session_id", session_id)
+        made = await self.made.read(self.made.own(here), columns=WITHOUT_BLOB)
+        if not spoken and not made:
+            raise NotFoundError(f"session {session_id!r} has no turns, and nothing was made of it")
+        events = [event for one in spoken for event in _of_turn(one)]
+        events += [_of_made(one) for one in made]
+        return sorted(events, key=lambda one: one.at)
+
+    async def _one(self, id: str) -> ContextRecord:
+        named = sql.equals("id", id)
+        found = await self.made.read(self.made.own(_MADE, named), columns=WITHOUT_BLOB)
+        found = found or await self.spoken.read(
+            self.spoken.own(turns.MESSAGES, named), columns=WITHOUT_BLOB
+        )
+        if not found:
+            raise NotFoundError(f"{id!r} is no fact, chunk, summary or turn of this store")
+        if len(found) > 1:
+            raise InvalidRequestError(
+                f"id={shown(id)} is what {len(found)} sessions or users call a turn of theirs: use "
+                "a scope, or explain what was made of it"
+            )
+        return found[0]
+
+    async def _around(self, one: ContextRecord) -> builtins.list[tuple[Link, ContextRecord | None]]:
+        if one.kind == "message":
+            derived = sql.all_of([_MADE, sql.has_element("source_ids", one.id)])
+            found = await self._made(derived)
+            return [
+                (Link(source_id=other.id, target_id=one.id, relation="evidence"), other)
+                for other in found
+                if turns.owner_of(other) == turns.owner_of(one)
+            ]
+        pairs: builtins.list[tuple[Link, ContextRecord | None]] = []
+        for turn in (await said(self.spoken, [one])).values():
+            if turns.owner_of(turn) == turns.owner_of(one):
+                link = Link(source_id=one.id, target_id=turn.id, relation="evidence")
+                pairs.append((link, turn))
+        jobs = dict.fromkeys([one.metadata.get("job_id"), *(e.job_id for e in kept.evidence(one))])
+        pairs += [
+            (Link(source_id=one.id, target_id=job, relation="made_by"), None) for job in jobs if job
+        ]
+        if one.superseded_by_id is not None:
+            for other in await self._made(sql.equals("id", one.superseded_by_id)):
+                pairs.append(
+                    (Link(source_id=other.id, target_id=one.id, relation="supersedes"), other)
+                )
+        for other in await self._made(sql.equals("superseded_by_id", one.id)):
+            pairs.append((Link(source_id=one.id, target_id=other.id, relation="supersedes"), other))
+        if against := one.metadata.get("conflicts"):
+            for other in await self._made(sql.in_list("id", against)):
+                pairs.append(
+                    (Link(source_id=one.id, target_id=other.id, relation="conflicts"), other)
+                )
+        return pairs
+
+    async def _made(self, condition: sql.Clause) -> builtins.list[ContextRecord]:
+        return await self.made.read(self.made.own(condition), columns=WITHOUT_BLOB)
+
+
+def _of_turn(turn: ContextRecord) -> builtins.list[TraceEvent]:
+    def event(kind: Kind, text: str) -> TraceEvent:
+        return TraceEvent(
+            at=turn.created_at, kind=kind, id=turn.id, text=text[:_MOST_CHARACTERS], record=turn
+        )
+
+    events = []
+    if turn.text or not turn.parts:
+        events.append(event("turn", f"{turn.name or turn.role}: {turn.text or ''}"))
+    for part in turn.parts:
+        if isinstance(part, ToolCallPart):
+            events.append(event("tool_call", str(part.name)))
+        elif isinstance(part, ToolResultPart):
+            events.append(event("tool_result", str(part.name or part.call_id)))
+    return events
+
+
+def _of_made(one: ContextRecord) -> TraceEvent:
+    if one.kind == JOB:
+        job = from_record(one)
+        return TraceEvent(at=job.updated_at, kind="job", id=job.id, text=f"{job.kind}: {job.state}")
+    kinds: dict[str, Kind] = {kept.CHUNK: "chunk", kept.FACT: "fact", kept.SUMMARY: "summary"}
+    return TraceEvent(
+        at=one.updated_at,
+        kind=kinds[one.kind],
+        id=one.id,
+        text=(one.text or "")[:_MOST_CHARACTERS],
+        record=one,
+    )

@@ -1,0 +1,387 @@
+"""The knowledge of a store: six verbs over layers that manage themselves, and the jobs behind them."""
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from lance_context_core._checks import check_name, check_text, shown
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.filters import FilterLike
+from lance_context_core.jobs.commits import held
+from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.jobs.queue import Queue
+from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge import kept, states
+from lance_context_core.knowledge.adding import Told, messages_of
+from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
+from lance_context_core.knowledge.explaining import Explaining
+from lance_context_core.knowledge.proposals import DISTILL, Proposing
+from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
+from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.knowledge.searching import Question, search
+from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying, checked_policy
+from lance_context_core.knowledge.turns import Conversation
+from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
+from lance_context_core.knowledge.values import (
+    Added,
+    Explanation,
+    Infer,
+    KnowledgeHit,
+    Proposal,
+    Prune,
+    SearchType,
+    TraceEvent,
+    Undone,
+)
+from lance_context_core.records import ContextRecord, Diff, MergeReport
+from lance_context_core.rows.records import new_id
+from lance_context_core.scope import Scope
+from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.records import changing
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.versioning.conflicts import MergePolicy
+
+_MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncKnowledge:
+    """What is known, and why: made of conversations by jobs, without a model or with one.
+
+    Turns are the layer L2, and are never rewritten. Of them jobs make chunks and facts, L1, and a
+    summary of each session, L0, in the context `knowledge`: each names the turns and the places that
+    it was made of. It sees what the handle's scope sees.
+    """
+
+    _records: Records
+    _extractor: Extractor = field(default_factory=RuleExtractor)
+    _model: Paraphraser | AsyncParaphraser | None = None
+    _model_name: str = ""
+
+    def using(
+        self,
+        *,
+        extractor: Extractor | None = None,
+        model: Paraphraser | AsyncParaphraser | None = None,
+        model_name: str = "model",
+    ) -> "AsyncKnowledge":
+        """The same knowledge, made by another extractor, or in the words of a model.
+
+        `model` is called with the sentences of one job, and returns one for each: what is empty, far
+        longer, repeats itself or is JSON is refused, and the sentence itself kept. It is never called
+        by a search. `model_name` says which one it is: another one's jobs are others.
+        """
+        if extractor is not None and not callable(getattr(extractor, "extract", None)):
+            raise InvalidRequestError(
+                f"extractor is {shown(extractor)}: it needs a name and extract(turns)"
+            )
+        if model is not None and not callable(model):
+            raise InvalidRequestError(f"model is {shown(model)}: pass what can be called")
+        return replace(
+            self,
+            _extractor=extractor or self._extractor,
+            _model=model or self._model,
+            _model_name=check_name(model_name, "model_name") if model else self._model_name,
+        )
+
+    @property
+    def jobs(self) -> AsyncJobs:
+        """The jobs of the knowledge: to be listed, run, cancelled and retried."""
+        return AsyncJobs(self._queue)
+
+    # The six verbs
+
+    async def add(
+        self,
+        content: Told,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        content_type: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        infer: Infer = "auto",
+    ) -> Added:
+        """Keep what was said, and have knowledge made of it.
+
+        - `content`: a text, bytes (of a `content_type`), a message, or several messages.
+        - `session_id`: the conversation that it goes on with; a new one, if absent.
+        - `infer`: "auto" makes the knowledge before the call returns, "later" leaves it to
+          `jobs.run_due`, "never" keeps the turns alone.
+
+        The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
+        away, it stays scheduled and says why. Messages with an id, or with a time, are the same turns
+        when they are added again, and their job is the same job. Raises InvalidRequestError, before
+        anything is written, for what cannot be kept.
+        """
+        if infer not in ("auto", "later", "never"):
+            raise InvalidRequestError(
+                f"infer={shown(infer)}: there are 'auto', 'later' and 'never'"
+            )
+        given = messages_of(content, content_type=content_type, metadata=metadata)
+        session = new_id() if session_id is None else check_name(session_id, "session_id")
+        scope = self._records.scope.narrow(user_id=user_id)
+        spoken = replace(self._spoken, scope=scope)
+        ids = await AsyncHistory(spoken).append_many(
+            scope.agent_id or "", given, session_id=session
+        )
+        if infer == "never":
+            return Added(session_id=session, ids=tuple(ids), job_id=None)
+        distiller = replace(self._distiller, spoken=spoken, made=replace(self._made, scope=scope))
+        owner = Scope(tenant=scope.tenant, user_id=scope.user_id, agent_id=scope.agent_id)
+        queue = replace(self._queue, _records=distiller.made)
+        jobs = await queue.submit(
+            [
+                distiller.job(Conversation(owner, session), ids[start : start + MOST_TURNS])
+                for start in range(0, len(ids), MOST_TURNS)
+            ]
+        )
+        decisions: dict[str, int] = {}
+        if infer == "auto":
+            for job in jobs:
+                done = await queue.run(job.id) or job
+                for name, n in done.result.get("decisions", {}).items():
+                    decisions[name] = decisions.get(name, 0) + n
+        return Added(
+            session_id=session,
+            ids=tuple(ids),
+            job_id=jobs[0].id,
+            job_ids=tuple(job.id for job in jobs),
+            decisions=decisions,
+        )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 10,
+        search_type: SearchType = "chain",
+        user_id: str | None = None,
+        session_id: str | None = None,
+        filter: FilterLike | None = None,
+        valid_at: datetime | None = None,
+        evidence: bool = False,
+    ) -> builtins.list[KnowledgeHit]:
+        """What is known about `query`, best first.
+
+        - `search_type`: "facts" (and chunks), "summaries", "turns", or the "chain": what the facts
+          answer comes first; where these are too few, summaries say in which sessions to look
+          closer, and then the turns themselves are asked.
+        - `valid_at`: what was true at that moment, by the facts; else what is true now.
+        - `evidence`: each hit brings the turns that say so, and whether they still do.
+
+        No model is called. Raises InvalidRequestError for another `search_type`.
+        """
+        scope = self._records.scope.narrow(user_id=user_id)
+        question = Question.of(
+            check_text(query, "query"),
+            top_k=top_k,
+            session_id=session_id,
+            filter=filter,
+            valid_at=valid_at,
+        )
+        return await search(
+            replace(self._spoken, scope=scope),
+            replace(self._made, scope=scope),
+            question,
+            search_type=search_type,
+            evidence=evidence,
+        )
+
+    async def explain(self, id: str, *, depth: int = 2) -> Explanation:
+        """Why something is known: the graph around a fact, chunk, summary or turn, `depth` links far.
+
+        It has the turns that prove it, what it took the place of and what took its place, what
+        contradicts it, and the jobs that made it. Raises NotFoundError if there is no such thing.
+        """
+        return await Explaining(self._spoken, self._made).explain(id, depth=depth)
+
+    async def trace(self, session_id: str) -> builtins.list[TraceEvent]:
+        """What happened in a session, by its time: turns, calls of tools, facts, jobs; hidden ones too.
+
+        Raises NotFoundError for a session of which nothing is known.
+        """
+        return await Explaining(self._spoken, self._made).trace(session_id)
+
+    async def prune(
+        self, policy: Prune | Mapping[str, Any] | None = None, *, dry_run: bool = False
+    ) -> Job:
+        """Hide the facts that are not worth showing; returns the job, whose `result` has their ids.
+
+        They are not deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
+        and the job is not kept. Raises InvalidRequestError for a policy that cannot be.
+        """
+        tidying = self._tidying
+        job = await tidying.pruning(checked_policy(policy))
+        if dry_run:
+            return replace(job, result=(await tidying.prune(job)).result)
+        return await self._run(job)
+
+    async def archive(self, session_id: str) -> Job:
+        """Hide a session, with all that was made of it: no read shows it, only `trace` does.
+
+        Returns the job; that of the first call, if it is archived already. Raises NotFoundError for a
+        session without turns.
+        """
+        job = await self._tidying.archiving(check_name(session_id, "session_id"))
+        return job if job.state == "succeeded" else await self._run(job)
+
+    async def unarchive(self, session_id: str) -> Undone:
+        """Show an archived session again, as it was. Raises NotFoundError if it is not archived."""
+        before = await self._tidying.archived(check_name(session_id, "session_id"))
+        if not before or before[-1].undone_by is not None:
+            raise NotFoundError(f"session {session_id!r} is not archived")
+        return await self.undo(before[-1].id)
+
+    # Distillation
+
+    async def distill(
+        self, *, session_id: str | None = None, apply: Literal["propose", "merge"] = "propose"
+    ) -> Proposal:
+        """Make knowledge of all turns that no job is about yet, on a branch; returns the proposal.
+
+        It is to be read, and then to be merged or discarded; with `apply="merge"` it is merged at
+        once. It is a job from its first step on: called again after it was interrupted, it goes on
+        where it was. Raises InvalidRequestError in a scope, which has no branches of its own, and if
+        it failed; while the model is away it raises too, and stays scheduled.
+        """
+        if apply not in ("propose", "merge"):
+            raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
+        planned = await self._proposing.job(session_id=session_id)
+        if not planned.input_ids:
+            nothing = Diff(added=[], changed=[], removed=[])
+            return Proposal(job_id="", branch="", diff=nothing, report={"turns": 0})
+        (job,) = await self._queue.submit([planned])
+        if job.state == "cancelled":
+            job = await self._queue.retry(job.id)
+        job = await self._queue.run(job.id) or await self._queue.get(job.id)
+        proposal = await self._proposing.proposal(job)
+        if apply == "merge":
+            await self._proposing.merge(job, None)
+        return proposal
+
+    async def proposal(self, job_id: str) -> Proposal:
+        """A proposal again. Raises NotFoundError if there is no such job, or its branch is gone."""
+        return await self._proposing.proposal(await self._queue.get(job_id))
+
+    async def merge(self, job_id: str, *, policy: MergePolicy | None = None) -> MergeReport:
+        """Bring a proposal into the store; twice is as good as once.
+
+        What was written meanwhile stays. Where both sides changed the same, what a person has
+        corrected, pinned or removed stays, else the later change counts; or as `policy` says: see
+        `AsyncContextStore.merge`.
+        """
+        return await self._proposing.merge(await self._queue.get(job_id), policy)
+
+    async def discard(self, job_id: str) -> Job:
+        """Drop a proposal with its branch: nothing of it was in the store."""
+        return await self._proposing.discard(await self._queue.get(job_id))
+
+    async def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
+        """Take back what a job did, and nothing of what came after; returns what that was.
+
+        What other turns support stays, by these; what the job had superseded is current again. What
+        a person has changed since is a conflict, and stays. Undoing twice is undoing once; undoing
+        the undo brings all of it back. Raises InvalidRequestError for a job that did nothing yet.
+        """
+        undoing = self._undoing
+        job = await undoing.job(job_id)
+        if job.state == "succeeded":
+            return report_of(job, job.result)
+        if dry_run:
+            return report_of(job, (await undoing.decide(job)).result, is_dry_run=True)
+        done = await self._run(job)
+        return report_of(done, done.result)
+
+    # Curation
+
+    async def correct(self, id: str, text: str) -> ContextRecord:
+        """Let a fact say something else: no job changes it from then on. What it said is kept in it."""
+        said = check_text(text, "text")
+        if not said.strip():
+            raise InvalidRequestError("text is empty: invalidate the fact instead")
+
+        def change(record: ContextRecord) -> ContextRecord:
+            before = {"text": record.text, "until": self._records.now().isoformat()}
+            revisions = [*record.metadata.get("revisions", ()), before]
+            metadata = {**record.metadata, "curated": True, "revisions": revisions}
+            return replace(record, text=said, embedding=None, metadata=metadata)
+
+        return await self._curated(id, change)
+
+    async def invalidate(self, id: str, *, reason: str) -> ContextRecord:
+        """Hide a fact that is wrong: no job brings it back."""
+        why = check_name(reason, "reason")
+
+        def change(record: ContextRecord) -> ContextRecord:
+            metadata = {**record.metadata, "curated": True}
+            hidden = states.retired(record, why, self._records.now())
+            return replace(hidden, metadata=metadata)
+
+        return await self._curated(id, change)
+
+    async def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
+        """Keep a fact as it is: no job changes or hides it, until it is unpinned."""
+        return await self._curated(
+            id, lambda one: replace(one, metadata={**one.metadata, "pinned": bool(pinned)})
+        )
+
+    # Helpers
+
+    @property
+    def _spoken(self) -> Records:
+        return self._records
+
+    @property
+    def _made(self) -> Records:
+        return replace(self._records, context=kept.CONTEXT)
+
+    @property
+    def _distiller(self) -> Distiller:
+        return Distiller(self._spoken, self._made, self._extractor, self._model, self._model_name)
+
+    @property
+    def _proposing(self) -> Proposing:
+        return Proposing(self._distiller, self._jobs({}))
+
+    @property
+    def _undoing(self) -> Undoing:
+        return Undoing(self._distiller, self._jobs({}))
+
+    @property
+    def _tidying(self) -> Tidying:
+        return Tidying(self._spoken, self._made, self._jobs({}))
+
+    def _jobs(self, handlers: Mapping[str, Any]) -> Queue:
+        return Queue(self._made, handlers)
+
+    @property
+    def _queue(self) -> Queue:
+        return self._jobs(
+            {
+                EXTRACT: self._distiller.run,
+                DISTILL: self._proposing.run,
+                UNDO: self._undoing.run,
+                PRUNE: self._tidying.run_prune,
+                ARCHIVE: self._tidying.run_archive,
+            }
+        )
+
+    async def _run(self, job: Job) -> Job:
+        """Submit a job and run it; returns what became of it. Raises for what failed in it."""
+        await self._queue.submit([job])
+        done = await self._queue.run(job.id) or await self._queue.get(job.id)
+        if done.state != "succeeded":
+            raise InvalidRequestError(f"job {done.id!r} is {done.state}: {done.error}")
+        return done
+
+    async def _curated(self, id: str, change: changing.Change) -> ContextRecord:
+        named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
+        where = self._made.own(named)
+        if len(await held(self._made, named)) == 0:
+            raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
+        record = await changing.patch(self._made, where, change)
+        assert record is not None
+        return record

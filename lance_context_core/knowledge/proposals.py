@@ -1,0 +1,172 @@
+"""Distillation on a branch: made there, read, and merged or discarded; a job from its first step."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs.commits import Outcome
+from lance_context_core.jobs.queue import Decide, Queue
+from lance_context_core.jobs.rows import KIND as JOB
+from lance_context_core.jobs.rows import job_id, scheduled
+from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge import kept
+from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.values import Proposal
+from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport
+from lance_context_core.versioning import branches, diff, merge
+from lance_context_core.versioning.conflicts import MergePolicy, Stored
+from lance_context_core.versioning.places import Whole
+
+DISTILL = "distill"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """Makes proposals, and what becomes of them."""
+
+    distiller: Distiller
+    jobs: Queue
+
+    async def job(self, *, session_id: str | None) -> Job:
+        """The job that proposes what the turns state which no job is about yet."""
+        self._whole().require("propose a distillation")
+        planned = await self.distiller.plan(session_id=session_id)
+        ids = [id for one in planned for id in one.input_ids]
+        producer, now = self.distiller.producer, self.distiller.made.now()
+        # Turns of different sessions may be called alike.
+        about = [f"{one.session_id}/{id}" for one in planned for id in one.input_ids]
+        id = job_id(DISTILL, self.distiller.made.scope, session_id, about, producer)
+        return scheduled(
+            DISTILL,
+            id,
+            owner=self.distiller.made.scope,
+            now=now,
+            input_ids=tuple(dict.fromkeys(ids)),
+            session_id=session_id,
+            producer=producer,
+            branch=f"distill-{id.removeprefix('job-')[:16]}",
+        )
+
+    async def run(self, job: Job) -> Decide:
+        """Distil on the branch; what was done there before, by a worker that died, is not done again."""
+        whole, name = self._whole(), job.branch or ""
+        if await self._forked_at(name) is None:
+            await branches.create(whole, name, None)
+        there, queue = self._on(name)
+        planned = await there.plan(session_id=job.session_id, parent_id=job.id)
+        await queue.submit([one for one in planned if {*one.input_ids} <= {*job.input_ids}])
+        children = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
+        for child in children:
+            # Nobody else runs it: who died with it has lost this job too.
+            due = max(there.made.now(), child.scheduled_at, child.lease_until or child.scheduled_at)
+            await queue.run(child.id, due)
+        done = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
+        for child in done:
+            if child.state == "failed":
+                raise InvalidRequestError(f"session {child.session_id!r}: {child.error}")
+            if child.state != "succeeded":
+                raise RuntimeError(f"session {child.session_id!r}: {child.error}")
+        report: Counter[str] = Counter(turns=sum(len(one.input_ids) for one in done))
+        usage: Counter[str] = Counter()
+        for child in done:
+            report.update(child.result["decisions"])
+            usage.update(child.usage)
+
+        async def decide() -> Outcome:
+            return Outcome(state="proposed", usage=dict(usage), result={"report": dict(report)})
+
+        return decide
+
+    async def proposal(self, job: Job) -> Proposal:
+        """What is proposed. Raises InvalidRequestError if nothing is, or no longer."""
+        if job.state != "proposed" or job.branch is None:
+            why = f": {job.error}" if job.error else ""
+            raise InvalidRequestError(f"job {job.id!r} is {job.state}, not proposed{why}")
+        forked_at = await self._forked_at(job.branch)
+        if forked_at is None:
+            raise NotFoundError(f"branch {job.branch!r} of job {job.id!r} was deleted: discard it")
+        resources = self.distiller.made.resources
+        before = await resources.at(forked_at)
+        after = self._on(job.branch)[0].made
+        found = await diff.diff(before.records, after.table, after.own())
+        return Proposal(
+            job_id=job.id,
+            branch=job.branch,
+            diff=_without_jobs(found),
+            report=job.result["report"],
+        )
+
+    async def merge(self, job: Job, policy: MergePolicy | None) -> MergeReport:
+        """Bring a proposal into this branch; once it is there, do nothing."""
+        whole = self._whole()
+        name = job.branch or ""
+        if job.kind != DISTILL or job.state not in ("proposed", "succeeded"):
+            raise InvalidRequestError(
+                f"job {job.id!r} is {job.kind}, {job.state}: only a proposal can be merged"
+            )
+        report = MergeReport(
+            source=name,
+            target=whole.resources.database.branch,
+            tables={},
+            conflicts=(),
+            is_dry_run=False,
+            version=await whole.resources.records.version(),
+        )
+        is_there = await self._forked_at(name) is not None
+        if job.state == "proposed":
+            if not is_there:
+                raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
+            report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
+            await self.jobs.change(job.id, state="succeeded")
+        if is_there:
+            await branches.delete(whole, name)
+        return report
+
+    async def discard(self, job: Job) -> Job:
+        """Drop a proposal with its branch; the turns may be distilled again."""
+        if job.kind != DISTILL or job.state == "succeeded":
+            raise InvalidRequestError(
+                f"job {job.id!r} is {job.kind}, {job.state}: only a proposal can be discarded; "
+                "undo what was merged"
+            )
+        done = await self.jobs.change(job.id, state="cancelled", lease_until=None)
+        await branches.delete(self._whole(), job.branch or "")
+        return done
+
+    # Helpers
+
+    def _whole(self) -> Whole:
+        return Whole(self.distiller.made.resources, self.distiller.made.scope)
+
+    def _on(self, name: str) -> tuple[Distiller, Queue]:
+        """The same on the branch."""
+        resources = self.distiller.made.resources
+        there = resources.on(resources.writable().on(name))
+        distiller = replace(
+            self.distiller,
+            spoken=replace(self.distiller.spoken, resources=there),
+            made=replace(self.distiller.made, resources=there),
+        )
+        return distiller, Queue(distiller.made, {EXTRACT: distiller.run})
+
+    async def _forked_at(self, name: str) -> int | None:
+        found = {one.name: one.forked_at for one in await branches.listed(self._whole())}
+        return found.get(name)
+
+
+def people_first(conflict: Conflict) -> Stored | None:
+    """What a person has corrected or pinned, or has removed, stays; else the later change counts."""
+    ours, theirs = conflict.ours, conflict.theirs
+    if ours is None or (isinstance(ours, ContextRecord) and kept.is_protected(ours)):
+        return ours
+    if theirs is None or conflict.ours_updated_at is None or conflict.theirs_updated_at is None:
+        return ours
+    return theirs if conflict.theirs_updated_at > conflict.ours_updated_at else ours
+
+
+def _without_jobs(found: Diff) -> Diff:
+    return Diff(
+        added=[one for one in found.added if one.kind != JOB],
+        changed=[one for one in found.changed if one.after.kind != JOB],
+        removed=[one for one in found.removed if one.kind != JOB],
+    )

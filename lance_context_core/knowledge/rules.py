@@ -1,0 +1,137 @@
+"""Facts by rules: what people say of themselves in English, word for word. No model is needed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lance_context_core.knowledge.chunks import Span, sentences
+from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
+
+_I_AM = r"\bI(?:'m| am)"
+_I_HAVE = r"\bI(?:'ve| have)?"
+_SOMETHING = r"(?P<value>[^,.;!?\n]{1,80}?)"
+_PLACE = r"(?P<value>(?:the )?[A-Z][\w'-]*(?:[ -](?:of |the |de |la )?[A-Z][\w'-]*){0,3})"
+_NAME = r"(?P<value>[A-Z][\w'-]*(?: [A-Z][\w'-]*){0,2})"
+_UNTIL = r"(?= (?:and|but|because|since|so|when|which|who|now|these days|with|for|in|as|after)\b|[,.;!?\n]|$)"
+
+
+def _rule(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+_SLOTS: Sequence[tuple[str, float, re.Pattern[str]]] = (
+    ("residence", 0.9, _rule(rf"\b(?:I|We|we)(?:'ve| have)?(?: just| recently| finally)? moved (?:from [^,.;!?]+? )?(?:back )?to {_PLACE}")),
+    ("residence", 0.9, _rule(rf"\b(?:I|We|we)(?: now| currently)? live in {_PLACE}")),
+    ("residence", 0.9, _rule(rf"{_I_AM} (?:now )?(?:living|based) in {_PLACE}")),
+    ("name", 0.9, _rule(rf"\b[Mm]y name(?:'s| is) {_NAME}")),
+    ("employer", 0.8, _rule(rf"\bI(?: now| currently)? work (?:at|for) {_NAME}")),
+    ("employer", 0.8, _rule(rf"{_I_HAVE} (?:just )?(?:joined|started (?:working )?at) {_NAME}")),
+    ("occupation", 0.8, _rule(rf"\bI(?: now| currently)? work as an? {_SOMETHING}{_UNTIL}")),
+    ("birthday", 0.8, _rule(rf"\b[Mm]y birthday(?:'s| is)(?: on)? {_SOMETHING}{_UNTIL}")),
+    ("birthplace", 0.8, _rule(rf"\bI was born in {_PLACE}")),
+)  # fmt: skip
+"""Those of which a person has one at a time; a later one takes the place of the earlier one."""
+
+_NAMED_SLOTS: Sequence[tuple[float, re.Pattern[str]]] = (
+    (0.7, _rule(rf"\b[Mm]y favou?rite (?P<slot>[a-z]+(?: [a-z]+)?)(?:'s| is) {_SOMETHING}{_UNTIL}")),
+    (0.8, _rule(rf"\b[Mm]y (?P<slot>wife|husband|partner|son|daughter|sister|brother|mother|mom|father|dad|dog|cat|boss|manager)(?:'s| is) (?:called |named )?{_NAME}")),
+)  # fmt: skip
+
+_KINDS: Sequence[tuple[str, float, re.Pattern[str]]] = (
+    ("need", 0.9, _rule(rf"{_I_AM} (?:allergic to|a vegan|vegan|a vegetarian|vegetarian|diabetic)\b")),
+    ("preference", 0.7, _rule(r"\bI(?: really| absolutely| just)? (?:like|love|enjoy|prefer|hate|dislike)\b")),
+    ("preference", 0.7, _rule(r"\bI (?:can't stand|don't like|do not like)\b")),
+    ("decision", 0.7, _rule(r"\b(?:I|[Ww]e)(?:'ve| have)? decided\b")),
+    ("plan", 0.6, _rule(rf"(?:{_I_AM} (?:going to|planning)|\bI(?:'ll| will| plan to| want to)\b)")),
+    ("possession", 0.6, _rule(r"\bI(?:'ve got got| have| own)(?: an?| two| three| some)? [a-z]+")),
+    ("identity", 0.6, _rule(rf"{_I_AM} an? [a-z]+")),
+)  # fmt: skip
+
+_FIRST_PERSON = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e)\b")
+_SAYS_WHEN = re.compile(
+    r"\b(?:yesterday|today|tomorrow|last|next|ago|\d{4}|\d{1,2}(?:st|nd|rd|th)"
+    r"|Mon|Tues|Wednes|Thurs|Fri|Satur|Sun|January|February|March|April|May|June|July|August"
+    r"|September|October|November|December)(?:day)?\b"
+)
+_SAYS_WHO_OR_HOW_MANY = re.compile(r"(?<!^)(?<![.!?] )\b(?!I\b)[A-Z][a-z]+|\d")
+_IS_NO_STATEMENT = re.compile(r"^(?:[Ii]f|[Ww]ould|[Ss]hould|[Ii]magine|[Ss]uppose)\b")
+_DENIES = re.compile(r"\b(?:not|never|no longer|don't|didn't|won't|isn't|haven't)\b")
+_MOST_CHARACTERS = 400
+"""Of a sentence: what is longer is hardly one."""
+_CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
+"""Read as the straight one, which is as long."""
+_ECHOES = ("recalled_ids", "recalled")
+"""Keys in the metadata of a turn that repeats what was recalled."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExtractor:
+    """Finds what the speakers say of themselves: names, places, work, preferences, plans, dates.
+
+    Only statements in the first person, and only of people: not of the system, of tools, or of an
+    assistant without a name of its own; nor what was recalled from the memory before. The text of a
+    fact is the sentence itself.
+    """
+
+    name: str = "rules/1"
+
+    def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
+        """The facts that these turns state, in their order."""
+        return [one for turn in turns if _is_heard(turn) for one in _of_turn(turn)]
+
+
+def _is_heard(turn: SpokenTurn) -> bool:
+    is_person = turn.role == "user" or (turn.role == "assistant" and turn.name is not None)
+    return is_person and not any(turn.metadata.get(key) for key in _ECHOES)
+
+
+def _of_turn(turn: SpokenTurn) -> Iterator[FactCandidate]:
+    text = turn.text.replace(_CURLY, "'")
+    for start, end in sentences(text):
+        sentence = text[start:end]
+        if (
+            end - start > _MOST_CHARACTERS
+            or sentence.endswith("?")
+            or not _FIRST_PERSON.search(sentence)
+            or _IS_NO_STATEMENT.match(sentence)
+        ):
+            continue
+        yield from _of_sentence(turn, sentence, (start, end))
+
+
+def _of_sentence(turn: SpokenTurn, sentence: str, span: Span) -> Iterator[FactCandidate]:
+    def candidate(kind: str, importance: float, **slot: str) -> FactCandidate:
+        return FactCandidate(
+            text=turn.text[span[0] : span[1]],
+            source_id=turn.id,
+            start=span[0],
+            end=span[1],
+            kind=kind,
+            importance=importance,
+            **slot,
+        )
+
+    slots = {} if _DENIES.search(sentence) else _slots(sentence)
+    for slot, (importance, value) in slots.items():
+        yield candidate("attribute", importance, slot=slot, value=value)
+    if slots:
+        return
+    for kind, importance, pattern in _KINDS:
+        if pattern.search(sentence):
+            yield candidate(kind, importance)
+            return
+    if _SAYS_WHEN.search(sentence) or _SAYS_WHO_OR_HOW_MANY.search(sentence):
+        yield candidate("statement", 0.4)
+
+
+def _slots(sentence: str) -> dict[str, tuple[float, str]]:
+    found: dict[str, tuple[float, str]] = {}
+    for slot, importance, pattern in _SLOTS:
+        if match := pattern.search(sentence):
+            found.setdefault(slot, (importance, match["value"].strip()))
+    for importance, pattern in _NAMED_SLOTS:
+        if match := pattern.search(sentence):
+            slot = match["slot"]
+            slot = f"favourite {slot}" if "avo" in match[0].split(slot)[0] else slot
+            found.setdefault(slot, (importance, match["value"].strip()))
+    return found

@@ -1,0 +1,226 @@
+"""The job that takes back what another did, and nothing of what came after."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.queue import Decide, Queue
+from lance_context_core.jobs.rows import job_id, owner_of, scheduled
+from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge import kept, states, turns
+from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.turns import Conversation
+from lance_context_core.knowledge.values import Undone
+from lance_context_core.records import ContextRecord
+
+UNDO = "undo"
+_MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Undoes jobs: of turns by what supports a fact then, of all others by what they noted."""
+
+    distiller: Distiller
+    jobs: Queue
+
+    async def job(self, target_id: str) -> Job:
+        """The job that undoes that one, which is a new one each time that it was brought back.
+
+        Raises InvalidRequestError for what did nothing yet.
+        """
+        target = await self.jobs.get(target_id)
+        if target.undone_by is not None:
+            return await self.jobs.get(target.undone_by)
+        if target.state != "succeeded":
+            raise InvalidRequestError(
+                f"job {target_id!r} is {target.state}: only what succeeded can be undone; cancel or "
+                "discard what did not"
+            )
+        before = [one for one in await self.jobs.list(kind=UNDO) if target.id in one.input_ids]
+        owner = owner_of(target)
+        now = self.distiller.made.now()
+        return scheduled(
+            UNDO,
+            job_id(UNDO, owner, target.session_id, [target.id], str(len(before))),
+            owner=owner,
+            now=now,
+            input_ids=(target.id,),
+            session_id=target.session_id,
+        )
+
+    async def run(self, job: Job) -> Decide:
+        """Nothing takes long of it."""
+
+        async def decide() -> Outcome:
+            return await self.decide(job)
+
+        return decide
+
+    async def decide(self, job: Job) -> Outcome:
+        """What is to be changed for it, by what the store holds now."""
+        target = await self.jobs.get(job.input_ids[0])
+        if target.kind in (EXTRACT, "distill"):
+            return await self._of_turns(job, target)
+        return await self._noted(job, target)
+
+    # What was made of turns
+
+    async def _of_turns(self, job: Job, target: Job) -> Outcome:
+        all_jobs = await self.jobs.list(kind=EXTRACT)
+        meant = [
+            one
+            for one in all_jobs
+            if target.id in (one.id, one.parent_id)
+            and one.state == "succeeded"
+            and one.undone_by is None
+        ]
+        ids = {one.id for one in meant}
+        view = self.distiller.made
+        held = {one.row[KEY]: one for one in await commits.held(view, _MADE)}
+        after: dict[str, ContextRecord] = {}
+        report: dict[str, list[str]] = {
+            name: [] for name in ("retired", "reduced", "revived", "conflicts")
+        }
+        now = view.now()
+        for key, one in held.items():
+            found = kept.evidence(one.record)
+            rest = [each for each in found if each.job_id not in ids]
+            if len(rest) == len(found):
+                continue
+            if kept.is_protected(one.record):
+                report["conflicts"].append(one.record.id)
+            elif rest:
+                after[key] = kept.with_evidence(one.record, rest)
+                report["reduced"].append(one.record.id)
+            elif one.record.retired_at is None:
+                after[key] = states.retired(one.record, UNDO, now)
+                report["retired"].append(one.record.id)
+        gone = {one.id for one in after.values() if one.retired_at is not None}
+        self._revive(held, after, gone, report["revived"])
+        changed = [(held[key], one) for key, one in after.items()]
+        changed += await self._summaries(job, meant, [one for one in all_jobs if one.id not in ids])
+        noted = [states.change_of(before, one) for before, one in changed]
+        others = {id: {"undone_by": job.id} for id in {target.id, *ids}}
+        return Outcome(
+            changed=changed,
+            result={**report, "changed": noted, "jobs": sorted(others)},
+            jobs=others,
+        )
+
+    def _revive(
+        self,
+        held: dict[str, Held],
+        after: dict[str, ContextRecord],
+        gone: Collection[str],
+        revived: list[str],
+    ) -> None:
+        """Let what the gone ones had superseded, or contradicted, be as if they had never been."""
+        now = {key: after.get(key, one.record) for key, one in held.items()}
+        facts = {one.id: one for one in now.values() if one.kind == kept.FACT}
+        for key, one in now.items():
+            if one.id in gone or one.kind != kept.FACT:
+                continue
+            by = one.superseded_by_id
+            while by is not None and by in gone:
+                by = facts[by].superseded_by_id
+            if by != one.superseded_by_id:
+                after[key] = (
+                    kept.revived(one)
+                    if by is None
+                    else kept.superseded(one, by, kept.about(facts[by])["valid_from"])
+                )
+                revived += [one.id] if by is None else []
+            conflicts = one.metadata.get("conflicts", ())
+            if left := [id for id in conflicts if id not in gone]:
+                status = one.lifecycle_status
+            else:
+                status = "active"
+            if len(left) < len(conflicts):
+                metadata = {**one.metadata, "conflicts": left}
+                after[key] = replace(one, metadata=metadata, lifecycle_status=status)
+
+    async def _summaries(
+        self, job: Job, meant: Sequence[Job], others: Sequence[Job]
+    ) -> list[tuple[Held, ContextRecord]]:
+        """The summaries of the sessions, made of what is not undone; without that there are none."""
+        view = self.distiller.made
+        found = await commits.held(view, sql.equals("kind", kept.SUMMARY))
+        changed: list[tuple[Held, ContextRecord]] = []
+        about = {_conversation(one) for one in meant}
+        for one in found:
+            conversation = Conversation(turns.owner_of(one.record), one.record.session_id or "")
+            if conversation not in about or one.record.retired_at is not None:
+                continue
+            left = {
+                id
+                for other in others
+                if _conversation(other) == conversation
+                and other.state == "succeeded"
+                and other.undone_by is None
+                for id in other.input_ids
+            }
+            new = await self.distiller.summarised(conversation, job.id, only=left)
+            if new is None or not left:
+                new = states.retired(one.record, UNDO, view.now())
+            changed.append((one, replace(new, created_at=one.record.created_at)))
+        return changed
+
+    # What was noted
+
+    async def _noted(self, job: Job, target: Job) -> Outcome:
+        noted = {one["key"]: one for one in target.result.get("changed", ())}
+        found: dict[str, Held] = {}
+        for view in (self.distiller.made, self.distiller.spoken):
+            there = await commits.held(view, sql.in_list(KEY, list(noted)))
+            found |= {one.row[KEY]: one for one in there}
+        changed, conflicts = [], []
+        for key, change in noted.items():
+            if key not in found:
+                continue
+            one = found[key]
+            back = states.put_back(one.record, change)
+            if back is None:
+                conflicts.append(one.record.id)
+            elif states.state_of(back) != states.state_of(one.record):
+                changed.append((one, back))
+        others: dict[str, dict[str, Any]] = {target.id: {"undone_by": job.id}}
+        for id in target.result.get("jobs", ()):
+            others[id] = {"undone_by": None}
+        hidden = [one.id for _, one in changed if one.retired_at is not None]
+        shown = [
+            one.id
+            for before, one in changed
+            if before.record.retired_at is not None and one.retired_at is None
+        ]
+        return Outcome(
+            changed=changed,
+            result={
+                "retired": hidden,
+                "revived": shown,
+                "reduced": [],
+                "conflicts": conflicts,
+                "changed": [states.change_of(before, one) for before, one in changed],
+                "jobs": [],
+            },
+            jobs=others,
+        )
+
+
+def report_of(job: Job, result: Any, *, is_dry_run: bool = False) -> Undone:
+    """What a caller is told of an undo."""
+    names = ("retired", "reduced", "revived", "conflicts")
+    return Undone(
+        job_id=job.id,
+        is_dry_run=is_dry_run,
+        **{name: tuple(result.get(name, ())) for name in names},
+    )
+
+
+def _conversation(job: Job) -> Conversation:
+    return Conversation(owner_of(job), job.session_id or "")

@@ -1,0 +1,198 @@
+"""The values of the knowledge: what is made of turns, what proves it, and what calls return."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from lance_context_core.records import ContextRecord, Diff
+
+SearchType = Literal["chain", "summaries", "facts", "turns"]
+"""Where to look: `summaries` are L0, `facts` (with chunks) L1, `turns` L2, and `chain` goes down all
+three."""
+
+
+Infer = Literal["auto", "later", "never"]
+"""When knowledge is made of what is added: before the call returns, by a job later, or not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenTurn:
+    """A turn of a conversation, as an extractor is given it."""
+
+    id: str
+    session_id: str
+    role: str
+    text: str
+    said_at: datetime
+    place: int
+    """The number of the turn in its session, from 0."""
+    name: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The part of a turn that something was made of."""
+
+    source_id: str
+    """The id of the turn."""
+    session_id: str
+    start: int
+    """Of the text of the turn, in characters."""
+    end: int
+    sha256: str
+    """Of the part's text in UTF-8, as it was then."""
+    job_id: str
+    """The job that found it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """Evidence, looked up again in the turn as it is now."""
+
+    evidence: Evidence
+    text: str | None
+    """What the turn says there now; None if it is gone."""
+    is_verified: bool
+    """Whether that is what it said then."""
+    said_at: datetime | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactCandidate:
+    """A fact that an extractor believes to have found."""
+
+    text: str
+    """What is kept: the words of the turn, or others for them."""
+    source_id: str
+    """The turn that says so: one of those that were given."""
+    start: int
+    """Where it does, in characters of its text."""
+    end: int
+    kind: str = "statement"
+    """What it is about, such as `preference` or `plan`; a word of the extractor's own."""
+    slot: str | None = None
+    """What it is the value of, such as `residence`, where there is only one at a time."""
+    value: str | None = None
+    """Of the slot; needed with one."""
+    importance: float = 0.5
+    """In [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What `add` has kept, and what became of it."""
+
+    session_id: str
+    """The session that it is in; made up where none was given."""
+    ids: tuple[str, ...]
+    """The turns, in order."""
+    job_id: str | None
+    """The job that makes knowledge of them; None if nothing is to be made, or it was before."""
+    job_ids: tuple[str, ...] = ()
+    """All of them, where there are several."""
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    """How many facts were added, merged, superseded and so on, as far as the jobs ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeHit:
+    """What a search of the knowledge found."""
+
+    record: ContextRecord
+    score: float
+    """In [0, 1]; comparable within one layer."""
+    layer: Literal["L0", "L1", "L2"]
+    evidence: tuple[Quote, ...] = ()
+    """The turns that say so, where `evidence=True`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How two things of an explanation belong together."""
+
+    source_id: str
+    target_id: str
+    relation: str
+    """`evidence` (a turn), `made_by` (a job), `supersedes`, `conflicts` or `derived` (made of it)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why something is known, as a graph."""
+
+    id: str
+    """What was asked about."""
+    records: Mapping[str, ContextRecord]
+    """All that the graph has, by id: facts, chunks, summaries and turns, hidden ones too."""
+    links: tuple[Link, ...]
+    quotes: tuple[Quote, ...]
+    """The evidence of what was asked about, looked up again."""
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether there is evidence, and all of it still says what it said."""
+        return bool(self.quotes) and all(quote.is_verified for quote in self.quotes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEvent:
+    """Something that happened in a session."""
+
+    at: datetime
+    kind: Literal["turn", "tool_call", "tool_result", "chunk", "fact", "summary", "job"]
+    id: str
+    text: str
+    """What was said, called, found or done, in one line."""
+    record: ContextRecord | None = None
+    """Absent for jobs: `jobs.get` has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A distillation on a branch: to be read, and then merged or discarded."""
+
+    job_id: str
+    branch: str
+    diff: Diff
+    """What it would add, change and remove."""
+    report: Mapping[str, int]
+    """How many turns were read, and how many facts were added, merged, superseded and so on."""
+
+    def __bool__(self) -> bool:
+        """Whether it would change anything."""
+        return bool(self.diff)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What was undone, or in a dry run would be."""
+
+    job_id: str
+    """The job that undid it; undoing that one brings it back."""
+    retired: tuple[str, ...] = ()
+    """What nothing but the undone job supported."""
+    reduced: tuple[str, ...] = ()
+    """What stays for its other evidence."""
+    revived: tuple[str, ...] = ()
+    """What the undone job had superseded, or an undo had retired."""
+    conflicts: tuple[str, ...] = ()
+    """What somebody has corrected or pinned since: it stays as it is."""
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune:
+    """Which facts and chunks are no longer worth showing; all that is said must hold.
+
+    What is pinned, canonical, or the current value of a slot is never among them.
+    """
+
+    older_than: timedelta = timedelta(days=90)
+    """Since it was said last."""
+    importance_below: float = 0.5
+    """In [0, 1]."""
+    limit: int | None = None
+    """At most so many, those of least importance first."""

@@ -1,0 +1,110 @@
+"""What is found, why, and what happened."""
+
+import json
+from pathlib import Path
+
+import pytest
+from core.knowledge.living import BERGEN, OSLO, day, opened, said
+
+from lance_context_core import InvalidRequestError, Message
+from lance_context_core.messages import ToolCallPart
+
+SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
+
+
+def test_the_chain_never_finds_less_than_the_facts_and_chunks_alone(tmp_path, clock, embedder):
+    with opened(tmp_path, clock, embedder=embedder) as store:
+        memory = store.knowledge
+        for n in range(6):
+            memory.add(
+                [said(f"I met Ann in town {n}.", day(2024, 1, n + 1)), said(f"It rained {n}.")],
+                session_id=f"s{n}",
+            )
+        for query in ("Ann town 3", "rained", "nothing of it"):
+            alone = memory.search(query, top_k=4, search_type="facts")
+            chain = memory.search(query, top_k=4)
+            assert {one.record.id for one in alone} <= {one.record.id for one in chain}
+
+
+def test_what_no_job_has_read_yet_is_found_in_the_turns(memory):
+    memory.add("I live in Oslo.", infer="never")
+    (hit,) = memory.search("live Oslo")
+    assert (hit.layer, hit.record.kind) == ("L2", "message")
+
+
+@pytest.mark.parametrize(
+    ("search_type", "layer", "kinds"),
+    [
+        pytest.param("summaries", "L0", {"summary"}, id="summaries"),
+        pytest.param("facts", "L1", {"fact", "chunk"}, id="facts"),
+        pytest.param("turns", "L2", {"message"}, id="turns"),
+    ],
+)
+def test_each_layer_can_be_searched_alone(memory, search_type, layer, kinds):
+    memory.add("I live in Oslo. I have a dog there.", session_id="s")
+    hits = memory.search("live Oslo dog", search_type=search_type)
+    assert hits
+    assert {one.layer for one in hits} == {layer}
+    assert {one.record.kind for one in hits} <= kinds
+
+
+def test_what_is_true_now_comes_before_the_chunk_in_which_it_was_otherwise(memory):
+    memory.add([OSLO], session_id="s1", user_id="ada")
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    texts = [one.record.text for one in memory.search("live in Oslo", user_id="ada")]
+    assert texts.index("We moved to Bergen last week.") < texts.index("I live in Oslo.")
+
+
+def test_an_unknown_search_type_is_refused(memory):
+    with pytest.raises(InvalidRequestError, match="chain"):
+        memory.search("x", search_type="all")
+    with pytest.raises(InvalidRequestError, match="valid_at"):
+        memory.search("x", search_type="turns", valid_at=day(2024))
+
+
+def test_every_fact_of_a_conversation_ends_in_turns_that_still_say_so(store, memory):
+    for n, turn in enumerate(json.loads(SAMPLE.read_text(encoding="utf-8"))["turns"][:40]):
+        message = Message(role="user", name=turn["speaker"], parts=turn["text"], id=f"t{n}")
+        store.history.append("a", message, session_id="s")
+    memory.distill(apply="merge")
+    found = store.context("knowledge").list(filters={"kind": {"$in": ["fact", "summary", "chunk"]}})
+    assert {one["kind"] for one in found} == {"fact", "chunk", "summary"}
+    for one in found:
+        assert memory.explain(one["id"]).is_verified
+
+
+def test_once_a_turn_says_something_else_the_proof_fails(store, memory):
+    memory.add([{**OSLO, "id": "m1"}], session_id="s")
+    (hit,) = memory.search("live Oslo", search_type="facts")
+    store.history.rewrite("", Message.user("I live in Rome.", id="m1"), session_id="s")
+    explained = memory.explain(hit.record.id)
+    assert not explained.is_verified
+    assert explained.quotes[0].text == "I live in Rome."
+
+
+def test_an_explanation_shows_what_took_the_place_of_what_and_who_did_it(store, memory):
+    memory.add([OSLO], session_id="s1", user_id="ada")
+    added = memory.add([BERGEN], session_id="s2", user_id="ada")
+    (new,) = [one["id"] for one in store.context("knowledge").list(filters={"kind": "fact"})]
+    explained = memory.explain(new)
+    relations = {link.relation: link.target_id for link in explained.links if link.source_id == new}
+    assert relations["made_by"] == added.job_id
+    assert relations["evidence"] == added.ids[0]
+    assert explained.records[relations["supersedes"]].text == "I live in Oslo."
+    from_the_turn = memory.explain(added.ids[0], depth=1)
+    assert new in from_the_turn.records
+
+
+def test_a_trace_has_the_calls_of_tools_among_the_turns(store, memory):
+    call = Message(
+        role="assistant", parts=(ToolCallPart(name="weather", call_id="c1", arguments={}),)
+    )
+    store.history.append("", Message.user("I live in Oslo."), session_id="s")
+    store.history.append("", call, session_id="s")
+    store.history.append(
+        "", Message.tool("Rain.", call_id="c1", tool_name="weather"), session_id="s"
+    )
+    memory.distill(apply="merge")
+    kinds = [one.kind for one in memory.trace("s")]
+    assert kinds[:2] == ["turn", "tool_call"]
+    assert {"tool_result", "fact", "chunk", "summary", "job"} <= {*kinds}
