@@ -16,7 +16,12 @@ assert (package / "py.typed").is_file()
 assert lance_context_core.__version__ == version("lance-context-core")
 
 hard = [one for one in requires("lance-context-core") if "extra ==" not in one]
-assert {re.match(r"[\w-]+", one)[0] for one in hard} == {"lancedb", "numpy", "pyarrow"}, hard
+assert {re.match(r"[\w-]+", one)[0] for one in hard} == {
+    "lancedb",
+    "numpy",
+    "pyarrow",
+    "snowballstemmer",
+}, hard
 for module in ("PIL", "hypothesis", "moto", "pytest", "rich", "wordllama"):
     assert find_spec(module) is None, f"{module} is here, so its absence is not tried"
 
