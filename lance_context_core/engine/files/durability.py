@@ -123,7 +123,7 @@ class Syncer:
 
     def _sync_all(self, files: Iterable[Path], folders: Iterable[Path]) -> None:
         files = list(files)
-        _sync_each(files)
+        sync_each(files)
         self._folders.sync({*folders, *(file.parent for file in files)})
 
     async def _in_a_thread(self, work: Callable[[], None]) -> None:
@@ -161,7 +161,7 @@ class _Folders:
                 wanted.add(folder.parent)
                 ways.append(folder.parent)
         # From the inside out: a folder appears on the disk with all that is in it.
-        _sync_each(sorted(wanted, key=lambda folder: -len(folder.parts)))
+        sync_each(sorted(wanted, key=lambda folder: -len(folder.parts)))
         self._known |= new
 
     def forget(self) -> None:
@@ -196,7 +196,7 @@ class _Tree:
                 return
             identity = _identity(manifests.path(self._directory, version))
             files, parts = self._unsynced(version)
-            _sync_each(files)
+            sync_each(files)
             self._folders.sync({file.parent for file in files})
             # Without its manifest, which others have removed, the next sync begins anew.
             self._last = version if identity else 0
@@ -260,7 +260,7 @@ def _files_below(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in names)
 
 
-def _sync_each(paths: Iterable[Path]) -> None:
+def sync_each(paths: Iterable[Path]) -> None:
     """Have the system write each file or folder to the disk; what is gone needs none."""
     for path in paths:
         try:

@@ -4,7 +4,6 @@ Only SQLite opens it in a process that holds the store: with POSIX locks, a file
 opens and closes lets go of SQLite's lock.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,51 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from lance_context_core.engine.files.durability import sync_each
+from lance_context_core.engine.journal import layout
 from lance_context_core.errors import StorageError, StoreFormatError
 
 NAME = "journal.sqlite"
 """What the file is called, in the directory of the store."""
-
-_FORMAT = 1
-_APPLICATION = 0x4C434A31
-"""What says in the file's header whose it is: "LCJ1"."""
-
-_TABLES = """
-CREATE TABLE tables (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL,
-    ref TEXT NOT NULL,        -- empty for main
-    version INTEGER NOT NULL, -- all that was written is in it, but for the rows below; negative
-                              -- while somebody commits to the table on top of it
-    folded INTEGER NOT NULL,  -- the last of its rows that was folded
-    folding INTEGER NOT NULL, -- the last of its rows that is being folded, or was when that failed
-    token INTEGER NOT NULL,   -- another one after each change of what the table holds
-    stamp INTEGER NOT NULL,   -- another one after each change of what the journal holds of it
-    UNIQUE (name, ref)
-);
-CREATE TABLE rows (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    tbl INTEGER NOT NULL,
-    how INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    payload BLOB,
-    told INTEGER NOT NULL,    -- the version in which its writer was told that it will be
-    at INTEGER NOT NULL       -- when it was acknowledged, in microseconds since 1970
-);
-CREATE TABLE removals (
-    tbl INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    at INTEGER NOT NULL       -- when it was acknowledged that the row of the key is gone
-);
-CREATE INDEX removals_at ON removals (at);
-CREATE TABLE names (
-    tbl INTEGER NOT NULL,
-    told INTEGER NOT NULL,    -- a version that writers were told of
-    version INTEGER NOT NULL, -- that in which their rows came to be
-    PRIMARY KEY (tbl, told)
-) WITHOUT ROWID;
-CREATE INDEX rows_of ON rows (tbl);
-"""
 
 
 class BusyError(Exception):
@@ -88,6 +48,7 @@ def connect(path: Path, *, is_synced: bool) -> Way | None:
                 connection.close()
                 return None
             _log_writes(connection)
+            _renew(connection, path)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
             # That is for `wipe`: each fold would write the pages that it lets go of once more.
@@ -127,10 +88,7 @@ def create(path: Path, *, is_synced: bool) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in _TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={_APPLICATION}")
-            connection.execute(f"PRAGMA user_version={_FORMAT}")
+            layout.make(connection)
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -138,7 +96,7 @@ def create(path: Path, *, is_synced: bool) -> None:
         new.replace(path)
         if is_synced:
             # SQLite syncs what it writes; that the file is called so, nobody has told the disk.
-            _sync_folder(path.parent)
+            sync_each([path.parent])
 
 
 def checkpoint(path: Path, *, is_synced: bool) -> None:
@@ -243,14 +201,6 @@ _MEANINGS = {
 }
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _connected(path: Path) -> Way:
     """Writable where that may be; else for reading, also where its directory may not be written to."""
     name = quote(str(path))
@@ -298,14 +248,28 @@ def _tried(uri: str) -> sqlite3.Connection:
 def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether there is a journal that this release reads; raises for anything else but nothing."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    written = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != _APPLICATION:
+    written = layout.format_of(connection)
+    if application != layout.APPLICATION:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] or application:
             raise StorageError(f"{str(path)!r} is a database, {_NOT_OURS}")
         return False
-    if written > _FORMAT:
+    if written > layout.FORMAT:
         raise StoreFormatError(
-            f"the journal {str(path)!r} has format {written}, this release reads up to {_FORMAT}: "
-            "upgrade lance-context-core"
+            f"the journal {str(path)!r} has format {written}, this release reads up to "
+            f"{layout.FORMAT}: upgrade lance-context-core"
         )
     return True
+
+
+def _renew(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to this release's layout, if an earlier one wrote it."""
+    if (written := layout.format_of(connection)) == layout.FORMAT:
+        return
+    try:
+        with transaction(connection, path):
+            layout.renew(connection)
+    except StorageError as error:
+        raise StorageError(
+            f"the journal {str(path)!r} has format {written}, and cannot be brought to format "
+            f"{layout.FORMAT} here: open the store once where it may be written. {error}"
+        ) from error
