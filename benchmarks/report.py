@@ -16,13 +16,20 @@ _HOW = (
     "ratio to LanceDB where times are compared, unless the row says otherwise. Trust the ratios of "
     "one run, not times across machines. Records are made up, the same for every side and run."
 )
+_CPU = (
+    "The machine had other work: what is called time here is what the side's process has worked for "
+    "it, by the clock of its CPU, all threads together."
+)
 
 
-def page(results: Mapping[str, tuple[Figure, Sequence[Row]]], *, command: str, load: str) -> str:
+def page(
+    results: Mapping[str, tuple[Figure, Sequence[Row]]], *, command: str, load: str, is_cpu: bool
+) -> str:
     """The whole page; `load` says how busy the machine was."""
     parts = [
         "# Benchmarks",
         _HOW,
+        *([_CPU] if is_cpu else []),
         "Run it again from the root of the repository:",
         f"```bash\n{command}\n```",
         _machine(load),

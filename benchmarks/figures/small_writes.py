@@ -2,14 +2,19 @@
 
 import itertools
 from collections.abc import Mapping
-from statistics import median
+from statistics import mean, median
+from typing import Any
 
-from benchmarks.bench import STORE, Bench, ratio
+from benchmarks.bench import LANCEDB, STORE, Bench, ratio
 from benchmarks.registry import Row, Target, figure
 
 _ROUNDS = 12
 _COUNT = 25
 _STALL_SECONDS = 3
+_WINDOW = 500
+_CHUNK = 50
+_SEARCH_EVERY = 10
+_ON_DISK = 10_000
 
 
 @figure("small-writes", "Small writes, one after the other")
@@ -27,6 +32,7 @@ def small_writes(bench: Bench) -> list[Row]:
     queries = zip(corpus.queries.tolist(), corpus.query_texts, strict=True)
     for number, (vector, text) in enumerate(itertools.islice(queries, _ROUNDS)):
         note({"made": store.ask("turn", has_id=False, count=_COUNT)})
+        note({"added": store.ask("added", uri=f"{uri}-added", count=_COUNT)})
         note({"given": store.ask("turn", has_id=True, count=_COUNT)})
         note(store.ask("just_written", count=_COUNT))
         asked = {"text": text, "vector": vector, "limit": 10}
@@ -37,6 +43,13 @@ def small_writes(bench: Bench) -> list[Row]:
     stall = store.ask("stall_of_turns", seconds=_STALL_SECONDS) * 1_000
     return [
         _judged("a turn, with an id that the store makes", ms["made"], at_most=0.6),
+        Row(
+            what="the same, beside a row of three columns that is added to a table of LanceDB",
+            unit="ms",
+            values={STORE: ms["made"], LANCEDB: ms["added"]},
+            judged=ratio(ms, of="made", to="added"),
+            target=Target(at_most=0.3),
+        ),
         _judged("a turn, with a given id", ms["given"], at_most=1),
         _judged("a message that is in the journal, by its id", ms["by_id"], at_most=0.3),
         _judged("the last one of its session", ms["last"], at_most=0.3),
@@ -54,6 +67,70 @@ def small_writes(bench: Bench) -> list[Row]:
             judged=stall,
             target=Target(at_most=20),
             notes=(f"the store holds {bench.rows:,} records, and as many documents",),
+        ),
+    ]
+
+
+@figure("long-run", "Turns without end, a search each tenth")
+def long_run(bench: Bench) -> list[Row]:
+    """The last turns of many beside the first of a fresh store, and what they take on the disk."""
+    store, corpus = bench.start(STORE), str(bench.corpus.path)
+    places = {name: str(bench.folder / f"run-{name}") for name in ("old", "fresh", "turns", "once")}
+
+    def ask(name: str, start: int, count: int, every: int = _SEARCH_EVERY) -> Any:
+        return store.ask(
+            "turns_and_searches",
+            uri=places[name],
+            corpus=corpus,
+            start=start,
+            count=count,
+            every=every,
+        )
+
+    first = bench.rows - _WINDOW
+    for start in range(0, first, _WINDOW):
+        ask("old", start, min(_WINDOW, first - start))
+    seconds: dict[str, list[float]] = {}
+    # The fresh store's come between the old one's, so that both meet the same load.
+    for start in range(0, _WINDOW, _CHUNK):
+        for name, number in (("old", first + start), ("fresh", start)):
+            found = ask(name, number, _CHUNK)
+            for what in ("turn", "search"):
+                seconds.setdefault(f"{name} {what}", []).extend(found[what])
+            seconds.setdefault(f"{name} all", []).append(found["all"] / _CHUNK)
+    ms = {name: median(some) * 1_000 for name, some in seconds.items()}
+    ms |= {name: mean(some) * 1_000 for name, some in seconds.items() if name.endswith("all")}
+    many = min(_ON_DISK, bench.rows)
+    for start in range(0, many, _WINDOW):
+        ask("turns", start, _WINDOW, every=many + 1)
+    store.ask("bulk", uri=places["once"], corpus=corpus, rows=many)
+    size = {name: store.ask("disk", uri=places[name]) / 2**20 for name in ("turns", "once")}
+
+    def beside_fresh(what: str, name: str, *, target: Target | None = None) -> Row:
+        return Row(
+            what=what,
+            unit="ms",
+            values={STORE: ms[f"old {name}"]},
+            judged=ratio(ms, of=f"old {name}", to=f"fresh {name}"),
+            target=target,
+        )
+
+    last = f"the last {_WINDOW} of {bench.rows:,}, beside the first of a fresh store"
+    return [
+        beside_fresh(f"a turn: {last}", "turn", target=Target(at_most=1.2)),
+        beside_fresh("the search", "search"),
+        beside_fresh("all that a turn costs on average, searches and upkeep too", "all"),
+        Row(
+            what=f"disk right after {many:,} turns, beside the same rows in one call",
+            unit="MiB",
+            values={STORE: size["turns"]},
+            judged=ratio(size, of="turns", to="once"),
+            target=Target(at_most=3),
+            notes=(
+                "each turn is a call of its own, with a vector of 384 dimensions, 50 in a session",
+                "each tenth is searched for, by words and vector, among all",
+                "the store has its default maintenance, and nothing is thinned",
+            ),
         ),
     ]
 

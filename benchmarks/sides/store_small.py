@@ -4,8 +4,10 @@ import itertools
 import time
 from typing import Any
 
-from benchmarks.sides.measuring import timed_async, watched
-from benchmarks.sides.opened import RUNNER, STORES
+import lancedb
+
+from benchmarks.sides.measuring import bytes_in, clock, timed_async, watched
+from benchmarks.sides.opened import RUNNER, STORES, opened, turns
 from benchmarks.sides.protocol import Handler
 from lance_context_core import AsyncContextStore, Message
 
@@ -28,6 +30,47 @@ def turn(*, has_id: bool, count: int) -> list[float]:
         return seconds
 
     return RUNNER.run(run())
+
+
+def added(*, uri: str, count: int) -> list[float]:
+    """The seconds of each of so many adds of a row of three columns to a table of LanceDB."""
+
+    async def run() -> list[float]:
+        database = await lancedb.connect_async(uri)
+        numbers = list(itertools.islice(_NUMBERS, count))
+        rows = [{"session": f"s{n % 50}", "id": f"turn-{n}", "text": f"turn {n}"} for n in numbers]
+        table = await database.create_table("turns", rows[:1], exist_ok=True)
+        return [(await timed_async(table.add([row])))[0] for row in rows]
+
+    return RUNNER.run(run())
+
+
+def turns_and_searches(
+    *, uri: str, corpus: str, start: int, count: int, every: int
+) -> dict[str, Any]:
+    """The seconds of turns with vectors, of a search among all after `every` of them, and of it all."""
+    rows = turns(corpus, start, count)
+
+    async def run() -> dict[str, Any]:
+        store = await opened(uri, uri)
+        began = clock()
+        seconds: dict[str, list[float]] = {"turn": [], "search": []}
+        for number, row in enumerate(rows, start=start + 1):
+            seconds["turn"].append((await timed_async(store.context().add(**row)))[0])
+            if number % every == 0:
+                asked = store.search(row["content"], vector=row["embedding"], limit=10)
+                took, found = await timed_async(asked)
+                assert found
+                seconds["search"].append(took)
+        return {**seconds, "all": clock() - began}
+
+    return RUNNER.run(run())
+
+
+def disk(*, uri: str) -> int:
+    """The bytes of a store once it is closed."""
+    RUNNER.run(STORES.pop(uri).close())
+    return bytes_in(uri)
 
 
 def just_written(*, count: int) -> dict[str, list[float]]:
@@ -87,6 +130,9 @@ def stall_of_turns(*, seconds: float) -> float:
 
 OPERATIONS: dict[str, Handler] = {
     "turn": turn,
+    "added": added,
+    "turns_and_searches": turns_and_searches,
+    "disk": disk,
     "just_written": just_written,
     "search_after_write": search_after_write,
     "stall_of_turns": stall_of_turns,
