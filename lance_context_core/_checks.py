@@ -32,6 +32,8 @@ def check_text(value: object, where: str) -> str:
 
 def check_name(value: object, where: str) -> str:
     """`value` as a plain `str` that can name something: not empty, no NUL, no lone surrogates."""
+    if type(value) is str and value and value.isascii() and "\0" not in value:  # as most are
+        return value
     text = check_text(value, where)
     if not text:
         raise InvalidRequestError(f"{where} is empty: give it at least one character")

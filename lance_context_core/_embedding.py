@@ -102,6 +102,8 @@ def as_vector(value: Any, where: str) -> np.ndarray:
 
 def _as_vectors(given: Sequence[Any]) -> list[np.ndarray | None]:
     """Each as a vector, and None as None."""
+    if all(vector is None for vector in given):
+        return [None] * len(given)
     if (rows := _together(given)) is not None:
         return list(rows)
     return [

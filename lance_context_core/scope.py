@@ -62,7 +62,7 @@ class Scope:
         """
         missing = {
             part: self.resolve(part, getattr(value, part))
-            for part, own in self.parts().items()
-            if getattr(value, part) != own
+            for part in SCOPE_PARTS
+            if (own := getattr(self, part)) is not None and getattr(value, part) != own
         }
         return replace(value, **missing) if missing else value

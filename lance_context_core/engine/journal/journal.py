@@ -22,8 +22,7 @@ from lance_context_core.engine.journal.entries import Entry, New, News, View, en
 from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
-from lance_context_core.engine.journal.waiting import Waiting, patiently
-from lance_context_core.engine.journal.ways import Ways
+from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
 from lance_context_core.engine.locks import fencing, rows
 from lance_context_core.errors import StorageError
 
@@ -80,15 +79,17 @@ class Journal:
 
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
-        return not await self._is_shared() or lock.exists(self._root)
+        return await self.is_kept() or lock.exists(self._root)
 
     async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
-        return None if self._policy is None or await self._is_shared() else self._policy
+        return self._policy if self._policy is not None and await self.is_kept() else None
 
     async def is_kept(self) -> bool:
-        """Whether its database can be used at all: no other machine has the directory."""
-        return not await self._is_shared()
+        """Whether its database can be used at all: no other machine may have the directory."""
+        if self._has_others is None:
+            self._has_others = await asyncio.to_thread(is_shared, self._root)
+        return not self._has_others
 
     # Reading
 
@@ -264,12 +265,6 @@ class Journal:
 
     # Helpers
 
-    async def _is_shared(self) -> bool:
-        """Whether other machines may have the directory."""
-        if self._has_others is None:
-            self._has_others = await asyncio.to_thread(is_shared, self._root)
-        return self._has_others
-
     @asynccontextmanager
     async def _held(self, *, shared: bool) -> AsyncIterator[None]:
         """Have the store's lock, which is waited for."""
@@ -285,16 +280,20 @@ class Journal:
 
     def _view(self, part: Part) -> View | None:
         with self._ways.lock:
-            if self._ways.connection is None:
-                return None
-            mirror = self._refreshed(part)
+            mirror = self._now(part)
             return None if mirror is None else mirror.view
 
     def _news(self, part: Part, token: int, last: int) -> News | None:
         with self._ways.lock:
-            if self._ways.connection is None or (mirror := self._refreshed(part)) is None:
-                return None
-            return News(mirror.view, mirror.since(token, last))
+            mirror = self._now(part)
+            return None if mirror is None else News(mirror.view, mirror.since(token, last))
+
+    def _now(self, part: Part) -> Mirror | None:
+        """What there is of a table, for who has the lock; None if there is nothing of it."""
+        if (connection := self._ways.connection) is None:
+            return None
+        with file.translated(self._path):
+            return self._refreshed(connection, part)
 
     def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         with self._ways.lock:
@@ -303,12 +302,12 @@ class Journal:
             written: list[Entry] = []
             with file.transaction(connection, self._path):
                 self._require_fences(connection)
-                mirror = self._refreshed(part, is_alone=True)
-                if mirror is None or not mirror.view.version:
+                mirror = self._refreshed(connection, part)
+                if mirror is None or not (view := mirror.view).version:
                     return None
-                if (new := decide(mirror.view)) is None:
+                if (new := decide(view)) is None:
                     return None
-                told, last = mirror.view.next_told, mirror.view.entries[-1:]
+                told, last = view.next_told, view.entries[-1:]
                 # In the order of the entries, also where the clock was set back.
                 at = max(time.time_ns() // 1000, *(one.at for one in last), 0)
                 for one in new:
@@ -350,35 +349,35 @@ class Journal:
             return False
         return True
 
-    def _refreshed(self, part: Part, *, is_alone: bool = False) -> Mirror | None:
+    def _refreshed(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
         """What is known of a table, as it is now."""
         known = self._mirrors.get(part)
-        found = self._read(statements.TABLE, part)
-        if not found:
+        state = connection.execute(statements.TABLE, part).fetchone()
+        if known is not None and known.state == state:
+            return known
+        if state is None:
             self._mirrors.drop(part)
             return None
-        if known is not None and known.is_at(*found[0]):
-            return known
-        if is_alone:
-            return self._reread(part)
-        connection = self._ways.shared()
+        if connection.in_transaction:
+            return self._reread(connection, part)
         connection.execute("BEGIN")
         try:
-            return self._reread(part)
+            return self._reread(connection, part)
         finally:
             connection.execute("COMMIT")
 
-    def _reread(self, part: Part) -> Mirror | None:
-        found = self._read(statements.TABLE, part)
-        if not found:
+    def _reread(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
+        state = connection.execute(statements.TABLE, part).fetchone()
+        if state is None:
             self._mirrors.drop(part)
             return None
-        id, version, folded, folding, token, stamp = found[0]
+        id, version, folded, folding, token, stamp = state
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._mirrors.begin(part, id)
         try:
-            entries = [entry_of(*row) for row in self._read(statements.ROWS, (id, mirror.last))]
+            found = connection.execute(statements.ROWS, (id, mirror.last)).fetchall()
+            entries = [entry_of(*row) for row in found]
         except ValueError as error:
             raise StorageError(
                 f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
@@ -392,14 +391,13 @@ class Journal:
             return []
 
         def read() -> list[tuple[Any, ...]]:
-            with self._ways.lock:
-                return [] if self._ways.connection is None else self._read(statement, values)
+            with self._ways.lock, file.translated(self._path):
+                connection = self._ways.connection
+                return (
+                    [] if connection is None else connection.execute(statement, values).fetchall()
+                )
 
         return await self._waiting.insist(read)
-
-    def _read(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with file.translated(self._path):
-            return self._ways.shared().execute(statement, tuple(values)).fetchall()
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         with file.translated(self._path):

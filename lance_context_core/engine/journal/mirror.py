@@ -37,7 +37,8 @@ class Mirror:
         """The last entry that was seen."""
         self.n_bytes = 0
         self.entries: tuple[Entry, ...] = ()
-        self._at: tuple[int, ...] = ()
+        self.state: tuple[int, ...] = ()
+        """What the journal says of the table: while it says the same, nothing has changed."""
         self._past = past
         self._folded: deque[int] = deque()
         """The places of the entries that were folded last, in order."""
@@ -53,7 +54,7 @@ class Mirror:
     def view(self) -> View:
         """All of it, as it is now."""
         if self._view is None:
-            _, version, folded, folding, token, _ = self._at
+            _, version, folded, folding, token, _ = self.state
             self._view = View(
                 max(version, 0),
                 token,
@@ -65,10 +66,6 @@ class Mirror:
             )
         return self._view
 
-    def is_at(self, *state: int) -> bool:
-        """Whether nothing has changed since."""
-        return state == self._at
-
     def move(
         self,
         version: int,
@@ -79,12 +76,12 @@ class Mirror:
         entries: Sequence[Entry],
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
-        _, former_version, _, _, former_token, _ = self._at or (0, 0, 0, 0, 0, 0)
+        _, former_version, _, _, former_token, _ = self.state or (0, 0, 0, 0, 0, 0)
         if version != former_version and token != former_token:
             # Others wrote as well as committed: what they folded, or wrote otherwise, was not seen.
             self._grows_since = token
             self.on_break(self.part)
-        self._at = (self.id, version, folded, folding, token, stamp)
+        self.state = (self.id, version, folded, folding, token, stamp)
         kept = self.entries
         if kept and kept[0].seq <= folded:
             gone = [entry for entry in kept if entry.seq <= folded]
@@ -114,7 +111,7 @@ class Mirror:
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""
         if entries:
-            _, version, folded, folding, token, stamp = self._at
+            _, version, folded, folding, token, stamp = self.state
             self.move(version, folded, folding, token + 1, stamp + 1, entries)
 
 

@@ -12,6 +12,7 @@ from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.schema import ACKNOWLEDGED
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.access import Access
@@ -77,10 +78,8 @@ class Folding:
                 )
         commits.tell()
 
-    async def relieve(self, view: View) -> None:
+    async def relieve(self, view: View, policy: JournalPolicy) -> None:
         """Have the journal folded if it is full, or once nobody writes; wait if it is overfull."""
-        if (policy := await self._ledger.policy()) is None:
-            return
         self._written_at = time.monotonic()
         if self._watch is None:
             self._watch = store_loop.spawn_apart(self._fold_when_idle(policy.idle.total_seconds()))

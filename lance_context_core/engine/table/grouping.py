@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import store_loop
@@ -19,7 +18,7 @@ from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.schema import KEY, VECTOR, TableSpec, vector_model
 from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.arrow import Row, to_table, written_as
-from lance_context_core.engine.table.vectors import Vectors
+from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.errors import ContextStoreError
 
 R = TypeVar("R")
@@ -200,9 +199,3 @@ def _together(
     # Where one has a column and another has not, its rows have no value there.
     joined = pa.concat_tables(tables, promote_options="default") if tables else None
     return joined, refusals
-
-
-def vectors_of(rows: Sequence[Row]) -> list[Sequence[float]]:
-    """The vectors of the rows; of those that have several, one each."""
-    vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
-    return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]

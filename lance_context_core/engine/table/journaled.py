@@ -17,9 +17,8 @@ from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.conditional import Seen, Tail
 from lance_context_core.engine.table.folding import Folding
-from lance_context_core.engine.table.grouping import vectors_of
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
-from lance_context_core.engine.table.vectors import Vectors
+from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.engine.table.writing import Appended
 
 T = TypeVar("T")
@@ -60,7 +59,7 @@ class Journaled:
                 return None
         before, (since, until) = view.token - 1, self._grows
         self._grows = (since if until == before else before, view.token)
-        await self._folding.relieve(view)
+        await self._folding.relieve(view, policy)
         return Appended(view.told, view.token, len(rows), self._grows[0])
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
@@ -198,7 +197,7 @@ class Journaled:
             except UnfitError:
                 return None
             if written is not None:
-                await self._folding.relieve(written)
+                await self._folding.relieve(written, policy)
                 return len(new)
 
     async def _keep_states(self, keys: Iterable[str]) -> bool:
@@ -236,7 +235,7 @@ class Journaled:
         except UnfitError:
             return None
         if write.written is not None:
-            await self._folding.relieve(write.written)
+            await self._folding.relieve(write.written, policy)
         return done
 
     def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> Unfolded:

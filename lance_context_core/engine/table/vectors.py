@@ -1,11 +1,14 @@
 """The vectors of a table: all of one length, and of one model; their column is made with the first one."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lance_context_core.engine.schema import VECTOR, vector_field, vector_length, vector_model
 from lance_context_core.engine.table.access import Access
+from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.writing import add_column
 from lance_context_core.errors import (
     ConflictError,
@@ -113,3 +116,9 @@ class Vectors:
         return dimension in (None, vector_length(self.column)) and (
             not (model and built_with) or model == built_with
         )
+
+
+def vectors_of(rows: Sequence[Row]) -> list[Sequence[float]]:
+    """The vectors of the rows; of those that have several, one each."""
+    vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
+    return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]

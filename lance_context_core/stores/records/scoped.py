@@ -83,15 +83,18 @@ class Records:
         """The agent or user that a call is about, inside the scope; None for an empty name."""
         return self.scope.resolve(part, check_name(value, part) if value else None)
 
-    def stamped(self, record: ContextRecord) -> ContextRecord:
-        """`record` as one of these. Raises InvalidRequestError if it is another tenant's, or alike."""
-        record = self.scope.stamp(record)
-        return record if record.context == self.context else replace(record, context=self.context)
+    def stamped(self, record: ContextRecord, *, is_said: bool = False) -> ContextRecord:
+        """`record` as one of these. Raises InvalidRequestError if it is another tenant's, or alike.
 
-    def signed(self, record: ContextRecord) -> ContextRecord:
-        """`record` as one that is written by who writes through this handle."""
-        author = self.resources.author
-        return record if record.author == author else replace(record, author=author)
+        If it `is_said` here, it is written by who writes through this handle.
+        """
+        record = self.scope.stamp(record)
+        changes: dict[str, Any] = {}
+        if record.context != self.context:
+            changes["context"] = self.context
+        if is_said and record.author != self.resources.author:
+            changes["author"] = self.resources.author
+        return replace(record, **changes) if changes else record
 
     def now(self) -> datetime:
         """The current moment in UTC."""
@@ -168,8 +171,7 @@ class Records:
         self, record: ContextRecord, change: Callable[[ContextRecord], ContextRecord]
     ) -> ContextRecord:
         """The record once it is changed, now."""
-        author = self.resources.author
-        return self.stamped(replace(change(record), updated_at=self.now(), author=author))
+        return self.stamped(replace(change(record), updated_at=self.now()), is_said=True)
 
     def replacing(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
         """The row of `record` that replaces `row`, if nobody has changed it meanwhile."""

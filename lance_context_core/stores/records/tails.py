@@ -80,7 +80,8 @@ async def replace_tail(
         await writing.complete(records, records.table, new)
         if new:
             new[0].row["previous_key"] = before[KEY] if before else None
-        await writing.clear_away(records, gone)
+        if gone:
+            await writing.clear_away(records, gone)
         ends = [before, *tail] if before else tail
         if await records.table.exchange_if(
             [one.row for one in new],

@@ -146,7 +146,8 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
             one.row if old is None else one.row | succession(old)
             for one, old in zip(new, replaced, strict=True)
         ]
-        await clear_away(records, expired)
+        if expired:
+            await clear_away(records, expired)
         marks = await superseding.marks(records, rows)
         n_written, version = await records.table.upsert([*rows, *marks])
         written = {row[KEY] for row in rows}
@@ -190,7 +191,8 @@ async def exchange(
     new = [one for one in prepared if one.identity not in staying]
     await complete(records, table, new)
     rows = [one.row for one in new]
-    await clear_away(records, [key for key in expired if key not in gone])
+    if expired := [key for key in expired if key not in gone]:
+        await clear_away(records, expired)
     for attempt in range(ATTEMPTS):
         if (attempt == 0 and rows) or gone:
             await table.exchange([] if attempt else rows, removed=gone)
@@ -230,7 +232,8 @@ async def prepare(
 ) -> list[Prepared]:
     """All that can be made of each thing by itself; each identity is given once."""
     new = await steps.each(lambda one: _new(records, draft(*one), within=within), enumerate(given))
-    refuse_duplicates(_identities(new))
+    if len(new) > 1:
+        refuse_duplicates(_identities(new))
     return new
 
 
@@ -242,7 +245,7 @@ def _new(
     within: Within | None = None,
 ) -> Prepared:
     """A draft as one of the records, in the place of the row `old`, if there is one."""
-    record = records.signed(records.stamped(draft.record))
+    record = records.stamped(draft.record, is_said=True)
     if old is not None:
         record = replace(record, id=old["id"], created_at=old["created_at"])
     composer = records.resources.composer
@@ -274,7 +277,8 @@ async def _write(
     table = records.table
     await complete(records, table, new)
     rows = [one.row for one in new]
-    await clear_away(records, expired)
+    if expired:
+        await clear_away(records, expired)
     marks = []
     if any(row["supersedes_id"] is not None for row in rows):
         marks = await superseding.marks(records, rows)
@@ -385,9 +389,8 @@ def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
 
 async def clear_away(records: Records, expired: Sequence[str]) -> None:
     """Remove the records with these keys, as far as they are still expired."""
-    if expired:
-        gone = sql.at_or_before("expires_at", records.now())
-        await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+    gone = sql.at_or_before("expires_at", records.now())
+    await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
 
 
 async def _revisions(table: Table, where: sql.Clause) -> dict[str, int]:

@@ -26,12 +26,12 @@ def failing(monkeypatch, name, *, after=False):
     """Have a step of the journal fail once, before or after it is done."""
     step, left = getattr(Journal, name), [1]
 
-    async def fail(self, *args):
+    async def fail(self, *args, **options):
         if not left:
-            return await step(self, *args)
+            return await step(self, *args, **options)
         left.pop()
         if after:
-            await step(self, *args)
+            await step(self, *args, **options)
         raise OSError("the process was ended here")
 
     monkeypatch.setattr(Journal, name, fail)

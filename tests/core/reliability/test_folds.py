@@ -9,7 +9,7 @@ import lancedb
 import pytest
 from core.reliability.stopping import go_on, stopped
 
-from lance_context_core.engine.journal import journal, waiting
+from lance_context_core.engine.journal import journal, ways
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.records import Item
@@ -249,7 +249,7 @@ async def test_upkeep_that_is_killed_before_the_journal_knows_of_it_costs_nobody
 def impatient(monkeypatch):
     """Who meets a lock of the journal waits a moment alone."""
     with monkeypatch.context() as patch:
-        patch.setattr(waiting, "_PATIENCE_SECONDS", 0.2)
+        patch.setattr(ways, "_PATIENCE_SECONDS", 0.2)
         patch.setattr(journal, "_LONG_PATIENCE_SECONDS", 0.2)
         yield
 

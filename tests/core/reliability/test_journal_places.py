@@ -19,7 +19,7 @@ from core.reliability.rights import rights, run
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message, StorageError
 from lance_context_core.engine.files import mounts
-from lance_context_core.engine.journal import file, waiting
+from lance_context_core.engine.journal import file, ways
 from lance_context_core.errors import StoreClosedError, StoreFormatError
 from lance_context_core.settings import JournalPolicy
 
@@ -521,7 +521,7 @@ async def test_a_process_that_is_stopped_with_the_lock_is_an_error_of_writes_alo
     place, monkeypatch
 ):
     await made(place)
-    monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(ways, "_PATIENCE_SECONDS", 0.3)
     path = place / "journal.sqlite"
     with process(STOP_WITH_THE_LOCK, path) as stopped:
         assert await asyncio.to_thread(stopped.stdout.readline) == "locked\n"
