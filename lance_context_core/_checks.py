@@ -108,6 +108,20 @@ def check_span(*, offset: int, limit: int | None, last: int | None) -> None:
         )
 
 
+def check_count(value: object, where: str, *, least: int = 1) -> int:
+    """`value` as an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidRequestError(f"{where}={shown(value)}: give a whole number, {least} or more")
+    return int(value)
+
+
+def check_seconds(value: object, where: str) -> float:
+    """`value` as a duration that can be waited for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise InvalidRequestError(f"{where}={shown(value)}: give a positive number of seconds")
+    return float(value)
+
+
 def dumps(value: Any) -> str:
     """The canonical JSON text of a checked value: compact, keys in their order, not escaped."""
     return _ENCODER.encode(value)

@@ -30,8 +30,9 @@ from lance_context_core.versioning.thin import thin_if_due
 class OpenOptions(TypedDict, total=False):
     """How a store is opened.
 
-    - `embedder`: makes the vectors. `"local"`, an `Embedder`, an object of LangChain,
-      LlamaIndex or LanceDB's registry; see `as_embedder`. Its model's name is recorded with the
+    - `embedder`: makes the vectors. `"local"`, another name such as
+      `"fastembed:BAAI/bge-small-en-v1.5"`, an `Embedder`, an object of LangChain, LlamaIndex or
+      LanceDB's registry; see `as_embedder`. Its model's name is recorded with the
       vectors, and another model is refused with EmbeddingModelMismatchError. Without one,
       callers bring vectors, or search by words.
     - `storage_options`: credentials and endpoints of the object store, as LanceDB names them.

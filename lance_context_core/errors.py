@@ -23,10 +23,11 @@ ContextStoreError
 ├── MissingExtraError (ImportError)             an optional dependency is not installed
 └── InternalError (RuntimeError)                a failure of the engine that we do not know
 
-Warnings are no errors; each is given once for a store:
+Warnings are no errors; each is given once for a store, or for an embedder:
 
 ContextStoreWarning (UserWarning)
 ├── NotEmbeddedWarning                          texts get no vectors, for want of the embedder
+├── TruncatedTextWarning                        a text is longer than what the model reads of it
 └── ElsewhereWarning                            a search looks where nothing is, and others hold records
 """
 
@@ -57,6 +58,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     # Warnings
     "ContextStoreWarning",
     "NotEmbeddedWarning",
+    "TruncatedTextWarning",
     "ElsewhereWarning",
 ]
 
@@ -171,6 +173,10 @@ class ContextStoreWarning(UserWarning):
 
 class NotEmbeddedWarning(ContextStoreWarning):
     """Texts are written without vectors, since the embedder that made the others was not given."""
+
+
+class TruncatedTextWarning(ContextStoreWarning):
+    """A text is longer than what the model reads: the rest of it has no part in its vector."""
 
 
 class ElsewhereWarning(ContextStoreWarning):

@@ -11,7 +11,7 @@ from lance_context_core.embedders._callable import (
     checked_model,
     is_async,
 )
-from lance_context_core.embedders._local import LocalEmbedder
+from lance_context_core.embedders._names import embedder_of
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder
 from lance_context_core.embedders._vectors import shortened
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
@@ -29,7 +29,8 @@ def as_embedder(
 ) -> AnyEmbedder:
     """An embedder made of `value`, without calling it.
 
-    - "local": a `LocalEmbedder`;
+    - a name: "local", or "fastembed:MODEL", "model2vec:MODEL", "sentence-transformers:MODEL",
+      "openai:MODEL", where MODEL may be a folder on the disk, except of the last;
     - an `Embedder` or `AsyncEmbedder`: itself;
     - a LanceDB EmbeddingFunction, from `get_registry().get(name).create()`; its own retries are not
       used, since they would repeat any failure, a programming error too, for minutes;
@@ -42,17 +43,14 @@ def as_embedder(
 
     The model's name is `model`; else the attribute `model`, `model_name`, `model_id` or `name` of
     the value; else the qualified name of its class, which cannot tell two models of one class apart.
-    Raises InvalidRequestError for anything else, and MissingExtraError for "local" without the extra.
+    `dimension` asks a model that can for shorter vectors, and is checked of any other.
+    Raises InvalidRequestError for anything else, and MissingExtraError for a name without its extra.
     """
     if model is not None:
         checked_model(model)
     dimension = checked_dimension(dimension)
     if isinstance(value, str):
-        if value != "local":
-            raise InvalidRequestError(
-                f'embedder={shortened(value)} is not known by name: pass "local", or an object'
-            )
-        value = LocalEmbedder()
+        value = embedder_of(value, dimension=dimension)
     if isinstance(value, type):
         raise InvalidRequestError(
             f"embedder={value.__qualname__} is a class: pass an instance of it"

@@ -2,17 +2,17 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lance_context_core._extras import importing, require
+from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._protocol import VectorArray
-from lance_context_core.errors import MissingExtraError
 
 _TEXTS_AT_ONCE = 256
 _CHARS_AT_ONCE = 1_000_000
@@ -35,16 +35,15 @@ class LocalEmbedder:
     dimension = 256
 
     def __init__(self) -> None:
-        if find_spec("wordllama") is None:
-            raise _missing()
+        require("wordllama", extra="local", by="LocalEmbedder")
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:
         """See `Embedder.embed_documents`. A text without tokens, such as an empty one, is zeros."""
         model = _load()
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         rows = iter(vectors)
-        for batch in _batches(texts):
-            for tokens in model.tokens([_well_formed(text).lower() for text in batch]):
+        for batch in batches(texts, max_texts=_TEXTS_AT_ONCE, max_chars=_CHARS_AT_ONCE):
+            for tokens in model.tokens([well_formed(text).lower() for text in batch]):
                 next(rows)[:] = model.mean(tokens)
         return vectors
 
@@ -88,9 +87,8 @@ def _load_once() -> _Model:
     guard = logging.NullHandler()
     logging.getLogger().addHandler(guard)
     try:
-        import wordllama
-    except ImportError as error:
-        raise _missing() from error
+        with importing("wordllama", extra="local", by="LocalEmbedder"):
+            import wordllama
     finally:
         logging.getLogger().removeHandler(guard)
     inference = wordllama.WordLlama.load(
@@ -100,29 +98,3 @@ def _load_once() -> _Model:
     )
     inference.tokenizer.no_padding()
     return _Model(inference.embedding, inference.tokenizer)
-
-
-def _missing() -> MissingExtraError:
-    return MissingExtraError(
-        "LocalEmbedder needs wordllama, which is not installed: "
-        "pip install 'lance-context-core[local]'"
-    )
-
-
-def _well_formed(text: str) -> str:
-    """`text` with unpaired surrogates replaced: the tokenizer refuses them, half an emoji is common."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """`texts` in order, as many at once as the tokenizer may hold; at least one."""
-    batch: list[str] = []
-    n_chars = 0
-    for text in texts:
-        if batch and (len(batch) == _TEXTS_AT_ONCE or n_chars + len(text) > _CHARS_AT_ONCE):
-            yield batch
-            batch, n_chars = [], 0
-        batch.append(text)
-        n_chars += len(text)
-    if batch:
-        yield batch

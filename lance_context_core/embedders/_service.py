@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lance_context_core._checks import check_count
 from lance_context_core._recent import Recent
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._callable import checked_dimension, checked_model
@@ -24,6 +25,9 @@ from lance_context_core.errors import ContextStoreError, EmbeddingError, Invalid
 
 T = TypeVar("T")
 
+_BATCH_SIZE, _MAX_CONCURRENCY = 64, 4
+"""What holds for an embedder that does not say what it can take."""
+
 _ENTRY_BYTES = 300
 """What an entry takes beside the numbers: the array object, the digest and the place in the dict."""
 
@@ -33,8 +37,9 @@ class EmbeddingService:
 
     An `Embedder` runs in worker threads of this service, at most `max_concurrency` of them: 1 for a
     model that only one thread may use. An `AsyncEmbedder` is awaited on the caller's loop. A call
-    sends its batches of at most `batch_size` texts one after the other. Documents and queries each
-    have a cache of `cache_bytes`, keyed by the exact text; 0 turns both off.
+    sends its batches of at most `batch_size` texts one after the other. Both are what the embedder's
+    attributes of these names say, if nothing else is given. Documents and queries each have a cache
+    of `cache_bytes`, keyed by the exact text; 0 turns both off.
 
     Cancelling a call abandons it: the batch that a worker thread has begun runs to its end.
     The threads end with the service itself; there is nothing to close.
@@ -44,17 +49,20 @@ class EmbeddingService:
         self,
         embedder: AnyEmbedder,
         *,
-        batch_size: int = 64,
-        max_concurrency: int = 4,
+        batch_size: int | None = None,
+        max_concurrency: int | None = None,
         cache_bytes: int = 16 * 2**20,
     ) -> None:
+        if batch_size is None:
+            batch_size = getattr(embedder, "batch_size", None) or _BATCH_SIZE
+        if max_concurrency is None:
+            max_concurrency = getattr(embedder, "max_concurrency", None) or _MAX_CONCURRENCY
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("max_concurrency", max_concurrency, 1),
             ("cache_bytes", cache_bytes, 0),
         ):
-            if value < least:
-                raise InvalidRequestError(f"{name}={value} is too small: pass {least} or more")
+            check_count(value, name, least=least)
         self._embedder = embedder
         self._model = checked_model(embedder.model)
         self._dimension = checked_dimension(embedder.dimension)

@@ -1,0 +1,156 @@
+"""Transformer models by ONNX, on the processor, without torch: those of fastembed."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lance_context_core._checks import check_count, shown
+from lance_context_core._extras import Loaded, importing, require
+from lance_context_core.embedders._batches import well_formed
+from lance_context_core.embedders._callable import checked_dimension
+from lance_context_core.embedders._folders import Source, configuration, source_of
+from lance_context_core.embedders._prompts import Prompts, chosen
+from lance_context_core.embedders._protocol import VectorArray
+from lance_context_core.embedders._truncation import Truncation
+from lance_context_core.embedders._vectors import checked_vectors, no_vectors
+from lance_context_core.errors import InvalidRequestError
+
+_FILES = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
+
+
+class FastEmbedEmbedder:
+    """A model of fastembed, which the extra `fastembed` installs without a model.
+
+    `model` is one of the names that fastembed lists, downloaded to `cache_dir` at the first call
+    unless it was before; or a folder with an ONNX model, its tokenizer, and what sentence-transformers
+    writes beside (`1_Pooling/config.json`), by which its vectors are pooled: without it by their mean.
+    `threads` are those of one call; by default as many as there are processors.
+
+    Raises MissingExtraError, at construction, without the extra, and InvalidRequestError for a name
+    that fastembed does not know.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] = "BAAI/bge-small-en-v1.5",
+        *,
+        prompts: Prompts | None = None,
+        batch_size: int = 64,
+        threads: int | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        require("fastembed", extra="fastembed", by="FastEmbedEmbedder")
+        source = source_of(model)
+        self._prompts, self.model = chosen(source.name, source.folder, prompts)
+        self.dimension = checked_dimension(_dimension_of(source))
+        self.batch_size = check_count(batch_size, "batch_size")
+        if threads is not None:
+            check_count(threads, "threads")
+        cache = None if cache_dir is None else os.fspath(cache_dir)
+        self._loaded = Loaded(partial(_load, source, cache, threads))
+        self._truncation = Truncation(self.model)
+
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
+        """See `Embedder.embed_documents`."""
+        if not texts:
+            return no_vectors(self.dimension)
+        given = self._given(texts, self._prompts.document)
+        rows = list(self._loaded.get().passage_embed(given, batch_size=self.batch_size))
+        return checked_vectors(rows, texts, model=self.model, dimension=self.dimension)
+
+    def embed_query(self, text: str) -> VectorArray:
+        """See `Embedder.embed_query`."""
+        given = self._given([text], self._prompts.query)
+        rows = list(self._loaded.get().query_embed(given))
+        vector: VectorArray = checked_vectors(
+            rows, [text], model=self.model, dimension=self.dimension
+        )[0]
+        return vector
+
+    def __repr__(self) -> str:
+        return f"FastEmbedEmbedder({self.model!r})"
+
+    def _given(self, texts: Sequence[str], prompt: str) -> list[str]:
+        given = [f"{prompt}{well_formed(text)}" for text in texts]
+        tokenizer = getattr(self._loaded.get().model, "tokenizer", None)
+        limit = getattr(tokenizer, "truncation", None)
+        if limit:
+            self._truncation.look(given, limit["max_length"], partial(_n_tokens, tokenizer))
+        return given
+
+
+def _library() -> Any:
+    with importing("fastembed", extra="fastembed", by="FastEmbedEmbedder"):
+        import fastembed
+    return fastembed
+
+
+def _dimension_of(source: Source) -> int:
+    if source.folder is not None:
+        pooling = configuration(source.folder, "1_Pooling/config.json")
+        own = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
+        own = own or configuration(source.folder, "config.json").get("hidden_size")
+        if not isinstance(own, int):
+            raise InvalidRequestError(
+                f"model={shown(source.given)}: its config.json has no hidden_size, so the length of "
+                "its vectors is not known; give a folder as sentence-transformers or optimum write it"
+            )
+        return own
+    models = _library().TextEmbedding.list_supported_models()
+    known = {one["model"].lower(): one["dim"] for one in models}
+    if (found := known.get(source.given.lower())) is None:
+        listed = ", ".join(sorted(one["model"] for one in models))
+        raise InvalidRequestError(
+            f"model={shown(source.given)} is none of fastembed's: there are {listed}; or give a folder"
+        )
+    return int(found)
+
+
+def _load(source: Source, cache_dir: str | None, threads: int | None) -> Any:
+    embedding = _library().TextEmbedding
+    if source.folder is None:
+        return embedding(source.given, cache_dir=cache_dir, threads=threads)
+    _register(source, source.folder)
+    return embedding(source.given, threads=threads, specific_model_path=source.given)
+
+
+def _register(source: Source, folder: Path) -> None:
+    """Let fastembed know a folder: it takes models by their names alone."""
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    embedding = _library().TextEmbedding
+    known = {one["model"] for one in embedding.list_supported_models()}
+    if source.given in known:
+        return
+    pooling = configuration(folder, "1_Pooling/config.json")
+    is_cls = pooling.get("pooling_mode_cls_token") or pooling.get("pooling_mode") == "cls"
+    is_last = pooling.get("pooling_mode_lasttoken") or pooling.get("pooling_mode") == "lasttoken"
+    embedding.add_custom_model(
+        model=source.given,
+        pooling=PoolingType.CLS
+        if is_cls
+        else PoolingType.LAST_TOKEN
+        if is_last
+        else PoolingType.MEAN,
+        normalization=True,
+        sources=ModelSource(hf=source.given),
+        dim=_dimension_of(source),
+        model_file=onnx_file(folder),
+    )
+
+
+def onnx_file(folder: Path) -> str:
+    """The file of a folder that is the model. Raises InvalidRequestError if none is."""
+    for name in _FILES:
+        if (folder / name).is_file():
+            return name
+    raise InvalidRequestError(
+        f"model={shown(str(folder))} has no ONNX model: give a folder with {' or '.join(_FILES[:2])}"
+    )
+
+
+def _n_tokens(tokenizer: Any, text: str) -> int:
+    found = tokenizer.encode(text)
+    return len(found.ids) + sum(len(one.ids) for one in found.overflowing)

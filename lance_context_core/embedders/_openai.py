@@ -1,0 +1,155 @@
+"""Embeddings of OpenAI, and of every service that speaks as it does."""
+
+import os
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lance_context_core._checks import check_count, shown
+from lance_context_core._http import (
+    JsonService,
+    ServiceError,
+    checked_headers,
+)
+from lance_context_core.embedders._batches import batches, well_formed
+from lance_context_core.embedders._callable import checked_dimension, checked_model
+from lance_context_core.embedders._prompts import Prompts, chosen
+from lance_context_core.embedders._protocol import VectorArray
+from lance_context_core.embedders._vectors import checked_vectors, no_vectors
+from lance_context_core.errors import EmbeddingError, InvalidRequestError
+
+_OPENAI = "https://api.openai.com/v1"
+_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+_CHARS_AT_ONCE = 400_000
+"""A request may have 300,000 tokens; some scripts take nearly one a character, most a third."""
+
+
+class OpenAIEmbedder:
+    """Embeds by OpenAI, or by a service with the same `/embeddings`, such as vLLM, Ollama and LM Studio.
+
+    Without `base_url` the service is that of OPENAI_BASE_URL in the environment, else OpenAI's own;
+    without `api_key` the key is that of OPENAI_API_KEY, which only OpenAI's own service must have.
+    `dimension` asks the service for shorter vectors. `extra_body` is sent with each request, `headers`
+    too; a query in `base_url` stays. What fails by the network or for a while (429, 5xx) is tried again
+    `max_retries` times, as late as the service asks for; `timeout_seconds` is how long it may be silent.
+
+    Needs no package: it takes the standard library's client. Raises InvalidRequestError, at
+    construction, for a missing key and for what no service could understand.
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        dimension: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        prompts: Prompts | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        batch_size: int = 256,
+        max_concurrency: int = 16,
+        timeout_seconds: float = 60.0,
+        max_retries: int = 4,
+    ) -> None:
+        name = checked_model(model)
+        self._prompts, self.model = chosen(name, None, prompts)
+        self.dimension = checked_dimension(dimension) or _DIMENSIONS.get(name)
+        self.batch_size = check_count(batch_size, "batch_size")
+        self.max_concurrency = check_count(max_concurrency, "max_concurrency")
+        self._body: dict[str, Any] = {"model": name, "encoding_format": "float"}
+        if dimension is not None and dimension != _DIMENSIONS.get(name):
+            self._body["dimensions"] = self.dimension
+        self._body |= _checked_body(extra_body)
+        url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        said = checked_headers(headers)
+        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
+        if key and not {"authorization", "api-key"} & {one.lower() for one in said}:
+            said |= checked_headers({"Authorization": f"Bearer {key}"})
+        elif url.rstrip("/") == _OPENAI and not said:
+            raise InvalidRequestError(
+                f"embedder 'openai:{name}' has no key: set OPENAI_API_KEY, or pass "
+                "OpenAIEmbedder(api_key=...); for another service give base_url, or OPENAI_BASE_URL"
+            )
+        self._service = JsonService(
+            url, headers=said, timeout_seconds=timeout_seconds, max_retries=max_retries
+        )
+        self._url = url
+
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
+        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
+        return self._embedded(texts, self._prompts.document)
+
+    def embed_query(self, text: str) -> VectorArray:
+        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
+        vector: VectorArray = self._embedded([text], self._prompts.query)[0]
+        return vector
+
+    def close(self) -> None:
+        """Close the idle connections, which the end of the object does, too."""
+        self._service.close()
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self.model!r}, base_url={self._url!r})"
+
+    def _embedded(self, texts: Sequence[str], prompt: str) -> VectorArray:
+        given = [f"{prompt}{well_formed(text)}" for text in texts]
+        found = [
+            self._asked(batch)
+            for batch in batches(given, max_texts=self.batch_size, max_chars=_CHARS_AT_ONCE)
+        ]
+        return np.concatenate(found) if found else no_vectors(self.dimension)
+
+    def _asked(self, batch: list[str]) -> VectorArray:
+        try:
+            answer = self._service.post("/embeddings", {**self._body, "input": batch})
+        except ServiceError as error:
+            raise EmbeddingError(
+                f"embedder {self.model!r} failed on {len(batch)} text(s): {error}"
+            ) from error
+        rows = _rows(answer, n=len(batch), model=self.model)
+        return checked_vectors(rows, batch, model=self.model, dimension=self.dimension)
+
+
+def _rows(answer: Any, *, n: int, model: str) -> list[Any]:
+    """The vectors in the order of the texts: services may answer in another, and say so."""
+    data = answer.get("data") if isinstance(answer, Mapping) else None
+    if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
+        raise EmbeddingError(
+            f"embedder {model!r} returned {shown(answer)}, where data was expected"
+        )
+    places = [one.get("index", place) for place, one in enumerate(data)]
+    if sorted(place for place in places if type(place) is int) != list(range(n)) or len(data) != n:
+        raise EmbeddingError(
+            f"embedder {model!r} returned vectors for the texts {shown(places)} of {n}"
+        )
+    rows: list[Any] = [None] * n
+    for place, one in zip(places, data, strict=True):
+        rows[place] = _numbers(one.get("embedding"))
+    return rows
+
+
+def _numbers(embedding: Any) -> Any:
+    """A vector as it was sent: numbers, or the bytes of 32-bit floats in base64."""
+    if not isinstance(embedding, str):
+        return embedding
+    try:
+        return np.frombuffer(b64decode(embedding, validate=True), dtype="<f4")
+    except ValueError as error:
+        raise EmbeddingError(f"a vector in base64 cannot be read: {error}") from error
+
+
+def _checked_body(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    if extra is None:
+        return {}
+    if not isinstance(extra, Mapping) or {"input", "model"} & set(extra):
+        raise InvalidRequestError(
+            f"extra_body={shown(extra)}: give what is sent beside the model and the input"
+        )
+    return dict(extra)
