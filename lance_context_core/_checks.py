@@ -49,6 +49,8 @@ def check_names(values: object, where: str) -> list[str]:
 
 def listed(values: object, where: str) -> list[Any]:
     """`values` as a list, whatever they are. Refuses a text, a mapping, and what is not many."""
+    if type(values) is tuple or type(values) is list:  # as most are
+        return list(values)
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidRequestError(f"{where} is {shown(values)}: pass a list")
     return list(values)

@@ -25,8 +25,10 @@ async def each(convert: Callable[[T], R], items: Iterable[T], *, n_as_one: int =
     """
     given = list(items)
     done: list[R] = []
+    turn = _turn()
     while n_left := len(given) - len(done):
-        step = n_as_one * await may_take(-(-n_left // n_as_one))
+        n = -(-n_left // n_as_one)
+        step = n_as_one * (turn.take(n) or await turn.take_later(n))
         done += map(convert, given[len(done) : len(done) + step])
     return done
 
@@ -48,11 +50,16 @@ async def may_take(n: int) -> int:
     It waits where others have already converted as many in this turn of the loop as one may hold,
     be they a hundred tasks with a few items each.
     """
+    turn = _turn()
+    return turn.take(n) or await turn.take_later(n)
+
+
+def _turn() -> "_Turn":
     loop = asyncio.get_running_loop()
     turn: _Turn | None = getattr(_thread, "turn", None)
     if turn is None or turn.loop is not loop:
         turn = _thread.turn = _Turn(loop)
-    return await turn.take(n)
+    return turn
 
 
 _thread = threading.local()
@@ -68,16 +75,21 @@ class _Turn:
         self._is_begun = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self, n: int) -> int:
-        """At least one of `n`, as soon as there is one left."""
-        while self._n_left == 0:
-            self._waiting.append(future := self.loop.create_future())
-            await future
-        if not self._is_begun:
-            self._is_begun = True
-            self.loop.call_soon(self._renew)
+    def take(self, n: int) -> int:
+        """As many of `n` as are left."""
         taken = min(n, self._n_left)
         self._n_left -= taken
+        # While there is plenty, the loop need not come round for it.
+        if not self._is_begun and self._n_left <= STEP // 2:
+            self._is_begun = True
+            self.loop.call_soon(self._renew)
+        return taken
+
+    async def take_later(self, n: int) -> int:
+        """At least one of `n`, as soon as there is one left."""
+        while not (taken := self.take(n)):
+            self._waiting.append(future := self.loop.create_future())
+            await future
         return taken
 
     def _renew(self) -> None:

@@ -12,6 +12,7 @@ _MAX_LENGTH = 200
 """File systems allow 255 bytes, and the engine adds an ending."""
 
 
+@lru_cache
 def table_of(collection: str) -> str:
     """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
     return _VECTORS + _encoded(collection, "collection")
@@ -23,6 +24,7 @@ def collection_of(table: str) -> str | None:
     return _decoded(table, _VECTORS)
 
 
+@lru_cache
 def kv_table_of(name: str) -> str:
     """The table of the key-value items called `name`."""
     return _KEY_VALUES + _encoded(name, "name")

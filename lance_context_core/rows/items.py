@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from lance_context_core._checks import (
-    check_json_object,
     check_text,
     check_time,
-    dumps,
     listed,
     loads,
     shown,
+    written_json_object,
 )
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
@@ -29,26 +28,35 @@ _DATA = ("data",)
 _VECTORS = ("vector_paths", VECTOR)
 
 
-def checked(item: Any, where: str) -> Item:
-    """`item` in plain types. Raises InvalidRequestError for what could not be kept faithfully."""
+class Checked(NamedTuple):
+    """What is written of an item, in plain types."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: str | None
+    """As JSON."""
+    data: bytes | None
+    data_type: str | None
+    expires_at: datetime | None
+    vectors: tuple[ItemVector, ...]
+
+
+def checked(item: Any, where: str) -> Checked:
+    """What is written of `item`. Raises InvalidRequestError for what could not be kept faithfully."""
     if not isinstance(item, Item):
         raise InvalidRequestError(f"{where} is {shown(item)}: pass Item(key=…)")
     data = item.data
     if data is not None and not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidRequestError(f"{where}.data is {shown(data)}: give bytes")
+    value, data_type, expires_at = item.value, item.data_type, item.expires_at
     vectors = listed(item.vectors, f"{where}.vectors")
-    namespace, key = checked_key((item.namespace, item.key), where)
-    return Item(
-        key=key,
-        namespace=namespace,
-        value=None if item.value is None else check_json_object(item.value, f"{where}.value"),
+    return Checked(
+        namespace=checked_namespace(item.namespace, f"{where}.namespace"),
+        key=check_segment(item.key, f"{where}.key"),
+        value=None if value is None else written_json_object(value, f"{where}.value")[1],
         data=None if data is None else bytes(data),
-        data_type=None
-        if item.data_type is None
-        else check_text(item.data_type, f"{where}.data_type"),
-        expires_at=None
-        if item.expires_at is None
-        else check_time(item.expires_at, f"{where}.expires_at"),
+        data_type=None if data_type is None else check_text(data_type, f"{where}.data_type"),
+        expires_at=None if expires_at is None else check_time(expires_at, f"{where}.expires_at"),
         vectors=tuple(
             _vector(one, f"{where}.vectors[{index}]") for index, one in enumerate(vectors)
         ),
@@ -56,7 +64,7 @@ def checked(item: Any, where: str) -> Item:
 
 
 def to_row(
-    item: Item,
+    item: Checked,
     vectors: Sequence[np.ndarray | None],
     *,
     scope: Scope,
@@ -74,7 +82,7 @@ def to_row(
         KEY: row_key(scope, (item.namespace, item.key)),
         "id": item.key,
         "namespace": encoded(item.namespace),
-        "value": None if item.value is None else dumps(item.value),
+        "value": item.value,
         "data": item.data,
         "data_type": item.data_type,
         "expires_at": item.expires_at,
@@ -129,6 +137,8 @@ def checked_key(key: Any, where: str) -> ItemKey:
 
 def checked_namespace(segments: Any, where: str) -> tuple[str, ...]:
     """The segments of a namespace in plain types."""
+    if type(segments) is tuple and all(map(_is_segment, segments)):  # as most are
+        return segments
     return tuple(
         check_segment(one, f"{where}[{n}]") for n, one in enumerate(listed(segments, where))
     )
@@ -151,10 +161,17 @@ def encoded(namespace: Sequence[str]) -> str:
 
 def check_segment(value: Any, where: str) -> str:
     """A key, or a segment of a namespace, in plain types: any text without NUL."""
+    if _is_segment(value):
+        return value
     text = check_text(value, where)
     if "\0" in text:
         raise InvalidRequestError(f"{where} holds a NUL character: {shown(text)}; remove it")
     return text
+
+
+def _is_segment(value: object) -> TypeGuard[str]:
+    """Whether it surely is one that is in plain types."""
+    return type(value) is str and value.isascii() and "\0" not in value
 
 
 def _vector(one: Any, where: str) -> ItemVector:

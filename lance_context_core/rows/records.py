@@ -168,11 +168,10 @@ def key_of(scope: Scope, *path: str) -> str:
 
     The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (scope.tenant, scope.user_id, scope.agent_id, *path):
-        text = b"" if part is None else part.encode()
-        digest.update(b"%d:%b" % (-1 if part is None else len(text), text))
-    return digest.hexdigest()
+    parts = (scope.tenant, scope.user_id, scope.agent_id, *path)
+    texts = (None if part is None else part.encode() for part in parts)
+    told = b"".join(b"-1:" if text is None else b"%d:%b" % (len(text), text) for text in texts)
+    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 def _packed(values: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from lance_context_core import _steps as steps
 from lance_context_core._checks import listed, shown
 from lance_context_core._embedding import embedded
@@ -15,7 +17,7 @@ from lance_context_core.engine.table import keyed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item, ItemsAppended, ItemsWritten
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten, ItemVector
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
@@ -31,7 +33,8 @@ async def append(
 ) -> ItemsAppended:
     """Write items without a look at what is there; see `AsyncKeyValues.append`."""
     given = await _checked(items, "items")
-    refuse_duplicates(("key", repr(_key(one))) for one in given)
+    if len({_key(one) for one in given}) < len(given):
+        refuse_duplicates(("key", repr(_key(one))) for one in given)
     rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
     if not rows:
         version = await table.token()
@@ -65,7 +68,7 @@ async def write(
     wanted = await _checked_expected(expected)
     gone = await _checked_keys(deletes, "deletes")
     ways = dict.fromkeys(gone, keyed.REMOVE)
-    items: dict[ItemKey, Item] = {}
+    items: dict[ItemKey, itemrows.Checked] = {}
     for one in await _checked(adds, "adds"):
         if (key := _key(one)) in items:
             raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
@@ -89,7 +92,7 @@ async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
 async def _write(
     table: Table,
     ways: Mapping[ItemKey, str],
-    items: Mapping[ItemKey, Item],
+    items: Mapping[ItemKey, itemrows.Checked],
     *,
     expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
     scope: Scope,
@@ -123,33 +126,42 @@ async def _write(
 
 
 async def _rows(
-    table: Table, given: Sequence[Item], *, scope: Scope, resources: Resources, now: datetime
+    table: Table,
+    given: Sequence[itemrows.Checked],
+    *,
+    scope: Scope,
+    resources: Resources,
+    now: datetime,
 ) -> list[dict[str, Any]]:
     """The rows of checked items, with vectors for their texts."""
     flat = [one for item in given for one in item.vectors]
-    if resources.embeddings is None and any(one.text is not None for one in flat):
-        raise InvalidRequestError(
-            "a vector of an item has only a text: open the store with an embedder, or pass vector="
-        )
-    vectors = iter(
-        await embedded(
-            table,
-            resources,
-            given=[one.vector for one in flat],
-            texts=[one.text if (one.text or "").strip() else None for one in flat],
-            # The texts are not kept: later there would be nothing to make a vector of.
-            even_if_deferred=True,
-        )
-    )
+    left = iter(await _vectors(table, flat, resources) if flat else ())
     return await steps.each(
         lambda item: itemrows.to_row(
             item,
-            [next(vectors) for _ in item.vectors],
+            [next(left) for _ in item.vectors],
             scope=scope,
             now=now,
             author=resources.author,
         ),
         given,
+    )
+
+
+async def _vectors(
+    table: Table, flat: Sequence[ItemVector], resources: Resources
+) -> list[np.ndarray | None]:
+    if resources.embeddings is None and any(one.text is not None for one in flat):
+        raise InvalidRequestError(
+            "a vector of an item has only a text: open the store with an embedder, or pass vector="
+        )
+    return await embedded(
+        table,
+        resources,
+        given=[one.vector for one in flat],
+        texts=[one.text if (one.text or "").strip() else None for one in flat],
+        # The texts are not kept: later there would be nothing to make a vector of.
+        even_if_deferred=True,
     )
 
 
@@ -183,7 +195,7 @@ async def _checked_expected(expected: Mapping[ItemKey, int | None]) -> dict[Item
     return dict(zip(keys, expected.values(), strict=True))
 
 
-def _key(item: Item) -> ItemKey:
+def _key(item: itemrows.Checked) -> ItemKey:
     return item.namespace, item.key
 
 
@@ -195,7 +207,7 @@ async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:
     )
 
 
-async def _checked(items: Sequence[Item], where: str) -> list[Item]:
+async def _checked(items: Sequence[Item], where: str) -> list[itemrows.Checked]:
     return await steps.each(
         lambda one: itemrows.checked(one[1], f"{where}[{one[0]}]"), enumerate(listed(items, where))
     )
