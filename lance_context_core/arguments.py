@@ -1,6 +1,6 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
-from lance_context_core.coordination.tasks.board import Outcome
+from lance_context_core.coordination.tasks.board import TaskOutcome
 from lance_context_core.documents.conditions import Scopes
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
 from lance_context_core.engine.refs.versions import Ref
@@ -33,7 +33,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemListing",
     "ItemOrder",
     # Tasks
-    "Outcome",
+    "TaskOutcome",
     # Files
     "DocumentSource",
     "ReadingArguments",

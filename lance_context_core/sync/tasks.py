@@ -10,7 +10,7 @@ from lance_context_core.coordination.tasks.board import (
     TASK_LEASE,
     AsyncTaskBoard,
     AsyncTaskStore,
-    Outcome,
+    TaskOutcome,
 )
 from lance_context_core.coordination.tasks.values import Priority, Task, TaskEvent, TaskStats
 
@@ -137,6 +137,6 @@ class TaskBoard:
         """Forget a task with its subtasks. See `AsyncTaskBoard.delete`."""
         return block_on(self._aio.delete(id))
 
-    def settle(self, outcome: Outcome, *, worker: str | None = None) -> builtins.list[Task]:
+    def settle(self, outcome: TaskOutcome, *, worker: str | None = None) -> builtins.list[Task]:
         """A run has ended, and with it what was begun. See `AsyncTaskBoard.settle`."""
         return block_on(self._aio.settle(outcome, worker=worker))

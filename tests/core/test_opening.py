@@ -53,6 +53,7 @@ def test_opening_makes_nothing(tmp_path, cls):
 
 
 BAD = {
+    "author": "",
     "clock": 5,
     "composer": len,
     "defer_embedding": "yes",

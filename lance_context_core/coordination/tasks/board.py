@@ -36,7 +36,7 @@ _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 _ATTEMPTS = 200
 """Each loss is somebody else's change of the same board."""
 
-Outcome = Literal["succeeded", "failed", "cancelled"]
+TaskOutcome = Literal["succeeded", "failed", "cancelled"]
 """How a run of agents has ended."""
 
 _SETTLED: dict[str, TaskStatus] = {
@@ -235,7 +235,9 @@ class AsyncTaskBoard:
         id = check_name(id, "id")
         return await self._change(lambda graph, _: (graph.get(id), graph.remove(id))[1])
 
-    async def settle(self, outcome: Outcome, *, worker: str | None = None) -> builtins.list[Task]:
+    async def settle(
+        self, outcome: TaskOutcome, *, worker: str | None = None
+    ) -> builtins.list[Task]:
         """A run has ended, all of it or that of one worker: what was begun in it ends as it did.
 
         Completed if it `succeeded`, failed if it `failed`, and free for others if it was `cancelled`.

@@ -176,7 +176,8 @@ def test_every_public_method_says_what_it_does(asynchronous, blocking):
 def test_a_blocking_method_refers_to_the_asynchronous_one_in_one_line(asynchronous, blocking):
     for name, method in methods(blocking).items():
         if inspect.iscoroutinefunction(methods(asynchronous)[name]):
-            said, see = method.__doc__.split(" See ")
+            itself, _, _ = method.__doc__.partition("\n\n")  # Options are described below it.
+            said, see = itself.split(" See ")
             assert see == f"`{asynchronous.__name__}.{name}`."
             assert said.endswith(".")
             assert "\n" not in said

@@ -50,6 +50,7 @@ async def test_every_field_comes_back_as_it_was_given(ctx, clock):
         "embedding": [1.0, 2.0],
         "agent_id": "b",
         "context": "default",
+        "author": None,
         "updated_at": clock.now(),
     }
     assert record["created_at"].utcoffset() == timedelta(0)
