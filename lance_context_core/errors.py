@@ -18,6 +18,7 @@ ContextStoreError
 │   ├── DeadlockError                           everybody would wait for a lock of the next one
 │   └── StaleLockError                          a lock is held no more: a write that needs it is refused
 ├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
+├── RerankingError (RuntimeError)               the reranker failed, or gave no scores
 ├── StorageError (OSError)                      the disk or the object store refused
 │   └── StoreFormatError                        written by a newer release, or not a store of ours
 ├── MissingExtraError (ImportError)             an optional dependency is not installed
@@ -28,6 +29,7 @@ Warnings are no errors; each is given once for a store, or for an embedder:
 ContextStoreWarning (UserWarning)
 ├── NotEmbeddedWarning                          texts get no vectors, for want of the embedder
 ├── TruncatedTextWarning                        a text is longer than what the model reads of it
+├── NotRerankedWarning                          a search went without the reranker, which failed
 └── ElsewhereWarning                            a search looks where nothing is, and others hold records
 """
 
@@ -51,6 +53,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "DeadlockError",
     "StaleLockError",
     "EmbeddingError",
+    "RerankingError",
     "StorageError",
     "StoreFormatError",
     "MissingExtraError",
@@ -59,6 +62,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "ContextStoreWarning",
     "NotEmbeddedWarning",
     "TruncatedTextWarning",
+    "NotRerankedWarning",
     "ElsewhereWarning",
 ]
 
@@ -151,6 +155,10 @@ class EmbeddingError(ContextStoreError, RuntimeError):
     """The embedder failed, or returned something that is not one finite vector per text."""
 
 
+class RerankingError(ContextStoreError, RuntimeError):
+    """The reranker failed, or returned something that is not one finite score per text."""
+
+
 class StorageError(ContextStoreError, OSError):
     """The disk or the object store refused: permissions, space, network, a missing file."""
 
@@ -177,6 +185,10 @@ class NotEmbeddedWarning(ContextStoreWarning):
 
 class TruncatedTextWarning(ContextStoreWarning):
     """A text is longer than what the model reads: the rest of it has no part in its vector."""
+
+
+class NotRerankedWarning(ContextStoreWarning):
+    """The reranker failed, and the hits are ranked as they would be without it."""
 
 
 class ElsewhereWarning(ContextStoreWarning):

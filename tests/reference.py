@@ -18,8 +18,8 @@ PACKAGE = "lance_context_core"
 COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
-    *("settings", "results", "errors", "messages", "filters", "embedders", "documents"),
-    *("knowledge", "window", "protocols"),
+    *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers"),
+    *("documents", "knowledge", "window", "protocols"),
     *("adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])

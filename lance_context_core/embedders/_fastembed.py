@@ -10,14 +10,18 @@ from lance_context_core._checks import check_count, shown
 from lance_context_core._extras import Loaded, importing, require
 from lance_context_core.embedders._batches import well_formed
 from lance_context_core.embedders._callable import checked_dimension
-from lance_context_core.embedders._folders import Source, configuration, source_of
+from lance_context_core.embedders._folders import (
+    Source,
+    configuration,
+    onnx_file,
+    pooled_dimension,
+    source_of,
+)
 from lance_context_core.embedders._prompts import Prompts, chosen
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._truncation import Truncation
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 from lance_context_core.errors import InvalidRequestError
-
-_FILES = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
 
 
 class FastEmbedEmbedder:
@@ -89,8 +93,8 @@ def _library() -> Any:
 
 def _dimension_of(source: Source) -> int:
     if source.folder is not None:
-        pooling = configuration(source.folder, "1_Pooling/config.json")
-        own = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
+        onnx_file(source.folder)
+        own = pooled_dimension(source.folder)
         own = own or configuration(source.folder, "config.json").get("hidden_size")
         if not isinstance(own, int):
             raise InvalidRequestError(
@@ -138,16 +142,6 @@ def _register(source: Source, folder: Path) -> None:
         sources=ModelSource(hf=source.given),
         dim=_dimension_of(source),
         model_file=onnx_file(folder),
-    )
-
-
-def onnx_file(folder: Path) -> str:
-    """The file of a folder that is the model. Raises InvalidRequestError if none is."""
-    for name in _FILES:
-        if (folder / name).is_file():
-            return name
-    raise InvalidRequestError(
-        f"model={shown(str(folder))} has no ONNX model: give a folder with {' or '.join(_FILES[:2])}"
     )
 
 

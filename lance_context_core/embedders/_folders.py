@@ -12,6 +12,7 @@ from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 
 _WEIGHTS = (".safetensors", ".onnx", ".bin", ".onnx_data")
+_ONNX = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
 _SAMPLE_BYTES = 65_536
 
 
@@ -51,6 +52,23 @@ def configuration(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     return found if isinstance(found, dict) else {}
+
+
+def onnx_file(folder: Path) -> str:
+    """The file of a folder that is the model. Raises InvalidRequestError if none is."""
+    for name in _ONNX:
+        if (folder / name).is_file():
+            return name
+    raise InvalidRequestError(
+        f"model={shown(str(folder))} has no ONNX model: give a folder with {' or '.join(_ONNX[:2])}"
+    )
+
+
+def pooled_dimension(folder: Path) -> int | None:
+    """The length of vectors that are tokens' vectors pooled, as sentence-transformers notes it."""
+    pooling = configuration(folder, "1_Pooling/config.json")
+    found = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
+    return found if isinstance(found, int) else None
 
 
 def _digest(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Models of sentence-transformers: whatever torch runs, on a graphics card where there is one."""
 
+import json
 import os
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from lance_context_core._checks import check_count
 from lance_context_core._extras import Loaded, importing, require
 from lance_context_core.embedders._batches import well_formed
 from lance_context_core.embedders._callable import checked_dimension
-from lance_context_core.embedders._folders import Source, source_of
+from lance_context_core.embedders._folders import Source, pooled_dimension, source_of
 from lance_context_core.embedders._prompts import Prompts, chosen
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._truncation import Truncation
@@ -47,9 +48,9 @@ class SentenceTransformersEmbedder:
         require(package, extra=extra, by="SentenceTransformersEmbedder")
         source = source_of(model)
         self._prompts, self.model = chosen(source.name, source.folder, prompts)
-        self.dimension = checked_dimension(dimension)
+        self.dimension = checked_dimension(dimension) or _dimension_of(source)
         self.batch_size = check_count(batch_size, "batch_size")
-        given = {"device": device, "truncate_dim": self.dimension, **options}
+        given = {"device": device, "truncate_dim": dimension, **options}
         self._loaded = Loaded(partial(_load, source, given))
         self._truncation = Truncation(self.model)
 
@@ -71,11 +72,24 @@ class SentenceTransformersEmbedder:
         model = self._loaded.get()
         given = [well_formed(text) for text in texts]
         with _encoding:
-            self._truncation.look(given, model.max_seq_length, partial(_n_tokens, model))
+            if callable(
+                model.tokenizer
+            ):  # that of a static model is none of transformers', and reads all
+                self._truncation.look(given, model.max_seq_length, partial(_n_tokens, model))
             rows = getattr(model, method)(
                 given, prompt=prompt, batch_size=self.batch_size, show_progress_bar=False
             )
         return checked_vectors(rows, texts, model=self.model, dimension=self.dimension)
+
+
+def _dimension_of(source: Source) -> int | None:
+    """As the folder says, if nothing comes after the pooling that makes other vectors of it."""
+    path = None if source.folder is None else source.folder / "modules.json"
+    if source.folder is None or path is None or not path.is_file():
+        return None
+    modules = [one["type"].rpartition(".")[2] for one in json.loads(path.read_text("utf-8"))]
+    is_pooled = set(modules) <= {"Transformer", "Pooling", "Normalize"}
+    return pooled_dimension(source.folder) if is_pooled else None
 
 
 def _load(source: Source, options: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -51,6 +51,9 @@ class SearchOptions:
     """How many candidates each channel contributes at least, 1 or more."""
     reranker: Reranker | None = None
     """Orders the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
+    on_reranker_error: Literal["raise", "ignore"] = "raise"
+    """Whether what the reranker raises is raised, or the search answers as it would without one,
+    with a NotRerankedWarning."""
     mmr_lambda: float | None = None
     """In [0, 1]: pick by maximal marginal relevance; 1 is nearness alone, 0 diversity alone."""
 
@@ -91,6 +94,10 @@ class SearchOptions:
             raise InvalidRequestError(
                 f"reranker={self.reranker!r:.80}: give one of LanceDB's rerankers, or an object with "
                 "the method rerank_hybrid"
+            )
+        if self.on_reranker_error not in ("raise", "ignore"):
+            raise InvalidRequestError(
+                f"on_reranker_error={self.on_reranker_error!r:.80}: give 'raise' or 'ignore'"
             )
 
 

@@ -164,7 +164,7 @@ async def _found(
         found = found._replace(around=(around,))
     hits = _ranked(question, found, options, boosts, limit=None if is_picked else limit)
     if options.reranker is not None:
-        hits = await _reranked(question, found, options, hits)
+        hits = await _reranked(searched, question, found, options, hits)
     if options.mmr_lambda is not None and question.vector is not None:
         hits = _varied(question.vector, found, hits, limit, options.mmr_lambda)
     best = hits[:limit]
@@ -336,12 +336,16 @@ def _previous(found: Sequence[Found]) -> dict[str, str]:
 
 
 async def _reranked(
+    searched: Searched[Any],
     question: _Question,
     found: _Candidates,
     options: SearchOptions,
-    hits: Sequence[FusedHit],
+    hits: list[FusedHit],
 ) -> list[FusedHit]:
-    """The hits that the reranker kept, with its scores, by which nobody lends to anybody."""
+    """The hits that the reranker kept, with its scores, by which nobody lends to anybody.
+
+    All of them as they are, if it failed and may.
+    """
     assert options.reranker is not None
     scores = await reranking.rerank(
         options.reranker,
@@ -349,7 +353,10 @@ async def _reranked(
         mode=question.mode,
         vector=found.vector.table(),
         text=found.text.table(),
+        warned=searched.resources.warned if options.on_reranker_error == "ignore" else None,
     )
+    if scores is None:
+        return hits
     kept = [
         replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], gains={})
         for hit in hits

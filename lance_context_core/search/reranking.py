@@ -2,13 +2,15 @@
 
 import asyncio
 import math
+import warnings
+from collections.abc import Hashable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core.engine.schema import SEARCH_TEXT
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import InvalidRequestError, NotRerankedWarning
 from lance_context_core.protocols import Reranker, SearchMode
 from lance_context_core.search.fusion import min_max
 
@@ -25,13 +27,42 @@ def require_method(reranker: Reranker, mode: SearchMode) -> None:
 
 
 async def rerank(
-    reranker: Reranker, query: str, *, mode: SearchMode, vector: pa.Table, text: pa.Table
-) -> dict[int, float]:
+    reranker: Reranker,
+    query: str,
+    *,
+    mode: SearchMode,
+    vector: pa.Table,
+    text: pa.Table,
+    warned: set[Hashable] | None = None,
+) -> dict[int, float] | None:
     """The score in [0, 1] of each row that the reranker kept, by row id.
 
     Scores outside [0, 1] are min-max normalised. A reranker may be a model: it runs in a worker
-    thread. What it raises is raised; InvalidRequestError if it does not return what it shall.
+    thread. What it raises is raised, or told once for each kind of failure if there is a set `warned`
+    of what was: then the answer is None. InvalidRequestError if it does not return what it shall.
     """
+    try:
+        return await _reranked(reranker, query, mode=mode, vector=vector, text=text)
+    except InvalidRequestError:
+        raise  # it is no reranker, which will not pass
+    except Exception as error:
+        if warned is None:
+            raise
+        about = ("not reranked", type(reranker), type(error))
+        if about not in warned:
+            warned.add(about)
+            warnings.warn(
+                f"{reranker!r:.200} failed, so hits are ranked as they would be without it: "
+                f"{type(error).__name__}: {error}",
+                NotRerankedWarning,
+                stacklevel=2,
+            )
+        return None
+
+
+async def _reranked(
+    reranker: Reranker, query: str, *, mode: SearchMode, vector: pa.Table, text: pa.Table
+) -> dict[int, float]:
     method = getattr(reranker, _METHODS[mode])
     given = {"hybrid": (vector, text), "vector": (vector,), "text": (text,)}[mode]
     try:
