@@ -94,11 +94,9 @@ class Block:
         self._room = 0
         self._places = np.empty(0, np.int64)
         self._is_alive = np.empty(0, bool)
-        self._has_text = np.empty(0, bool)
         self._make_room(n)
         self._places[:n] = np.arange(n)
         self._is_alive[:n] = True
-        self._has_text[:n] = [row.get(SEARCH_TEXT) is not None for row in self._rows]
         self._matrix = Matrix(0 if vectors is None else vector_length(vectors))
         if vectors is not None:
             self._matrix.take(rows[VECTOR].combine_chunks())
@@ -109,7 +107,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = 10 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        arrays = 9 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         return 2_000 + arrays + self._row_bytes + self._postings.n_bytes
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
@@ -171,9 +169,7 @@ class Block:
         """
         if self._words is None or self._n_unsure or not are_sure(text):
             raise UnsureError
-        n = len(self._rows)
-        counts = self._shown(among) & self._has_text[:n]
-        bm25 = self._postings.bm25(self._words(text), counts)
+        bm25 = self._postings.bm25(self._words(text), self._shown(among))
         found = np.flatnonzero((bm25 > 0) & self._shown(where))
         return self._best(found, bm25[found], limit)
 
@@ -247,7 +243,6 @@ class Block:
         self._places[number] = place
         self._next_place = max(self._next_place, place + 1)
         self._is_alive[number] = True
-        self._has_text[number] = kept.get(SEARCH_TEXT) is not None
         self._matrix.add(number, row.get(VECTOR))
         self._link(kept, number)
 
@@ -271,7 +266,7 @@ class Block:
         if n <= self._room and self._room:
             return
         room = max(n, self._room + self._room // 4, _FEWEST_ROOM)
-        for name in ("_places", "_is_alive", "_has_text"):
+        for name in ("_places", "_is_alive"):
             former = getattr(self, name)
             more = np.zeros(room, former.dtype)
             more[: len(former)] = former

@@ -67,13 +67,14 @@ class Postings:
     def bm25(self, question: Iterable[str], counts: np.ndarray) -> np.ndarray:
         """The score of each text, 0 without a word of the question, which may have one repeatedly.
 
-        Only texts that `counts` are known: to the others the statistics are blind.
+        Only texts that `counts` are known: to the others the statistics are blind, as to those
+        without words.
         """
         scores = np.zeros(len(self._lengths))
-        n = int(np.count_nonzero(counts))
+        lengths = np.frombuffer(self._lengths, np.int32)
+        n = int(np.count_nonzero(lengths[counts]))
         if not n:
             return scores
-        lengths = np.frombuffer(self._lengths, np.int32)
         mean = float(lengths[counts].sum()) / n
         for word, times in Counter(question).items():
             if (id := self._ids.get(word)) is None:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -11,11 +12,18 @@ import snowballstemmer
 from lance_context_core.engine.table.text import TextIndex
 
 _WORD = re.compile(r"[^\W_]+")
-_UNSURE = re.compile("[^\\x00-\u052f\u1e00-\u20ff\uac00-\ud7a3]")
+_UNSURE = re.compile(
+    "[^\\x00-\u052f\u1e00-\u20ff\uac00-\ud7a3]|[²³¹¼-¾\u0345\u0363-\u036f\u2070-\u2079\u2080-\u2089]"
+)
 """What the engine may cut otherwise: scripts that put no spaces between words, and rare signs."""
 
 _CUT_ALIKE = ("icu/split", "simple")
 """The tokenizers that cut at what is neither letter nor digit, where there are spaces between words."""
+
+_MADE_OF_NO_OTHERS = dict(
+    zip("ẚđðħıĸŀłŉŋøŧæœßþ", "a d d h i k l l n n o t ae oe ss th".split(), strict=True)
+)
+"""Latin letters that become others, though these are no part of them."""
 
 Words = Callable[[str], list[str]]
 """The words of a text, in order."""
@@ -30,11 +38,16 @@ def words_of(settings: TextIndex) -> Words | None:
     if settings.stem:
         if (language := settings.language.lower()) not in snowballstemmer.algorithms():
             return None
-        # What many texts have in common is one string: blocks keep words by the thousand.
-        stem = lru_cache(1 << 16)(_Stemming(language).stem)
+        stem = _Stemming(language).stem
+
+    # What many texts have in common is one string: blocks keep words by the thousand.
+    @lru_cache(1 << 16)
+    def made(word: str) -> str:
+        return _folded(stem(word.replace("Σ", "σ").lower()))
 
     def words(text: str) -> list[str]:
-        return [stem(word) for word in _WORD.findall(text.lower())]
+        # Lowered before it is cut, an "İ" would be cut: it becomes a letter and a mark.
+        return [made(word) for word in _WORD.findall(text.lower() if text.isascii() else text)]
 
     return words
 
@@ -54,3 +67,19 @@ class _Stemming(threading.local):
 def are_sure(text: str) -> bool:
     """Whether the engine cuts the text at the same places."""
     return text.isascii() or _UNSURE.search(text) is None
+
+
+def _folded(word: str) -> str:
+    """The word with plain Latin letters: without accents, `o` for `ø`, `ae` for `æ`."""
+    return word if word.isascii() else "".join(map(_plain, word))
+
+
+@lru_cache(1 << 12)
+def _plain(letter: str) -> str:
+    if letter in _MADE_OF_NO_OTHERS:
+        return _MADE_OF_NO_OTHERS[letter]
+    parts = unicodedata.normalize("NFKD", letter)
+    plain = "".join(
+        _MADE_OF_NO_OTHERS.get(part, part) for part in parts if not unicodedata.combining(part)
+    )
+    return plain if plain and plain.isascii() else letter
