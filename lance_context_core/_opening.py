@@ -123,8 +123,10 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
     connection.on_commit = upkeep.committed
     embedder, cache = options["embedder"], options["search_cache"]
     hot = None if cache is None else HotScopes(cache)
-    if hot is not None and connection.journal is not None:
-        connection.journal.on_break(hot.forget_table)
+    if hot is not None:
+        connection.on_move = hot.forget_table
+        if connection.journal is not None:
+            connection.journal.on_break(lambda part: hot.forget_table(part.name, part.ref or None))
     resources = Resources(
         database=database,
         clock=clock,

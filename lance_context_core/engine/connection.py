@@ -81,6 +81,9 @@ class Connection:
             self._mending = Mending(place, self.journal, self.syncer)
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
+        self.on_move: Callable[[str, str | None], None] | None = None
+        """Is told the name and the ref of a table whose new version a read came upon, of which no
+        journal says what is in it; must be quick."""
         self.n_renewals = 0
         """How often it was made anew: what was opened before is to be opened again."""
         self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}

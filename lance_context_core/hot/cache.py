@@ -26,16 +26,17 @@ Scope: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class Large:
-    """That a scope is not in memory, mostly since it has more than a few records."""
+class NotKept:
+    """That a scope is not in memory, though it was asked for."""
 
     state: State
     """When that was seen."""
-    is_final: bool
-    """Whether it cannot be, as it is: it has more than are kept, say."""
+    is_unfit: bool
+    """Whether it cannot be, as it is: it has too many records, or a key twice. Else it has more than a
+    few, and is read once it is asked for again."""
 
 
-Kept: TypeAlias = Block | Large
+Kept: TypeAlias = Block | NotKept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -90,7 +91,7 @@ class Blocks:
 
     def put(self, table: Table, scope: Scope, kept: Kept) -> None:
         """Keep it, instead of what was known; what was used longest ago goes, if need be."""
-        size = _MARK_BYTES if isinstance(kept, Large) else kept.n_bytes
+        size = _MARK_BYTES if isinstance(kept, NotKept) else kept.n_bytes
         with self._lock:
             self._forget(table, scope)
             if size > self._max_bytes:

@@ -7,15 +7,14 @@ from functools import partial
 from typing import Any
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table import following
-from lance_context_core.engine.table.following import NEVER, UNJOURNALED, Since, State
+from lance_context_core.engine.table.following import NEVER, Since, State
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LARGE, Block, OutdatedError
-from lance_context_core.hot.cache import Kept, Large, SearchCache, blocks_of
+from lance_context_core.hot.cache import Kept, NotKept, SearchCache, blocks_of
 from lance_context_core.hot.cache import Table as CachedTable
 from lance_context_core.hot.words import words_of
 
@@ -49,6 +48,7 @@ class HotScopes:
         self._store = object()
         self._reading: dict[tuple[Any, ...], asyncio.Future[None]] = {}
         """What is being read, by its place and the loop that reads it."""
+        self._n_forgotten = 0
         self._n_hits = self._n_misses = 0
         # A store that nobody closes is forgotten with its last handle.
         weakref.finalize(self, self._blocks.forget_store, self._store)
@@ -81,12 +81,14 @@ class HotScopes:
         self._n_hits += answered.was_known
         self._n_misses += not answered.was_known
 
-    def forget_table(self, part: Part) -> None:
+    def forget_table(self, name: str, ref: str | None) -> None:
         """Let go of all that is in memory of a table, in which something may have been erased."""
-        self._blocks.forget_table(CachedTable(self._store, part.name, part.ref or None))
+        self._n_forgotten += 1
+        self._blocks.forget_table(CachedTable(self._store, name, ref))
 
     def forget(self) -> None:
         """Let go of all that is in memory."""
+        self._n_forgotten += 1
         self._blocks.forget_store(self._store)
 
     # Helpers
@@ -109,7 +111,7 @@ class HotScopes:
                     # It has become larger, maybe too large.
                     self._blocks.put(*place, known)
                 return known, True
-            if isinstance(known, Large) and known.is_final and _is_near(known.state, since.state):
+            if isinstance(known, NotKept) and known.is_unfit and _is_near(known.state, since.state):
                 return None, False
             turn = asyncio.get_running_loop(), *place
             # What others began to read may be outdated when it is there; but not for ever.
@@ -135,10 +137,10 @@ class HotScopes:
     ) -> Block | None:
         """The block of a scope, read now; None as `_block`."""
         # A large one is read once it was asked for before, and not for each version.
-        is_wanted = isinstance(known, Large) and (
-            since.state.table != UNJOURNALED or known.state == since.state
+        is_wanted = isinstance(known, NotKept) and (
+            since.state.is_journaled or known.state == since.state
         )
-        most = self._cache.max_records
+        most, n_forgotten = self._cache.max_records, self._n_forgotten
         part = await following.read(
             table,
             scope,
@@ -149,8 +151,7 @@ class HotScopes:
             self._blocks.forget(*place)
             return None
         if part.rows is None:
-            is_final = is_wanted or most <= _FEW
-            self._blocks.put(*place, Large(part.state, is_final))
+            self._blocks.put(*place, NotKept(part.state, is_unfit=is_wanted or most <= _FEW))
             return None
         words = None if part.text_index is None else words_of(part.text_index)
         make = partial(Block, scope, part.state, part.rows, vectors=part.vectors, words=words)
@@ -158,9 +159,10 @@ class HotScopes:
             made = await asyncio.to_thread(make)
         except OutdatedError:
             # Some key is there twice, and only the engine knows what becomes of it.
-            self._blocks.put(*place, Large(part.state, is_final=True))
+            self._blocks.put(*place, NotKept(part.state, is_unfit=True))
             return None
-        self._blocks.put(*place, made)
+        if n_forgotten == self._n_forgotten:  # Else there may be in it what was erased meanwhile.
+            self._blocks.put(*place, made)
         return made
 
     def _follows(self, block: Block, since: Since) -> bool:

@@ -82,6 +82,8 @@ class Access:
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
+        self._version: int | None = None
+        """Which one a read saw last, while the journal knew nothing of the table."""
         self._snapshot: tuple[tuple[Moment, int], Any, pa.Schema] | None = None
 
     # Reading
@@ -119,10 +121,11 @@ class Access:
         connection.require_open()
         connection.keep_caches_small()
         is_outworn = self._opened_for != connection.n_renewals and self._pin is None
-        if await self._is_another() or handle is None or is_outworn:
+        view = None if self._pin is not None else await self.view()
+        if self._is_another(view) or handle is None or is_outworn:
             self._opened_for = connection.n_renewals
-            return await self._opened_after(handle)
-        if self._pin is None and (self._is_stale() or await self._is_behind(handle)):
+            handle = await self._opened_after(handle)
+        elif self._pin is None and (self._is_stale() or await _is_behind(handle, view)):
             try:
                 await handle.checkout_latest()
             except Exception as error:
@@ -131,6 +134,8 @@ class Access:
                 # Another process may have dropped the table; if it did not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
+        if view is None and self._pin is None:
+            await self._tell_of_move(handle)
         return handle
 
     async def over(self, where: str | None, read: Callable[[View], Awaitable[T]]) -> T | None:
@@ -240,7 +245,7 @@ class Access:
         """As `writer`, without what the journal holds."""
         self.require_writable()
         if self.handle is None:
-            await self._is_another()
+            self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()
         elif self.ref is not None and self.ref not in await refs.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
@@ -345,19 +350,19 @@ class Access:
             return False
         return time.monotonic() - self._refreshed_at >= interval.total_seconds()
 
-    async def _is_another(self) -> bool:
+    def _is_another(self, view: View | None) -> bool:
         """Whether the table was made anew under its name since it was last asked, as the journal knows."""
-        if self._pin is not None or (view := await self.view()) is None:
+        if view is None:
             return False
         before, self._table = self._table, view.table
         return before not in (None, view.table)
 
-    async def _is_behind(self, handle: Any) -> bool:
-        """Whether what was seen in the journal may be in a version that the handle does not show."""
-        if (view := await self.view()) is None:
-            return False
-        # Of no version: what was acknowledged is in the newest one, whichever that is.
-        return not view.version or int(await handle.version()) < view.version
+    async def _tell_of_move(self, handle: Any | None) -> None:
+        """Have what is kept of the table elsewhere be dropped if others may have erased some of it."""
+        version = 0 if handle is None else int(await handle.version())
+        before, self._version = self._version, version
+        if before not in (None, version) and self.connection.on_move is not None:
+            self.connection.on_move(self.name, self.ref)
 
     async def _opened_after(self, former: Any | None) -> Any | None:
         """A handle that is opened now, in the place of `former`.
@@ -383,3 +388,11 @@ class Access:
             return handle
         finally:
             self._creating.release()
+
+
+async def _is_behind(handle: Any, view: View | None) -> bool:
+    """Whether what was seen in the journal may be in a version that the handle does not show."""
+    if view is None:
+        return False
+    # Of no version: what was acknowledged is in the newest one, whichever that is.
+    return not view.version or int(await handle.version()) < view.version

@@ -19,11 +19,17 @@ class State(NamedTuple):
     """What a table holds at one moment, told by numbers."""
 
     table: int
-    """Which one: if it is made anew under its name, it is another."""
+    """Which one: if it is made anew under its name, it is another. Below 0 if the journal does not know
+    it: then its versions tell its moments."""
     token: int
     """Another one after each change."""
     last: int
     """The last entry of the journal that is in it."""
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether the journal knows the table, and what was written to it."""
+        return self.table >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,6 @@ class Part:
 NEVER = State(0, 0, 0)
 """Before all moments."""
 
-UNJOURNALED = -1
-"""What stands for a table of which the journal knows nothing: its versions tell its moments."""
 
 
 async def since(table: Table, state: State) -> Since | None:
@@ -108,11 +112,16 @@ async def _is_passed(access: Access, view: View) -> bool:
 
 
 async def _unjournaled(access: Access) -> View | None:
-    """A table of which the journal knows nothing, as it is now; None if there is none."""
-    if (handle := await access.peek()) is None:
+    """A table of which the journal knows nothing, as it is now; None if there is none.
+
+    None for a branch, too: one that is made anew has the versions and the indexes of the former one.
+    """
+    if access.ref is not None or (handle := await access.peek()) is None:
+        return None
+    if (made := await indexes.text_index_id(handle)) is None:
         return None
     version = int(await handle.version())
-    return View(version, version, (), UNJOURNALED)
+    return View(version, version, (), -1 - made)
 
 
 def _state(view: View) -> State:

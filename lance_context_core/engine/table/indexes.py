@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from lancedb.index import Bitmap, BTree, IvfFlat
 
@@ -81,6 +82,15 @@ async def text_settings(handle: Any) -> TextIndex | None:
     for index in listed:
         if index.columns == [SEARCH_TEXT]:
             return settings_of(index.index_details)
+    return None
+
+
+async def text_index_id(handle: Any) -> int | None:
+    """Which full-text index a table has, of all that were ever made; None if it has none."""
+    listed: Iterable[Any] = await handle.list_indices()
+    for index in listed:
+        if index.columns == [SEARCH_TEXT]:
+            return UUID(index.index_uuid).int
     return None
 
 

@@ -405,3 +405,49 @@ async def test_what_one_process_erases_leaves_the_memory_of_others_at_their_next
         past = other._resources.database.connection.journal._mirrors._past
         assert "red" not in repr([block._rows for block in kept])
         assert "red" not in repr([entry.row for entry in past._entries.values()])
+
+
+@pytest.mark.parametrize("read", ["list", "count of another user"])
+async def test_without_a_journal_any_read_lets_go_of_what_another_process_erased(tmp_path, read):
+    caches = SearchCache(), SearchCache()
+    one, other = (
+        AsyncContextStore.open(
+            tmp_path, embedder=WordVectors(), journal=None, maintenance=None, search_cache=cache
+        )
+        for cache in caches
+    )
+    async with one, other:
+        gone, _ = await one.memory.add(["a red kite", "a blue kite"], user_id="ann")
+        assert len(await found(other, "kite")) == 2
+        assert blocks_of(caches[1]).n_scopes == 1
+        await one.erase(ids=[gone])
+        if read == "list":
+            await other.memory.list(user_id="ann")
+        else:
+            await other.memory.list(user_id="bob")
+        assert blocks_of(caches[1]).n_scopes == 0
+        assert await found(other, "kite") == ["a blue kite"]
+        assert await counted(other) == (0, 2)
+
+
+async def test_a_scope_from_which_something_was_erased_while_it_was_read_is_not_kept(
+    tmp_path, monkeypatch
+):
+    cache, read = SearchCache(), following.read
+
+    async def erased_meanwhile(*args, **options):
+        part = await read(*args, **options)
+        await one.erase(ids=[gone])
+        await other.memory.list(user_id="bob")
+        return part
+
+    one, other = open_at(tmp_path / "store"), open_at(tmp_path / "store", search_cache=cache)
+    async with one, other:
+        gone, _ = await one.memory.add(["a red kite", "a blue kite"], user_id="ann")
+        await one.flush()
+        await other.memory.list(user_id="ann")
+        monkeypatch.setattr(following, "read", erased_meanwhile)
+        await found(other, "kite")
+        assert blocks_of(cache).n_scopes == 0
+        monkeypatch.undo()
+        assert await found(other, "kite") == ["a blue kite"]

@@ -287,6 +287,9 @@ async def take(step, world, clock):
         if world.left is None and world.main.memories:
             world.stores["left"] = await world.stores["two"].create_branch("left")
             world.left = deepcopy(world.main)
+            # Before the journal knows a branch, the engine searches it.
+            (id,) = await world.stores["left"].memory.add(["begun"], user_id="bob")
+            world.left.memories[id] = Memory("bob", "begun", 0, None)
         return
     if name == "tag":
         if world.tagged is None and world.main.memories:
