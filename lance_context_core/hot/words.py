@@ -21,7 +21,11 @@ _CUT_ALIKE = ("icu/split", "simple")
 """The tokenizers that cut at what is neither letter nor digit, where there are spaces between words."""
 
 _MADE_OF_NO_OTHERS = dict(
-    zip("ẚđðħıĸŀłŉŋøŧæœßþ", "a d d h i k l l n n o t ae oe ss th".split(), strict=True)
+    zip(
+        "ẚđðħıĸŀłŉŋøŧæœßþ",
+        ["a", "d", "d", "h", "i", "k", "l", "l", "n", "n", "o", "t", "ae", "oe", "ss", "th"],
+        strict=True,
+    )
 )
 """Latin letters that become others, though these are no part of them."""
 
@@ -43,7 +47,7 @@ def words_of(settings: TextIndex) -> Words | None:
     # What many texts have in common is one string: blocks keep words by the thousand.
     @lru_cache(1 << 16)
     def made(word: str) -> str:
-        return _folded(stem(word.replace("Σ", "σ").lower()))
+        return _folded(stem(word.replace("Σ", "\u03c3").lower()))
 
     def words(text: str) -> list[str]:
         # Lowered before it is cut, an "İ" would be cut: it becomes a letter and a mark.

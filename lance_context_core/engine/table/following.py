@@ -59,7 +59,6 @@ NEVER = State(0, 0, 0)
 """Before all moments."""
 
 
-
 async def since(table: Table, state: State) -> Since | None:
     """What has come about since then; None if only the engine can tell what the table holds now."""
     access = table.access
