@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 
@@ -28,6 +28,7 @@ from lance_context_core.engine.schema import (
 )
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import NotFoundError
 
 RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
@@ -131,8 +132,12 @@ class Database:
 
     async def _settle(self, part: Part) -> None:
         spec = spec_of(part.name)
-        table = self.at_ref(part.name, spec, part.ref) if part.ref else self.table(part.name, spec)
-        await table.access.settle()
+        if not part.ref:
+            await self.table(part.name, spec).access.settle()
+            return
+        with suppress(NotFoundError):
+            # A branch is hidden before it is deleted, and what the journal holds of it goes with it.
+            await self.at_ref(part.name, spec, part.ref).access.settle()
 
     async def wipe_journal(self) -> bool:
         """As `Journal.wipe`; True where there is none."""

@@ -13,6 +13,7 @@ from core.versioning.samples import AXES, dump, write, written
 from pyarrow.fs import FileSelector, S3FileSystem
 
 from lance_context_core.engine.refs import refs, remains
+from lance_context_core.engine.table.access import Access
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -506,6 +507,25 @@ async def test_an_erasure_goes_through_a_branch_whose_deletion_was_cut_short(sto
     assert (await store.erase(ids=["secret"])).records == 1
     handle = await store._resources.records.access.reader()
     assert await refs.listed(handle, "records", with_gone=True) == {}
+
+
+async def test_what_waits_for_a_fold_on_a_branch_that_is_half_deleted_holds_nobody_up(
+    open_store, monkeypatch
+):
+    store = open_store()
+    await write(store, 0)
+    branch = await store.create_branch("b")
+    await branch.history.append("a", Message.user("unfolded"), session_id="s")
+    with monkeypatch.context() as patch:
+        patch.setattr(Access, "drop", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await store.delete_branch("b")
+    late = open_store()
+    assert await late.branches() == []
+    await late.tag("t")
+    again = await late.create_branch("b")
+    await late.flush()
+    assert await dump(again) == await dump(store)
 
 
 async def interrupted(*_):
