@@ -86,6 +86,7 @@ class Resources:
         resources = await self.at(ref)
         if isinstance(ref, datetime) and isinstance(resources.database, PinnedDatabase):
             await resources.database.be_exact(self.records.ref, ref)
+            return replace(resources, hot=self.hot and self.hot.at_a_time())
         return resources
 
     async def settle(self) -> None:

@@ -50,6 +50,7 @@ class HotScopes:
         """What is being read, by its place and the loop that reads it."""
         self._n_forgotten = 0
         self._n_hits = self._n_misses = 0
+        self._earlier: weakref.WeakSet[HotScopes] = weakref.WeakSet()
         # A store that nobody closes is forgotten with its last handle.
         weakref.finalize(self, self._blocks.forget_store, self._store)
 
@@ -81,15 +82,25 @@ class HotScopes:
         self._n_hits += answered.was_known
         self._n_misses += not answered.was_known
 
+    def at_a_time(self) -> "HotScopes":
+        """Those of the same store as it was at some time, in the same cache."""
+        made = HotScopes(self._cache)
+        self._earlier.add(made)
+        return made
+
     def forget_table(self, name: str, ref: str | None) -> None:
         """Let go of all that is in memory of a table, in which something may have been erased."""
         self._n_forgotten += 1
         self._blocks.forget_table(CachedTable(self._store, name, ref))
+        for earlier in list(self._earlier):
+            earlier.forget_table(name, ref)
 
     def forget(self) -> None:
         """Let go of all that is in memory."""
         self._n_forgotten += 1
         self._blocks.forget_store(self._store)
+        for earlier in list(self._earlier):
+            earlier.forget()
 
     # Helpers
 
@@ -137,8 +148,9 @@ class HotScopes:
     ) -> Block | None:
         """The block of a scope, read now; None as `_block`."""
         # A large one is read once it was asked for before, and not for each version.
-        is_wanted = isinstance(known, NotKept) and (
-            since.state.is_journaled or known.state == since.state
+        is_wanted = table.access.is_pinned or (
+            isinstance(known, NotKept)
+            and (since.state.is_journaled or known.state == since.state)
         )
         most, n_forgotten = self._cache.max_records, self._n_forgotten
         part = await following.read(

@@ -233,7 +233,9 @@ async def _drop(
     # By the engine's clock, which is the machine's; the store's may be ahead of it.
     age = datetime.now(UTC) - now + retention.all_for + _SLACK
     _listed.pop(table, None)
-    return await remove(table, older_than=age, but=plan.holds)
+    freed = await remove(table, older_than=age, but=plan.holds)
+    await table.access.forget_names([one.number for one in await versions.versions(table)])
+    return freed
 
 
 def _is_past(version: Version, now: datetime, retention: VersionRetention) -> bool:

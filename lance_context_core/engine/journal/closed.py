@@ -1,11 +1,14 @@
 """The journal while whoever commits to a table keeps all others from writing into it."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lance_context_core.engine.journal import file, statements
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.ways import Waiting, Ways
+from lance_context_core.errors import StorageError
 
 
 class Closed:
@@ -53,3 +56,52 @@ class Closed:
         with file.translated(self._path):
             for statement, values in done:
                 self._connection.execute(statement, values)
+
+
+@asynccontextmanager
+async def closed(
+    ways: Ways, waiting: Waiting, path: Path, require: Callable[[sqlite3.Connection], None]
+) -> AsyncIterator[Closed]:
+    """Keep all others from writing into the journal at `path`, through a connection of one's own.
+
+    Each transaction of it begins with what is to `require`, which may raise.
+    """
+    await ways.opened()
+    connection = await ways.take()
+
+    async def begin() -> None:
+        await waiting.insist(lambda: _begin(connection, path, require))
+
+    try:
+        await begin()
+        try:
+            yield Closed(connection, path, begin)
+        finally:
+            await waiting.insist(lambda: _end(connection, path))
+    finally:
+        ways.give_back(connection)
+
+
+def _begin(
+    connection: sqlite3.Connection, path: Path, require: Callable[[sqlite3.Connection], None]
+) -> None:
+    with file.translated(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            require(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _end(connection: sqlite3.Connection, path: Path) -> None:
+    if not connection.in_transaction:
+        return
+    try:
+        with file.translated(path):
+            connection.execute("COMMIT")
+    except StorageError as error:
+        # The table has it, and the journal does not know: it is seen after the next fold.
+        raise StorageError(
+            f"what was to be written may have been committed or not: look before you repeat it: {error}"
+        ) from error

@@ -9,7 +9,7 @@ others fold, and reads need no lock: the journal says which version of a table g
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
-from lance_context_core.engine.journal.closed import Closed
+from lance_context_core.engine.journal.closed import Closed, closed
 from lance_context_core.engine.journal.entries import Entry, New, News, View, entry_of
 from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
@@ -139,6 +139,13 @@ class Journal:
         """
         return dict(await self._asked(statements.NAMES, part))
 
+    async def forget_names(self, part: Part, kept: Collection[int]) -> None:
+        """Forget that numbers meant versions which are gone: all older ones but the `kept`."""
+        gone = {one for one in (await self.names(part)).values() if one < max(kept, default=0)}
+        if gone := gone.difference(kept):
+            done = [(statements.FORGET_NAME, (one, *part)) for one in sorted(gone)]
+            await self._waiting.insist(lambda: self._do(done))
+
     async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
         """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
         return dict(await self._asked(statements.REMOVALS, (*part, after, until)))
@@ -241,23 +248,9 @@ class Journal:
         """Commit to a table in here, as others may who do so too."""
         return self._held(shared=True)
 
-    @asynccontextmanager
-    async def closed(self) -> AsyncIterator[Closed]:
+    def closed(self) -> AbstractAsyncContextManager[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        await self._ways.opened()
-        connection = await self._ways.take()
-
-        async def begin() -> None:
-            await self._waiting.insist(lambda: self._begin(connection))
-
-        try:
-            await begin()
-            try:
-                yield Closed(connection, self._path, begin)
-            finally:
-                await self._waiting.insist(lambda: self._end(connection))
-        finally:
-            self._ways.give_back(connection)
+        return closed(self._ways, self._waiting, self._path, self._require_fences)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
@@ -398,24 +391,3 @@ class Journal:
                 )
 
         return await self._waiting.insist(read)
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        with file.translated(self._path):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._require_fences(connection)
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-
-    def _end(self, connection: sqlite3.Connection) -> None:
-        if not connection.in_transaction:
-            return
-        try:
-            with file.translated(self._path):
-                connection.execute("COMMIT")
-        except StorageError as error:
-            # The table has it, and the journal does not know: it is seen after the next fold.
-            raise StorageError(
-                f"what was to be written may have been committed or not: look before you repeat it: {error}"
-            ) from error

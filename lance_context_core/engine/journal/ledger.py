@@ -1,6 +1,6 @@
 """The journal as one table sees it, and the moments in which that table is committed to."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
@@ -60,6 +60,10 @@ class Ledger:
     async def names(self) -> dict[int, int]:
         """As `Journal.names`."""
         return await self._journal.names(self.part)
+
+    async def forget_names(self, kept: Collection[int]) -> None:
+        """As `Journal.forget_names`."""
+        await self._journal.forget_names(self.part, kept)
 
     async def begin(self, last: int | None) -> View | None:
         """Say which entries are to be folded next, up to the `last`, and return these."""

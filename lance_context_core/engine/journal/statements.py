@@ -27,6 +27,10 @@ NAMES = (
     "SELECT told, names.version FROM names JOIN tables ON tables.id = names.tbl "
     "WHERE name = ? AND ref = ?"
 )
+FORGET_NAME = (
+    "DELETE FROM names WHERE version = ? "
+    "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
+)
 REMOVALS = (
     "SELECT key, at FROM removals JOIN tables ON tables.id = removals.tbl "
     "WHERE name = ? AND ref = ? AND at > ? AND at <= ?"

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -110,6 +110,11 @@ class Access:
     async def names(self) -> dict[int, int]:
         """As `Journal.names`; none without a journal."""
         return {} if self.ledger is None else await self.ledger.names()
+
+    async def forget_names(self, kept: Collection[int]) -> None:
+        """As `Journal.forget_names`."""
+        if self.ledger is not None:
+            await self.ledger.forget_names(kept)
 
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""

@@ -63,7 +63,8 @@ async def since(table: Table, state: State) -> Since | None:
     """What has come about since then; None if only the engine can tell what the table holds now."""
     access = table.access
     if access.is_pinned:
-        return None
+        # Of a time: the engine does not see what the journal held then.
+        return None if access.tail is None else Since(_state(access.tail), ())
     if access.ledger is not None:
         news = await access.ledger.news(state.token, state.last)
         if news is not None:

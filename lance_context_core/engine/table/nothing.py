@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lance_context_core.engine.schema import VECTOR
+
 
 class Nothings:
     """Empty tables of a schema; each is made once."""
@@ -22,3 +24,11 @@ class Nothings:
             fields += [pa.field(score, pa.float32())] if score else []
             self._known[names] = pa.schema(fields).empty_table()
         return self._known[names]
+
+    def beside(self, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+        """As `of`, with the vectors that a table of that `schema` has, if they are among the columns."""
+        nothing = self.of(columns)
+        if VECTOR in columns and VECTOR in schema.names:
+            field = schema.field(VECTOR)
+            return nothing.append_column(field, pa.array([], field.type))
+        return nothing

@@ -387,13 +387,9 @@ class Table:
 
     async def _nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
         """As `nothing`, with the vectors too, if they are among the columns."""
-        nothing = self.nothing(columns)
-        if VECTOR in columns:
-            schema = await self.access.schema_at(view.moment)
-            if VECTOR in schema.names:
-                vectors = schema.field(VECTOR)
-                nothing = nothing.append_column(vectors, pa.array([], vectors.type))
-        return nothing
+        if VECTOR not in columns:
+            return self.nothing(columns)
+        return self._nothings.beside(await self.access.schema_at(view.moment), columns)
 
     async def _has_text_index(self, handle: Any) -> bool:
         self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)

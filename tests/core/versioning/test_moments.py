@@ -41,6 +41,11 @@ async def shown(store):
     )
 
 
+async def found(store):
+    """The ids of all records that a search finds for what most of them say."""
+    return {hit.record.id for hit in await store.search("tea", mode="text", limit=100)}
+
+
 def now():
     """A moment that nothing else has."""
     time.sleep(0.002)
@@ -55,7 +60,9 @@ async def say(store, id, text="tea"):
 
 async def check(store, seen):
     for moment, then in seen.items():
-        assert await shown(await store.checkout(moment)) == then
+        at = await store.checkout(moment)
+        assert await shown(at) == then
+        assert await found(at) == {id for id, text, *_ in then[0] if "tea" in text}
 
 
 async def test_what_was_acknowledged_later_is_left_out_of_the_first_fold_that_covers_a_time(store):

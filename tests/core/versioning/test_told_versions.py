@@ -4,10 +4,12 @@ The oracle reads the versions that the engine itself lists, each through a handl
 """
 
 import asyncio
+from datetime import UTC, datetime
 from random import Random
 
 import lancedb
 import pytest
+from core.conformance.doubles import ManualClock
 
 from lance_context_core import AsyncContextStore, Item, NotFoundError
 
@@ -132,6 +134,35 @@ async def test_after_a_fold_that_failed_the_number_means_what_the_next_one_broug
     await check(store, {"c": told["c"]})
     for id, number in told.items():
         assert id in await holds(store, number)
+
+
+async def written_beside_a_merge(store, id):
+    """The number that a write tells which is then that of a merge of files."""
+    await added(store, f"{id} before")
+    await store.flush()
+    await added(store, f"{id} between")
+    async with store._resources.records.access.separately() as handle:
+        told = await added(store, id)
+        await handle.optimize()
+    await store.flush()
+    return told
+
+
+async def test_what_numbers_meant_is_forgotten_with_the_versions_that_they_meant(tmp_path):
+    clock = ManualClock(datetime.now(UTC))
+    async with AsyncContextStore.open(tmp_path / "store", maintenance=None, clock=clock) as store:
+        told = await written_beside_a_merge(store, "old")
+        kept = await written_beside_a_merge(store, "kept")
+        await store.tag("t", version=kept)
+        clock.advance(days=100)
+        access = store._resources.records.access
+        meant = await access.names()
+        assert meant.keys() == {told, kept}
+        await store.thin()
+        assert await access.names() == {kept: meant[kept]}
+        assert "kept" in await holds(store, kept)
+        with pytest.raises(NotFoundError):
+            await store.checkout(told)
 
 
 async def test_a_number_that_nobody_was_told_of_means_nothing(store):
