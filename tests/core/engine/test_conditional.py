@@ -1,8 +1,10 @@
 """What is expected of rows still holds in the moment of the commit, whatever others do until then."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
+from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ConflictError, Item
 from lance_context_core.engine.table import conditional
@@ -44,20 +46,8 @@ def between(request, monkeypatch):
     """Has something done by another store after the look at what is there, before it is committed."""
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
-        owner, name = conditional, "_commit"
-    else:
-        owner, name = Unfolded, "write"
-    real = getattr(owner, name)
-
-    def between(work):
-        async def interrupted(*args, **kwargs):
-            monkeypatch.setattr(owner, name, real)
-            await work()
-            return await real(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, interrupted)
-
-    return between
+        return partial(before, monkeypatch, conditional, "_commit")
+    return partial(before, monkeypatch, Unfolded, "write")
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,6 @@ from lance_context_core.engine.table.commits import Commits
 
 
 @pytest.fixture
-def store(open_store):
-    return open_store(maintenance=None, journal=SMALL)
-
-
-@pytest.fixture
-def other(open_store):
-    """A second one in the same directory."""
-    return open_store(maintenance=None, journal=SMALL)
-
-
-@pytest.fixture
 def plain(open_store):
     """One beside it that writes no journal."""
     return open_store(maintenance=None, journal=None)

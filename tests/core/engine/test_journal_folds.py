@@ -11,17 +11,6 @@ from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.settings import Maintenance
 
 
-@pytest.fixture
-def store(open_store):
-    return open_store(maintenance=None, journal=SMALL)
-
-
-@pytest.fixture
-def other(open_store):
-    """A second one in the same directory."""
-    return open_store(maintenance=None, journal=SMALL)
-
-
 def failing(monkeypatch, name, *, after=False):
     """Have a step of the journal fail once, before or after it is done."""
     step, left = getattr(Journal, name), [1]

@@ -1,18 +1,13 @@
 """What a process remembers of the journal is bounded, and nobody misses what it lets go of."""
 
 import pytest
-from core.engine.journaling import SMALL, read, say
+from core.engine.journaling import read, say
 
 from lance_context_core import Item
 from lance_context_core.engine.journal import mirror
 from lance_context_core.engine.table import presence
 
 TEXTS = [f"{n}" for n in range(6)]
-
-
-@pytest.fixture
-def store(open_store):
-    return open_store(maintenance=None, journal=SMALL)
 
 
 def remembered(store):

@@ -4,6 +4,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+AS_SOMEBODY = """
+import asyncio, os, sys
+from lance_context_core import AsyncContextStore, ContextStoreError, Message
+
+if os.geteuid() == 0:
+    # Whom no right that was taken away keeps from writing.
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+async def told(work):
+    try:
+        return await work
+    except ContextStoreError as error:
+        return f"{type(error).__name__}: {error}".replace("\\n", " ")
+"""
+"""How a program begins that is run as a user without rights, and tells what it is refused."""
+
 
 def run(program: str, *arguments: object, before: tuple[str, ...] = ()) -> list[str]:
     """What the program prints, run in a process of its own."""

@@ -28,7 +28,8 @@ warnings.filterwarnings("ignore", message="lancedb fork support is experimental"
 def stopped(uri, step, action, *, table="records", is_killed=True):
     """The process `action` stopped at the `step`; one that is not killed goes on in the end."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    # Older Pythons do not tell the server the path on which this module is.
+    context.set_forkserver_preload(["lance_context_core.store", __name__])
     heard, said = context.Pipe(duplex=False)
     how = signal.SIGKILL if is_killed else signal.SIGSTOP
     process = context.Process(target=_act, args=(uri, step, action, table, how, said), daemon=True)

@@ -275,10 +275,12 @@ def test_whoever_is_stopped_in_a_fold_keeps_nobody_from_reading(
             # A few rows that are folded are taken back by entries of their own.
             assert await store.context().delete(id="c")
             there = without(there, "c")
-        last = there.ids[-1]
+        # What is searched in the process waits for nobody, what the engine searches does.
+        assert await found(late) == set(there.ids)
+        by_engine, last = open_store(search_cache=None), there.ids[-1]
         waiting = [
             asyncio.ensure_future(work)
-            for work in (found(late), late.flush(), store.context().delete(id=last))
+            for work in (found(by_engine), late.flush(), store.context().delete(id=last))
         ]
         await asyncio.sleep(0.1)
         assert await shown(late) == there

@@ -4,8 +4,8 @@ import asyncio
 import sqlite3
 
 import pytest
-from core.reliability.rights import rights
-from core.reliability.test_journal_places import READ_AS_SOMEBODY, made, opened, read, run, say
+from core.reliability.rights import rights, run
+from core.reliability.test_journal_places import READ_AS_SOMEBODY, made, opened, read, say
 
 EARLIER = """
 CREATE TABLE former (

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from core.reliability.rights import rights, run
+from core.reliability.rights import AS_SOMEBODY, rights, run
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message, StorageError
 from lance_context_core.engine.files import mounts
@@ -172,22 +172,9 @@ async def test_a_copy_of_what_a_killed_process_left_has_everything(tmp_path, pla
 # Rights
 
 
-READ_AS_SOMEBODY = """
-import asyncio, os, sys
-from lance_context_core import AsyncContextStore, ContextStoreError, Message
-from lance_context_core.records import Item
-
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-
-async def told(work):
-    try:
-        return await work
-    except ContextStoreError as error:
-        return f"{type(error).__name__}: {error}".replace("\\n", " ")
-
+READ_AS_SOMEBODY = (
+    AS_SOMEBODY
+    + """
 async def main():
     async with AsyncContextStore.open(sys.argv[1]) as store:
         messages = await told(store.history.get_messages("a", session_id="s"))
@@ -199,6 +186,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
@@ -236,7 +224,7 @@ async def test_a_log_that_may_not_be_read_is_an_error_and_not_overlooked(public)
 
 
 FOLLOW = (
-    READ_AS_SOMEBODY.split("async def main", 1)[0]
+    AS_SOMEBODY
     + """
 async def main():
     async with AsyncContextStore.open(sys.argv[1]) as store:

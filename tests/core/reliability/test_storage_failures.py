@@ -14,7 +14,7 @@ from pathlib import Path
 
 import lancedb
 import pytest
-from core.reliability.rights import rights, run
+from core.reliability.rights import AS_SOMEBODY, rights, run
 
 from lance_context_core import AsyncContextStore, ContextStoreError, Message, StorageError
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
@@ -69,22 +69,9 @@ async def test_a_file_in_the_place_of_the_directory_is_a_storage_error(tmp_path,
 # Rights
 
 
-USE_AS_SOMEBODY = """
-import asyncio, os, sys
-from lance_context_core import AsyncContextStore, ContextStoreError, Message
-
-if os.geteuid() == 0:
-    # Whom no right that was taken away keeps from writing.
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-
-async def told(work):
-    try:
-        return await work
-    except ContextStoreError as error:
-        return f"{type(error).__name__}: {error}".replace("\\n", " ")
-
+USE_AS_SOMEBODY = (
+    AS_SOMEBODY
+    + """
 async def main():
     store = AsyncContextStore.open(sys.argv[1])
     messages = await told(store.history.get_messages("a", session_id="s"))
@@ -95,6 +82,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 async def test_who_may_only_read_reads_and_is_refused_every_write(public):
@@ -119,15 +107,9 @@ async def test_who_may_only_read_reads_and_is_refused_every_write(public):
         assert [one.text for one in await read(store)] == ["tea", "more"]
 
 
-READ_AS_SOMEBODY = """
-import asyncio, os, sys
-from lance_context_core import AsyncContextStore
-
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-
+READ_AS_SOMEBODY = (
+    AS_SOMEBODY
+    + """
 async def main():
     store = AsyncContextStore.open(sys.argv[1])
     print([message.id for message in await store.history.get_messages("g", session_id="s")])
@@ -138,6 +120,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 async def test_who_may_only_read_reads_a_store_of_an_older_release(public):

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from core.conformance.doubles import WordVectors
+from core.conformance.interrupting import before
 
 from lance_context_core import (
     AlreadyExistsError,
@@ -43,27 +44,8 @@ def between(request, monkeypatch):
     """Has something done by others after the look at what is there, before it is committed."""
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
-        owner, name = conditional, "_hidden"
-    else:
-        owner, name = Unfolded, "write"
-    real = getattr(owner, name)
-
-    def between(work):
-        async def first(*args, **kwargs):
-            monkeypatch.setattr(owner, name, real)
-            await work()
-            return await real(*args, **kwargs)
-
-        def hiding(*args):
-            monkeypatch.setattr(owner, name, real)
-            # In a thread of its own, since nothing is awaited here.
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(asyncio.run, work()).result()
-            return real(*args)
-
-        monkeypatch.setattr(owner, name, hiding if owner is conditional else first)
-
-    return between
+        return partial(before, monkeypatch, conditional, "_hidden")
+    return partial(before, monkeypatch, Unfolded, "write")
 
 
 async def said(history, ids="abc", session_id="s"):
