@@ -241,9 +241,10 @@ class AsyncContextStore:
         """The store as it was at a version, a tag, or an aware datetime; for reading only.
 
         A version or a tag names the state of every table. At a datetime, messages, memories and
-        other records are read as they were acknowledged by then, exactly; searches, and all other
-        things, are as of the last fold before it: see `JournalPolicy`. Raises NotFoundError if
-        there was no such moment.
+        other records are read as they were acknowledged by then, exactly, and so they are searched,
+        in scopes that `SearchCache` takes; searches of larger ones, and all other things, are as of
+        the last fold before it: see `JournalPolicy`. Raises NotFoundError if there was no such
+        moment.
         """
         return self._handle(await self._resources.shown_at(ref))
 

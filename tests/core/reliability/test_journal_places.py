@@ -180,9 +180,12 @@ async def main():
         messages = await told(store.history.get_messages("a", session_id="s"))
         print(messages if isinstance(messages, str) else [message.text for message in messages])
         print(await told(store.history.count("a", session_id="s")))
+        hits = await told(store.search("second", mode="text"))
+        print(hits if isinstance(hits, str) else [hit.record.text for hit in hits])
         print(await told(store.history.append("a", Message.user("more"), session_id="s")))
         print(await told(store.flush()))
-        print(await told(store.search("tea", mode="text")))
+    async with AsyncContextStore.open(sys.argv[1], search_cache=None) as store:
+        print(await told(store.search("second", mode="text")))
 
 asyncio.run(main())
 """
@@ -199,8 +202,8 @@ async def test_who_may_only_read_reads_what_is_in_the_journal(public, is_killed)
         texts.append("fourth")
     before = files(place)
     with rights(place, folders=0o555, files=0o444):
-        seen, n, *refusals = await asyncio.to_thread(run, READ_AS_SOMEBODY, place)
-    assert (seen, n) == (str(texts), str(len(texts)))
+        seen, n, hits, *refusals = await asyncio.to_thread(run, READ_AS_SOMEBODY, place)
+    assert (seen, n, hits) == (str(texts), str(len(texts)), "['second']")
     for refusal in refusals:
         assert refusal.startswith("StorageError: ")
         assert str(place / "journal.") in refusal or "permission denied" in refusal
