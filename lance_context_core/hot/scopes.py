@@ -149,8 +149,7 @@ class HotScopes:
         """The block of a scope, read now; None as `_block`."""
         # A large one is read once it was asked for before, and not for each version.
         is_wanted = table.access.is_pinned or (
-            isinstance(known, NotKept)
-            and (since.state.is_journaled or known.state == since.state)
+            isinstance(known, NotKept) and (since.state.is_journaled or known.state == since.state)
         )
         most, n_forgotten = self._cache.max_records, self._n_forgotten
         part = await following.read(
