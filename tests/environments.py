@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,10 @@ class Environment:
     """Plugins of pytest that a framework's suite brings, and that are in the way."""
     typed: tuple[str, ...] = ()
     """What mypy checks; nothing where another environment does it."""
+    unconstrained: tuple[str, ...] = ()
+    """Packages of which it needs another release than the one that all others have."""
+    is_heavy: bool = False
+    """Whether it is made and run only if it is named, as `make proofs` does: it has gigabytes."""
     is_oldest: bool = False
     """Whether another one has a newer release: tests that one release is enough for run there."""
 
@@ -142,12 +147,25 @@ ENVIRONMENTS = {
         requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
         tests=("tests/reembed",),
     ),
+    "models": Environment(
+        requirements=("fastembed==0.9.1", "model2vec==0.10.0", "onnx==1.23.2"),
+        tests=("tests/models",),
+        unconstrained=("huggingface-hub",),
+    ),
+    # With torch for the processor alone, whose wheels PyTorch has in an index of its own: where that
+    # is, or a folder with the wheels, UV_INDEX or UV_FIND_LINKS tells.
+    "sentence-transformers": Environment(
+        requirements=("sentence-transformers==6.2.0", "torch==2.13.0+cpu"),
+        tests=("tests/models",),
+        is_heavy=True,
+    ),
 }
 
 
 def main(arguments: list[str]) -> None:
     """Says at which step, and ends with an exit code other than 0, if anything fails."""
-    names = [one for one in arguments if one not in {"--pin", "--make"}] or list(ENVIRONMENTS)
+    usual = [name for name, one in ENVIRONMENTS.items() if not one.is_heavy]
+    names = [one for one in arguments if one not in {"--pin", "--make"}] or usual
     if unknown := [name for name in names if name not in ENVIRONMENTS]:
         sys.exit(f"unknown environments {unknown}: there are {', '.join(ENVIRONMENTS)}")
     if "--pin" in arguments:
@@ -256,16 +274,24 @@ def _pin(name: str) -> None:
     environment = ENVIRONMENTS[name]
     projects = [str(home / "pyproject.toml") for home in (ROOT, *_adapters(name))]
     PINS.mkdir(exist_ok=True)
-    _uv(
-        *("compile", "--quiet", "--universal", "--no-header", "--no-annotate"),
-        *("--no-emit-index-url", "--python-version", "3.11", "--no-emit-package"),
-        *("lance-context-core", "--constraint", "constraints.txt", "--no-sources"),
-        *("--output-file", str(PINS / f"{name}.txt"), *projects),
-        "-",
-        text="\n".join(
-            (*environment.requirements, *TOOLS, f"lance-context-core @ {ROOT.as_uri()}")
-        ),
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        constraints = Path(folder, "constraints.txt")
+        constraints.write_text(_constraints(environment), encoding="utf-8")
+        _uv(
+            *("compile", "--quiet", "--universal", "--no-header", "--no-annotate"),
+            *("--no-emit-index-url", "--python-version", "3.11", "--no-emit-package"),
+            *("lance-context-core", "--constraint", str(constraints), "--no-sources"),
+            *("--output-file", str(PINS / f"{name}.txt"), *projects),
+            "-",
+            text="\n".join(
+                (*environment.requirements, *TOOLS, f"lance-context-core @ {ROOT.as_uri()}")
+            ),
+        )
+
+
+def _constraints(environment: Environment) -> str:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if line.split("==")[0] not in environment.unconstrained)
 
 
 def _adapters(name: str) -> list[Path]:

@@ -147,4 +147,4 @@ def _register(source: Source, folder: Path) -> None:
 
 def _n_tokens(tokenizer: Any, text: str) -> int:
     found = tokenizer.encode(text)
-    return len(found.ids) + sum(len(one.ids) for one in found.overflowing)
+    return sum(sum(part.attention_mask) for part in (found, *found.overflowing))

@@ -27,7 +27,7 @@ class Truncation:
                 self._is_told = True
                 warnings.warn(
                     f"{self._model!r} reads the first {max_tokens} tokens of a text, and one has "
-                    f"{n}: what comes later has no part in its vector; cut long texts into passages "
+                    f"about {n}: what comes later has no part in its vector; cut long texts into passages "
                     "(store.documents does), or take a model that reads more",
                     TruncatedTextWarning,
                     stacklevel=2,
