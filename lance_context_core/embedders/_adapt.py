@@ -37,6 +37,7 @@ def as_embedder(
     - a LangChain `Embeddings`, a LlamaIndex `BaseEmbedding`, or anything with their methods. Where
       they offer coroutines too, the blocking methods are used, in worker threads: their clients
       often belong to one event loop;
+    - an embedding model of AgentScope, which is awaited on the loop that asks;
     - a provider of lance-context, or anything with its `embed_texts`;
     - a function from a list of texts to a list of vectors, or a coroutine function: `model` is
       required.
@@ -64,6 +65,8 @@ def as_embedder(
             "embed_documents and embed_query, or a function together with its model's name"
         )
     documents, query = functions
+    if _is_agentscope(value) and dimension is None:
+        dimension = value.dimensions
     if documents is value and model is None:
         raise InvalidRequestError(
             f"embedder={shortened(value)} is a function, which does not say what model it is: "
@@ -111,7 +114,21 @@ def _functions(
             return getattr(value, documents), getattr(value, query)
     if _has(value, "embed_texts"):
         return value.embed_texts, None
+    if _is_agentscope(value):
+        return partial(_answered, value), None
     return (value, None) if callable(value) else None
+
+
+def _is_agentscope(value: Any) -> bool:
+    """Whether it is called with texts, is awaited, and says what model of how many dimensions it is."""
+    dimensions = getattr(value, "dimensions", None)
+    return is_async(value) and type(dimensions) is int and not isinstance(value, type)
+
+
+async def _answered(model: Any, texts: list[str]) -> Any:
+    """The vectors in what a model of AgentScope answers."""
+    answer = await model(texts)
+    return getattr(answer, "embeddings", answer)
 
 
 def _has(value: object, *methods: str) -> bool:

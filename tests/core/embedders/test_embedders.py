@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -561,6 +562,22 @@ class Registered(TextEmbeddingFunction):
 
     def compute_query_embeddings(self, query, *args, **kwargs):
         return [np.array(upside_down(query))]
+
+
+class AgentScopeLike:
+    def __init__(self, **attributes):
+        vars(self).update(attributes, dimensions=3)
+
+    async def __call__(self, inputs, **kwargs):
+        return SimpleNamespace(embeddings=vectors_of(inputs), usage=None)
+
+
+@pytest.mark.parametrize("attribute", ["model", "model_name"])
+def test_a_model_of_agentscope_is_awaited_and_its_answer_opened(attribute):
+    embedder = as_embedder(AgentScopeLike(**{attribute: "text-embedding-v4"}))
+    assert (embedder.model, embedder.dimension) == ("text-embedding-v4", 3)
+    assert documents(embedder, ["a", "b"]).tolist() == vectors_of("ab")
+    assert asyncio.run(embedder.aembed_query("a")).tolist() == vector_of("a")
 
 
 @pytest.mark.parametrize(
