@@ -145,7 +145,7 @@ async def test_the_journal_is_synced_by_sqlite_before_a_call_returns(
 
 
 async def test_what_is_folded_is_synced_before_the_journal_forgets_it(place, witness, monkeypatch):
-    async def forget(*_):
+    async def forget(*_, **__):
         raise OSError("not yet")
 
     async with opened(place) as store:
