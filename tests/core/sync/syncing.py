@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lance_context_core.engine.journal.file import NAME as JOURNAL
 from lance_context_core.engine.journal.lock import LOCK
 
 Entry = tuple[int, int, int]
@@ -53,7 +54,9 @@ class Witness:
         """What has changed since `before` and was not synced."""
         after = self._contents()
         for path, entry in after.items():
-            if path.is_file() and before.get(path) != entry and entry not in self._files:
+            # SQLite syncs what it writes by itself.
+            is_file = path.is_file() and not path.name.startswith(JOURNAL)
+            if is_file and before.get(path) != entry and entry not in self._files:
                 yield f"file {path}"
             if path not in before or before[path][0] != entry[0]:
                 seen = self._folders.get(after[path.parent][0] if path.parent in after else -1)
