@@ -181,17 +181,17 @@ class Journaled:
         while True:
             attempts.begin()
             try:
-                rows = await write.select(where, columns=columns)
+                rows = await write.find(where, columns=columns)
             except UnsureError:
                 return None
-            keys = frozenset(rows[KEY].to_pylist())
+            keys = frozenset(row[KEY] for row in rows)
             if not 0 < len(keys) <= policy.batch_rows or not await self._are_all(
-                write, keys, rows.num_rows
+                write, keys, len(rows)
             ):
                 return None
             if await self._keep_states(keys):
                 continue
-            new = [change(row) for row in rows.drop_columns(["_rowid"]).to_pylist()]
+            new = [*map(change, rows)]
             try:
                 written = await write.write(new)
             except UnfitError:

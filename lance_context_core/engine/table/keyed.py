@@ -36,7 +36,7 @@ class Rows(Protocol):
 
     label: str
 
-    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
+    async def find(self, where: str | None, *, columns: Sequence[str]) -> pa.Table | list[Row]:
         """The matching rows."""
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
@@ -212,8 +212,8 @@ def _keys(batches: Iterable[Sequence[Row]]) -> set[str]:
 
 async def _there(table: Rows, keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     columns = [KEY, "created_at", "expires_at", "revision"]
-    found = await table.select(in_list(KEY, keys), columns=columns)
-    return {row[KEY]: row for row in found.to_pylist()}
+    found = await table.find(in_list(KEY, keys), columns=columns)
+    return {row[KEY]: row for row in (found if isinstance(found, list) else found.to_pylist())}
 
 
 def _revision(row: Mapping[str, Any] | None) -> int | None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-import pyarrow as pa
-
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.revisions import succeeds
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import Clause, in_list
 from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
@@ -54,15 +52,15 @@ class Unfolded:
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
-        self._beneath: tuple[object, pa.Table] | None = None
+        self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
         self._there: dict[str, Row] = {}
 
-    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
+    async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
         """The matching rows. Raises UnfitError, and as `fits`."""
-        return await self._access.follow(lambda: self._select(where, columns))
+        return await self._access.follow(lambda: self._find(where, columns))
 
-    async def _select(self, where: str | None, columns: Sequence[str]) -> pa.Table:
+    async def _find(self, where: str | None, columns: Sequence[str]) -> list[Row]:
         while (view := await self._ledger.view()) is None or not view.version:
             await self._know()
         if not await self._fits(view):
@@ -70,7 +68,7 @@ class Unfolded:
         self.view = view
         rows = await self._look_up(view, where, columns)
         self._asked = getattr(where, "keys", None) or frozenset()
-        self._there = {row[KEY]: row for row in rows.to_pylist()}
+        self._there = {row[KEY]: row for row in rows}
         return rows
 
     async def count(self, where: str) -> int:
@@ -80,7 +78,7 @@ class Unfolded:
     async def look(self, keys: Collection[str]) -> dict[str, Row]:
         """What there is of these keys."""
         if not self._asked.issuperset(keys):
-            await self.select(in_list(KEY, keys), columns=_COLUMNS)
+            await self.find(in_list(KEY, keys), columns=_COLUMNS)
         return self._there
 
     def putting(self, row: Row) -> New:
@@ -196,32 +194,22 @@ class Unfolded:
 
     # Helpers
 
-    async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> pa.Table:
+    async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> list[Row]:
         """The matching rows of the table and the journal.
 
         What the table has at that version is looked up once, however often others are faster: where
         many want the same key, the next try is done before anybody else has a turn.
         """
-        mine = overlay.matching(view, where)
+        mine = overlay.as_rows(overlay.matching(view, where), columns)
         if await overlay.is_answered(view, where, self._access.presence):
-            known = {field.name: field for field in self._access.spec.schema}
-            if VECTOR in columns:
-                schema = await self._access.schema_at(view.moment)
-                known |= {VECTOR: schema.field(VECTOR)} if VECTOR in schema.names else {}
-            fields = [known[name] for name in columns if name in known]
-            nothing = pa.schema([*fields, pa.field("_rowid", pa.uint64())]).empty_table()
-            return overlay.laid_over(nothing, mine)
+            return mine
         asked = view.moment, where, tuple(columns)
         if self._beneath is None or self._beneath[0] != asked:
-            rows = await self._access.read_at(
+            found = await self._access.read_at(
                 view.moment, "read {}", lambda handle: reading.scan(handle, where, columns)
             )
-            self._beneath = asked, rows
-        rows = self._beneath[1]
-        if view.replaced:
-            counts = [key not in view.replaced for key in rows[KEY].to_pylist()]
-            rows = rows.filter(pa.array(counts, pa.bool_()))
-        return overlay.laid_over(rows, mine)
+            self._beneath = asked, found.drop_columns(["_rowid"]).to_pylist()
+        return [row for row in self._beneath[1] if row[KEY] not in view.replaced] + mine
 
 
 def _place(view: View, key: str) -> int:

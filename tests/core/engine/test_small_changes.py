@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from lance_context_core import AsyncContextStore, Document, Item, Message
+from lance_context_core import (
+    AlreadyExistsError,
+    AsyncContextStore,
+    AsyncKeyValues,
+    ConflictError,
+    Document,
+    Item,
+    Message,
+)
 from lance_context_core.settings import JournalPolicy
 
 AGENT = "cook"
@@ -125,7 +133,7 @@ async def test_a_fold_that_is_done_again_leaves_the_order_as_it_is(tmp_path, mon
         await say(store, "a", "c")
         forget = Ledger.forget
 
-        async def cut_short(*_: object) -> None:
+        async def cut_short(*_: object, **__: object) -> None:
             raise RuntimeError("killed")
 
         monkeypatch.setattr(Ledger, "forget", cut_short)
@@ -147,3 +155,51 @@ async def test_many_rows_are_a_commit_of_their_own(tmp_path):
         assert [one.text for one in await store.vectors("d").list()] == ["y"] * 5
         assert await store.vectors("d").delete([f"{n}" for n in range(5)]) == 5
         assert await store.vectors("d").count() == 0
+
+
+async def test_items_of_many_bytes_are_a_commit_of_their_own_and_lose_no_others(tmp_path):
+    policy = JournalPolicy(batch_bytes=2_000)
+    async with AsyncContextStore.open(tmp_path, journal=policy) as store:
+        kv = store.kv("k")
+        await kv.put([item("small", 1)])
+        before = n_commits(store)
+        await kv.put([item("small", 2)])
+        assert n_commits(store) == before
+        # What waits in the journal comes before it, and what it replaces is gone.
+        await kv.put([item("large", 1, n_bytes=3_000), item("small", 3)])
+        assert n_commits(store) > before
+        await kv.put([item("small", 4), item("large", 2, n_bytes=10)])
+        assert await kv.add([item("large", 0, n_bytes=3_000), item("new", 1)]) == [False, True]
+        await kv.append([item("appended", 1, n_bytes=3_000)])
+        written = await kv.write(
+            puts=[item("new", 2, n_bytes=3_000)], deletes=[(("n",), "small"), (("n",), "none")]
+        )
+        assert written.deleted == [True, False]
+        expected = {"large": 2, "new": 2, "appended": 1}
+        assert await counted(kv) == expected
+        await store.flush()
+        assert await counted(kv) == expected
+        assert [one.key for one in await kv.list(order="created")] == ["large", "new", "appended"]
+
+
+async def test_what_is_expected_of_items_of_many_bytes_holds_as_well(tmp_path):
+    async with AsyncContextStore.open(tmp_path, journal=JournalPolicy(batch_bytes=2_000)) as store:
+        kv = store.kv("k")
+        await kv.put([item("a", 1)])
+        (read,) = await kv.get([(("n",), "a")])
+        await kv.put([item("a", 2)])
+        with pytest.raises(ConflictError, match="is expected to be of revision"):
+            await kv.write(
+                puts=[item("a", 3, n_bytes=3_000)], expected={(("n",), "a"): read.revision}
+            )
+        with pytest.raises(AlreadyExistsError, match="is taken"):
+            await kv.write(adds=[item("a", 3), item("b", 1, n_bytes=3_000)])
+        assert await counted(kv) == {"a": 2}
+
+
+def item(key: str, count: int, *, n_bytes: int = 0) -> Item:
+    return Item(namespace=("n",), key=key, value={"count": count}, data=b"x" * n_bytes)
+
+
+async def counted(kv: AsyncKeyValues) -> dict[str, int]:
+    return {one.key: one.value["count"] for one in await kv.list()}
