@@ -47,7 +47,7 @@ class CheckpointList:
         found: list[ItemKey] = []
         known = None if self._place is None else await self.log.known(self._place)
         if self._place is not None and known is not None:
-            recent = (one for one in sorted(known.window, reverse=True) if known.has(one))
+            recent = (one for one in sorted(known.window.by_owner, reverse=True) if known.has(one))
             recent = (one for one in recent if bound is None or one < bound)
             met = (one for one in recent if self._is_met(known, one))
             found = [(self._place.state, one) for one in islice(met, self.limit)]
@@ -84,7 +84,7 @@ class CheckpointList:
         wanted = None if self.config is None else rows.place_of(self.config)[1]
         if wanted not in {None, checkpoint_id}:
             return False
-        found = self.log.one(known.window[checkpoint_id], checkpoint_id)
+        found = self.log.one(known.window.by_owner[checkpoint_id], checkpoint_id)
         return found is not None and self._matches(found)
 
     async def _keys(self, bound: str | None) -> list[ItemKey]:
@@ -120,7 +120,7 @@ class CheckpointList:
 
     async def _found(self, place: Place, ids: Iterable[str]) -> list[Found]:
         known = await self.log.known(place)
-        window = {} if known is None else known.window
+        window = {} if known is None else known.window.by_owner
         owned = {one: window[one] for one in ids if one in window}
         if unknown := [one for one in ids if one not in window]:
             items = await self.log.items.list(

@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     DeltaChannelHistory,
     PendingWrite,
+    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -23,7 +24,7 @@ from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
-from langchain_lance_context._known import Known, Memory
+from langchain_lance_context._known import Known, Memory, Window
 from langchain_lance_context._pairs import pairs
 
 _WALKED = 200
@@ -69,7 +70,7 @@ class CheckpointLog:
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint and the values that are new in it, in one commit."""
-        place, _ = rows.place_of(config)
+        place, parent = rows.place_of(config)
         known = self.memory[place]
         before = {} if known is None else known.values
         given = checkpoint["channel_values"]
@@ -93,8 +94,9 @@ class CheckpointLog:
             for name, one in values.items()
             for version in one.rope.versions - {one.version}
         }
+        full = get_checkpoint_metadata(config, metadata)
         item = rows.checkpoint_item(
-            self.serde, config, checkpoint, metadata, more_values=sorted(more, key=str)
+            self.serde, place, parent, checkpoint, full, more_values=sorted(more, key=str)
         )
         items = [rows.value_item(place, name, value, own) for name, value, own in written]
         done = await self.items.append([item, *items])
@@ -110,7 +112,7 @@ class CheckpointLog:
         stored = Known(
             checkpoint_id=checkpoint["id"],
             values=values,
-            window={checkpoint["id"]: (item,)},
+            window=Window.of({checkpoint["id"]: (item,)}),
             since=checkpoint["id"],
             whole=frozenset(whole),
             whole_at=done.version,
@@ -130,10 +132,13 @@ class CheckpointLog:
     ) -> None:
         """Store what a task wrote, in one commit."""
         writes = pairs(writes, "writes")
-        item = rows.writes_item(self.serde, config, writes, task_id=task_id, task_path=task_path)
+        place, checkpoint_id = rows.place_of_checkpoint(config)
+        item = rows.writes_item(
+            self.serde, place, checkpoint_id, writes, task_id=task_id, task_path=task_path
+        )
         if writes:
             done = await self.items.append([item])
-            self.memory.add(rows.place_of(config)[0], item, done)
+            self.memory.add(place, item, done)
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy all of a thread, in one commit."""
@@ -166,7 +171,7 @@ class CheckpointLog:
         if known is not None:
             wanted = known.checkpoint_id if checkpoint_id is None else checkpoint_id
             if known.has(wanted):
-                found = self.one(known.window.get(wanted, ()), wanted)
+                found = self.one(known.window.by_owner.get(wanted, ()), wanted)
                 return await self._found_tuple(place, found, known)
         # In this order: what is written after the version was asked for is not taken for known.
         known, version = before, await self.items.version()
@@ -179,7 +184,7 @@ class CheckpointLog:
             values={
                 key.channel: one for key, one in values.items() if is_lasting(key.channel, one)
             },
-            window=by_owner([*(() if found is None else found.items), *(later or ())]),
+            window=Window.of(by_owner([*(() if found is None else found.items), *(later or ())])),
             since="" if found is None else found.stored.id,
             version=None if later is None else version,
             whole=frozenset(key for key, one in values.items() if one.type is not None),
@@ -201,7 +206,7 @@ class CheckpointLog:
         # It seldom is not: the names alone are read much faster.
         keys = await self.items.keys(namespace=place.state, after=known.since[:-1])
         there = {key for _, key in keys if key >= known.since}
-        if there != {one.key for some in known.window.values() for one in some}:
+        if there != {one.key for some in known.window.by_owner.values() for one in some}:
             return None
         confirmed = replace(known, version=version)
         self.memory.read(place, confirmed, instead_of=known, n_dropped=n_dropped)

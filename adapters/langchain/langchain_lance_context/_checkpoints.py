@@ -20,7 +20,6 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     PendingWrite,
-    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -124,36 +123,41 @@ class Stored:
         )
 
 
-def place_of(config: RunnableConfig, *, needs_id: bool = False) -> tuple[Place, str | None]:
+def place_of(config: RunnableConfig) -> tuple[Place, str | None]:
     """The thread and namespace that a config names, and the id of the checkpoint, if it does.
 
     Raises InvalidRequestError for a config without a thread.
     """
     named = config.get("configurable") or {}
-    if named.get("thread_id") in (None, ""):
+    thread, checkpoint_id = named.get("thread_id"), named.get("checkpoint_id") or None
+    if thread in (None, ""):
         raise InvalidRequestError(
             'a config without a thread: pass {"configurable": {"thread_id": …}}'
         )
-    checkpoint_id = named.get("checkpoint_id") or None
-    if needs_id and checkpoint_id is None:
-        raise InvalidRequestError('a config without a checkpoint: its "checkpoint_id" is missing')
-    place = Place(str(named["thread_id"]), named.get("checkpoint_ns") or "")
+    place = Place(str(thread), named.get("checkpoint_ns") or "")
     return place, checkpoint_id and str(checkpoint_id)
+
+
+def place_of_checkpoint(config: RunnableConfig) -> tuple[Place, str]:
+    """As `place_of`; raises InvalidRequestError for a config without a checkpoint, too."""
+    place, checkpoint_id = place_of(config)
+    if checkpoint_id is None:
+        raise InvalidRequestError('a config without a checkpoint: its "checkpoint_id" is missing')
+    return place, checkpoint_id
 
 
 def checkpoint_item(
     serde: SerializerProtocol,
-    config: RunnableConfig,
+    place: Place,
+    parent: str | None,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     *,
     more_values: Iterable[ValueKey],
 ) -> Item:
     """The item of a checkpoint."""
-    place, parent = place_of(config)
     bare = {key: value for key, value in checkpoint.items() if key != "channel_values"}
-    full = get_checkpoint_metadata(config, metadata)
-    parts = [serde.dumps_typed(bare), serde.dumps_typed(full)]
+    parts = [serde.dumps_typed(bare), serde.dumps_typed(metadata)]
     return Item(
         namespace=place.state,
         key=checkpoint["id"],
@@ -162,13 +166,13 @@ def checkpoint_item(
         value={
             "parent": parent,
             "parts": [[type_, len(data)] for type_, data in parts],
-            "metadata": {key: one for key, one in full.items() if _is_filtered(key, one)},
+            "metadata": {key: one for key, one in metadata.items() if _is_filtered(key, one)},
             "more_values": [list(one) for one in more_values],
             "unvalued": sorted(
                 checkpoint["channel_versions"].keys() - checkpoint["channel_values"].keys()
             ),
             # What is only put together from the writes of its ancestors.
-            "delta": sorted(full.get("counters_since_delta_snapshot") or ()),
+            "delta": sorted(metadata.get("counters_since_delta_snapshot") or ()),
         },
     )
 
@@ -217,14 +221,14 @@ def is_intact(item: Item, data: bytes) -> bool:
 
 def writes_item(
     serde: SerializerProtocol,
-    config: RunnableConfig,
+    place: Place,
+    checkpoint_id: str,
     writes: Sequence[tuple[str, Any]],
     *,
     task_id: str,
     task_path: str,
 ) -> Item:
     """The item of one call of `put_writes`."""
-    place, checkpoint_id = place_of(config, needs_id=True)
     parts = [(channel, *serde.dumps_typed(value)) for channel, value in writes]
     return Item(
         namespace=place.state,

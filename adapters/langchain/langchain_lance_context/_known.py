@@ -22,6 +22,27 @@ _ITEM_BYTES = 1_000
 """What an item takes beside its data, about."""
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Items of some checkpoints of a place."""
+
+    by_owner: Mapping[str, tuple[Item, ...]]
+    """By the id of a checkpoint its own item and those of its writes, in the order of their keys."""
+    n_bytes: int
+    """How much memory they take, about."""
+
+    @classmethod
+    def of(cls, by_owner: Mapping[str, tuple[Item, ...]]) -> "Window":
+        """One of these items."""
+        return cls(by_owner, sum(_n_bytes(one) for some in by_owner.values() for one in some))
+
+    def plus(self, checkpoint_id: str, items: tuple[Item, ...]) -> "Window":
+        """With these as the items of a checkpoint."""
+        before = self.by_owner.get(checkpoint_id, ())
+        n_more = sum(map(_n_bytes, items)) - sum(map(_n_bytes, before))
+        return Window({**self.by_owner, checkpoint_id: items}, self.n_bytes + n_more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """A checkpoint that was there when it was last looked at, and values that it has."""
@@ -30,9 +51,8 @@ class Known:
     """Empty if there was none."""
     values: Mapping[str, Value]
     """By channel; of some channels alone. They are what later values are stored on top of."""
-    window: Mapping[str, tuple[Item, ...]]
-    """By the id of a checkpoint its own item and those of its writes, in the order of their keys; of
-    `since` and all later ones. LangGraph may store writes before their checkpoint."""
+    window: Window
+    """Of `since` and all later ones. LangGraph may store writes before their checkpoint."""
     since: str
     """Empty if it is all that there is of the place."""
     version: int | None = None
@@ -46,9 +66,7 @@ class Known:
     @property
     def n_bytes(self) -> int:
         """How much memory it takes, about."""
-        items = (item for some in self.window.values() for item in some)
-        values = sum(len(one.rope.data) for one in self.values.values())
-        return values + sum(_n_bytes(one) for one in items)
+        return self.window.n_bytes + sum(len(one.rope.data) for one in self.values.values())
 
     def has(self, checkpoint_id: str) -> bool:
         """Whether that checkpoint stands in the window, if it is there at all."""
@@ -106,8 +124,8 @@ class Memory:
             before = self._known.get(place)
             if before is not None and before.checkpoint_id < known.checkpoint_id:
                 id_ = known.checkpoint_id
-                own = (*known.window[id_], *before.window.get(id_, ()))
-                window, since = _shortened({**before.window, id_: own}, before.since)
+                own = (*known.window.by_owner[id_], *before.window.by_owner.get(id_, ()))
+                window, since = _shortened(before.window.plus(id_, own), before.since)
                 known = replace(known, window=window, since=since, version=before.version)
             self._keep(place, known)
 
@@ -118,9 +136,9 @@ class Memory:
             known = self._known.get(place)
             if known is None or not known.has(id_ := owner(item)):
                 return
-            own = known.window.get(id_, ())
+            own = known.window.by_owner.get(id_, ())
             if item.key not in {one.key for one in own}:
-                self._keep(place, replace(known, window={**known.window, id_: (*own, item)}))
+                self._keep(place, replace(known, window=known.window.plus(id_, (*own, item))))
 
     def forget(self, place: Place) -> None:
         """Know nothing of a place."""
@@ -134,9 +152,10 @@ class Memory:
             if known is None or known.checkpoint_id in checkpoint_ids:
                 self._drop(place)
                 return
-            window = {id_: one for id_, one in known.window.items() if id_ not in checkpoint_ids}
+            there = known.window.by_owner
+            kept = {id_: one for id_, one in there.items() if id_ not in checkpoint_ids}
             self._n_dropped += 1
-            self._keep(place, replace(known, window=window))
+            self._keep(place, replace(known, window=Window.of(kept)))
 
     def forget_thread(self, thread: str) -> None:
         """Know nothing of a thread."""
@@ -210,13 +229,11 @@ class ValueRows:
             del self._rows[place]
 
 
-def _shortened(
-    window: dict[str, tuple[Item, ...]], since: str
-) -> tuple[dict[str, tuple[Item, ...]], str]:
-    if len(window) <= _MAX_CHECKPOINTS:
+def _shortened(window: Window, since: str) -> tuple[Window, str]:
+    if len(window.by_owner) <= _MAX_CHECKPOINTS:
         return window, since
-    kept = sorted(window)[-_MAX_CHECKPOINTS * 3 // 4 :]
-    return {id_: window[id_] for id_ in kept}, kept[0]
+    kept = sorted(window.by_owner)[-_MAX_CHECKPOINTS * 3 // 4 :]
+    return Window.of({id_: window.by_owner[id_] for id_ in kept}), kept[0]
 
 
 def _n_bytes(item: Item | None) -> int:

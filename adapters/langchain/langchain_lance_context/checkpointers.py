@@ -74,6 +74,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
             raise InvalidRequestError(f"keep_for={keep_for!r}: give a duration above 0")
         super().__init__(serde=serde)
         self._handle = Handle(store)
+        self._items = self._handle.aio.kv(_NAME)
         self._retention = Retention(keep_last=keep_last, keep_for=keep_for)
         self._memory = Memory()
 
@@ -267,7 +268,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
             serde=self.serde,
             memory=self._memory,
             retention=self._retention,
-            items=self._handle.aio.kv(_NAME),
+            items=self._items,
         )
 
 
