@@ -96,6 +96,11 @@ class ChatLog:
             if await self._remove([entry.id], key, status):
                 return message
 
+    async def remove_last(self, key: str) -> ChatMessage | None:
+        """Remove the last message of a session, and return it; no other one is read for it."""
+        last = await self._history.pop(self._agent_id, session_id=key)
+        return None if last is None else _flat(_entries([last]))[-1]
+
     async def remove_all(self, key: str, status: MessageStatus | None) -> None:
         """Remove a session's messages, in one commit."""
         await self._history.clear(self._agent_id, session_id=key, filter=_STATUSES[status])

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any
 
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from lance_context_core import AlreadyExistsError, AsyncKeyValues, Item
-from lance_context_core.adapting import in_steps
+from lance_context_core import AlreadyExistsError, AsyncKeyValues, ConflictError, Item
+from lance_context_core.adapting import Attempts, in_steps
 from lance_context_core.arguments import ItemKey
 from llama_index_lance_context._known_hashes import KnownHashes
 from llama_index_lance_context._values import decode, encode, node_from_json, node_to_json
@@ -50,23 +52,31 @@ class NodeLog:
     async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
         """Write nodes, in one commit. A node that is replaced keeps its place among its document's.
 
-        The hash that was set for it counts no more.
+        The hash that was set for it counts no more. Raises AlreadyExistsError, and writes nothing,
+        for one that is there and none `may_replace`, also if it comes at the same moment.
         """
         ids = [entry.id for entry in entries]
         places = await in_steps(self._node, ids, n_as_one=_N_KEYS_AS_ONE)
         hashes = await in_steps(self._hash, ids, n_as_one=_N_KEYS_AS_ONE)
         needs_data = any(entry.data is None for entry in entries)
-        found = await self._kv.get([*places, *hashes], include_data=needs_data or not may_replace)
-        old = dict(zip(ids, found, strict=False))
-        if not may_replace:
-            _refuse_taken(old)
-        puts = await in_steps(
-            lambda one: self._item(one[1], one[0], old[one[1].id]), enumerate(entries)
-        )
-        await self._kv.write(
-            puts=puts,
-            deletes=[key for key, one in zip(hashes, found[len(places) :], strict=True) if one],
-        )
+        attempts = Attempts("the same nodes kept being written by others")
+        while True:
+            attempts.begin()
+            found = await self._kv.get(
+                [*places, *hashes], include_data=needs_data or not may_replace
+            )
+            old = dict(zip(ids, found, strict=False))
+            if not may_replace:
+                _refuse_taken(old)
+            revisions = (None if one is None else one.revision for one in found)
+            there = dict(zip(places, revisions, strict=False))
+            with suppress(ConflictError):
+                await self._kv.write(
+                    puts=await self._items(entries, old),
+                    deletes=[*compress(hashes, found[len(places) :])],
+                    expected={} if may_replace else there,
+                )
+                return
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
         """The nodes with these ids, in their order; None for one that is not kept."""
@@ -168,6 +178,11 @@ class NodeLog:
 
     def _hash(self, id: str) -> ItemKey:
         return (self._namespace, "hashes"), id
+
+    async def _items(self, entries: Sequence[Entry], old: Mapping[str, Item | None]) -> list[Item]:
+        return await in_steps(
+            lambda one: self._item(one[1], one[0], old[one[1].id]), enumerate(entries)
+        )
 
     def _item(self, entry: Entry, index: int, old: Item | None) -> Item:
         namespace, key = self._node(entry.id)

@@ -206,11 +206,11 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
         """Remove the last message, and return it; None if there is none."""
-        return self.delete_message(key, -1)
+        return block_on(self._log.remove_last(key))
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
         """As `delete_last_message`."""
-        return await self.adelete_message(key, -1)
+        return await self._log.remove_last(key)
 
     def get_keys(self) -> list[str]:
         """The sessions in which the agent has messages, in the order in which they began."""

@@ -19,6 +19,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index_lance_context import LanceContextAsyncChatStore, LanceContextChatStore
 
 from lance_context_core import (
+    AsyncHistory,
     ContextStore,
     InvalidRequestError,
     Message,
@@ -254,6 +255,22 @@ def test_the_blocking_and_the_asynchronous_methods_do_the_same(store):
     assert texts(plain.delete_messages("k")) == ["m0", "m2"]
     assert plain.delete_messages("k") is None
     assert plain.delete_last_message("k") is None
+
+
+def test_the_last_message_goes_without_a_look_at_the_others(store, monkeypatch):
+    plain = LanceContextChatStore(store)
+    plain.set_messages("k", spoken(5))
+    read = []
+    take = AsyncHistory.get_messages
+
+    async def noted(self, *args, **kwargs):
+        read.append(kwargs)
+        return await take(self, *args, **kwargs)
+
+    monkeypatch.setattr(AsyncHistory, "get_messages", noted)
+    assert plain.delete_last_message("k") == say("m4")
+    assert read == []
+    assert texts(plain.get_messages("k")) == ["m0", "m1", "m2", "m3"]
 
 
 def test_the_agents_of_a_store_have_conversations_of_their_own(store):

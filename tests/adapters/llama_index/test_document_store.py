@@ -22,7 +22,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index_lance_context import LanceContextDocumentStore
 
-from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core import AsyncKeyValues, ContextStore, InvalidRequestError
 
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -115,6 +115,23 @@ def test_a_node_is_not_overwritten_if_that_is_not_allowed(docs):
             [TextNode(text="new", id_=one) for one in ("b", "a")], allow_update=False
         )
     assert {id: node.text for id, node in docs.docs.items()} == {"a": "old"}
+
+
+def test_a_node_that_comes_at_the_same_moment_is_not_overwritten(docs, monkeypatch):
+    look = AsyncKeyValues.get
+
+    async def overtaken(self, keys, **kwargs):
+        found = await look(self, keys, **kwargs)
+        monkeypatch.setattr(AsyncKeyValues, "get", look)
+        await docs.async_add_documents([TextNode(text="first", id_="a")])
+        return found
+
+    monkeypatch.setattr(AsyncKeyValues, "get", overtaken)
+    with pytest.raises(ValueError, match="already exists"):
+        docs.add_documents(
+            [TextNode(text="second", id_=one) for one in ("b", "a")], allow_update=False
+        )
+    assert {id: node.text for id, node in docs.docs.items()} == {"a": "first"}
 
 
 def test_of_a_batch_with_something_that_cannot_be_stored_nothing_is_written(docs):
