@@ -8,9 +8,6 @@ leaves refs that have seen a deletion, and these are cleaned whatever is found.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import (
@@ -20,10 +17,10 @@ from lance_context_core.engine.database import (
     Database,
 )
 from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import Removed, TableRef
+from lance_context_core.engine.files.erasing import Gone, Removed, TableRef
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs
-from lance_context_core.engine.schema import KEY, RECORDS, SESSIONS, TableSpec
+from lance_context_core.engine.schema import RECORDS, SESSIONS, TableSpec
 from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Link, Names, State
@@ -112,7 +109,7 @@ class _Plan:
     async def look(self) -> None:
         """See which refs show it, of those that have not shown it before."""
         for ref in self.refs:
-            if ref.name not in self.touched and await self._shown(ref.table):
+            if ref.name not in self.touched and await erasing.shows(ref.table, self._gone):
                 self.touched.add(ref.name)
 
     async def hide(self) -> None:
@@ -126,7 +123,8 @@ class _Plan:
             for ref in self.due:
                 if ref.name not in done:
                     if not _is_past(ref) and await self._is_there(ref):
-                        await self._hide(ref.table)
+                        await erasing.delete(ref.table, self._gone)
+                        await self._scrub(ref.table)
                     done.add(ref.name)
             await self._look_again()
             if done >= {ref.name for ref in self.due}:
@@ -145,8 +143,10 @@ class _Plan:
                 if _is_past(ref):
                     await ref.table.access.drop(str(ref.name))
                 else:
-                    await self._hide(ref.table)
-                    removed.append(await erasing.scour(ref.table, sole_writer=sole_writer))
+                    await self._scrub(ref.table)
+                    removed.append(
+                        await erasing.scour(ref.table, self._gone, sole_writer=sole_writer)
+                    )
                 done.add(ref.name)
             await self._look_again()
             new = [ref for ref in self.due if ref.name not in done]
@@ -157,26 +157,29 @@ class _Plan:
             done -= {ref.fork.ref for ref in new if ref.fork is not None}
 
     async def _look_again(self) -> None:
-        self.refs = await erasing.table_refs(self.database, self.name, self.spec)
-        await self.look()
+        """See which refs others have made meanwhile; what is known of the others stays so."""
+        forks = await erasing.forks(self.database, self.name, self.spec)
+        if forks != {ref.name: ref.fork for ref in self.refs}:
+            self.refs = await erasing.table_refs(self.database, self.name, self.spec)
+            await self.look()
 
     async def _is_there(self, ref: TableRef) -> bool:
         """Whether nobody has deleted the ref meanwhile."""
+        if ref.name is None:
+            return True
         try:
             await ref.table.access.writer()
         except NotFoundError:
             return False
         return True
 
-    async def _shown(self, table: Table) -> list[int]:
-        """The ids of the rows that one ref shows."""
-        keys = pa.array(sorted(self.matched | self.derived), pa.string())
-        rows = await erasing.present(table, self.scope_condition, [KEY])
-        row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
-        return row_ids
+    @property
+    def _gone(self) -> Gone:
+        """The rows that are to go from each ref."""
+        return Gone(self.scope_condition, self.matched | self.derived)
 
-    async def _hide(self, table: Table) -> None:
-        await erasing.delete(table, await self._shown(table))
+    async def _scrub(self, table: Table) -> None:
+        """Let nothing that stays name what goes."""
         if self.mentions:
             await traces.scrub(table, self.names, self.scope_condition, sources=self.in_sources)
 
@@ -184,7 +187,7 @@ class _Plan:
         """Take this process's handles off the versions that are gone."""
         for ref in self.refs:
             if (branch := refs.branch_of(ref.name)) is not None:
-                handle = await self.database.on(branch).table(self.name, self.spec).access.reader()
+                handle = await self.database.on(branch).table(self.name, self.spec).access.peek()
                 if handle is not None:
                     await handle.checkout_latest()
 
@@ -237,6 +240,7 @@ async def _plan(
             if any(traces.compatible(state.scope_values, one.scope_values) for one in of[state.id])
         }
         plan.matched = {state.key for state in plan.states}
+        plan.touched = set()
     await plan.look()
     return plan
 
@@ -286,7 +290,7 @@ async def _matching(
     """What matches in any version, and who within that scope names whom."""
     table_refs = await erasing.table_refs(database, name, spec)
     found = {ref.name: await traces.found(ref, where, linked_within) for ref in table_refs}
-    states = {state for matching, _ in found.values() for state in matching}
+    states = {state for one in found.values() for state in one.states}
     return _Plan(
         database=database,
         name=name,
@@ -295,7 +299,8 @@ async def _matching(
         scope_condition=target.scope_condition,
         matched={state.key for state in states},
         states=states,
-        links={ref: links for ref, (_, links) in found.items()},
+        links={ref: one.links for ref, one in found.items()},
+        touched={ref for ref, one in found.items() if one.is_shown},
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -82,25 +83,37 @@ def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-async def found(
-    ref: TableRef, where: str, scope_condition: str | None
-) -> tuple[set[State], set[Link]]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was looked for in all versions of one ref."""
+
+    states: set[State]
+    """What the matching records are known by in any of them."""
+    links: set[Link]
+    """Who names whom in any of them."""
+    is_shown: bool
+    """Whether the newest one has a matching record."""
+
+
+async def found(ref: TableRef, where: str, scope_condition: str | None) -> Found:
     """What matching records are known by in any version of the ref, and who names whom there.
 
     That within the scope; nobody for None, as of tables whose rows name nobody.
     """
     states: set[State] = set()
     links: set[Link] = set()
+    is_shown = False
     asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
     if scope_condition is not None:
         asked.append((sql.all_of([scope_condition, _LINKED]), [*_STATE, *_LINKS]))
     async for is_present, (matching, *linked) in erasing.past(ref, asked):
         states.update(_states(matching))
+        is_shown |= is_present and matching.num_rows > 0
         for rows in linked:
             for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
                 sources = frozenset(row.get("source_ids") or ())
                 links.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
-    return states, links
+    return Found(states, links, is_shown)
 
 
 async def shown(ref: TableRef, where: str) -> list[State]:

@@ -120,8 +120,7 @@ async def _is_empty(table: Table, at: At) -> bool:
 
 
 async def _forks(table: Table, *, with_gone: bool = False) -> dict[str, At]:
-    handle = await table.access.reader()
-    if handle is None:
+    if (handle := await table.access.peek()) is None:
         return {}
     return await refs.listed(handle, table.name, with_gone=with_gone)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
@@ -26,7 +27,7 @@ from lance_context_core.engine.errors import is_missing_file, translated
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.schema import VECTOR, TableSpec
+from lance_context_core.engine.schema import KEY, VECTOR, TableSpec
 from lance_context_core.engine.table import indexes, reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError, StorageError
@@ -76,12 +77,32 @@ class Removed:
     """Whether no older version is left."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The rows that are to go from a table."""
+
+    where: str
+    """What lies outside stays, whatever its key."""
+    keys: Collection[str]
+
+    async def shown(self, handle: Any) -> list[int]:
+        """The ids of those of them that a handle shows."""
+        rows = await reading.scan(handle, self.where, [KEY])
+        keys = pa.array(sorted(self.keys), pa.string())
+        row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
+        return row_ids
+
+
+async def forks(database: Database, name: str, spec: TableSpec) -> dict[str | None, At | None]:
+    """The refs of a table that exists, and where each was forked; None is main, which was not."""
+    return await _forks(await database.table(name, spec).access.opened(), name)
+
+
 async def table_refs(database: Database, name: str, spec: TableSpec) -> list[TableRef]:
     """A table that exists on each of its refs; what was forked comes before what it was forked from."""
     main = database.table(name, spec)
     async with main.access.separately() as root:
-        forks: dict[str | None, At | None] = {None: None}
-        forks.update(await refs.listed(root, name))
+        forks = await _forks(root, name)
         found: dict[str | None, TableRef] = {}
         for ref in sorted(forks, key=lambda ref: _depth(ref, forks)):
             at = forks[ref]
@@ -139,27 +160,21 @@ async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
             return await reading.scan(handle, where, columns)
 
 
-async def delete(table: Table, row_ids: Collection[int]) -> None:
-    """Delete the rows with these ids from one ref, in one commit."""
-    if not row_ids:
-        return
+async def shows(table: Table, gone: Gone) -> bool:
+    """Whether the newest version of a ref shows any of these rows."""
     async with table.access.separately() as handle:
-
-        async def attempt() -> None:
-            with translated(f"delete from {table.label}"):
-                async with table.access.commits.in_flight.committing():
-                    await handle.delete(_among("_rowid", row_ids))
-
-        await retried(
-            attempt,
-            on=ConflictError,
-            attempts=FEW_ATTEMPTS,
-            between=lambda _: handle.checkout_latest(),
-        )
+        with translated(f"read {table.label}"):
+            return bool(await gone.shown(handle))
 
 
-async def scour(table: Table, *, sole_writer: bool) -> Removed:
-    """Remove from the files of one ref whatever the ref does not show.
+async def delete(table: Table, gone: Gone) -> None:
+    """Delete the rows from one ref, in one commit."""
+    async with table.access.separately() as handle:
+        await _delete(table, handle, gone)
+
+
+async def scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
+    """Remove the rows from one ref, and from its files whatever the ref does not show.
 
     Every row is written anew, and every index built anew, beside what others write meanwhile. May
     be repeated after a crash. A `sole_writer` also removes files of commits that never came to
@@ -167,12 +182,41 @@ async def scour(table: Table, *, sole_writer: bool) -> Removed:
     ConflictError where others keep changing the same rows.
     """
     return await retried(
-        lambda: _scour(table, sole_writer=sole_writer), on=ConflictError, attempts=FEW_ATTEMPTS
+        lambda: _scour(table, gone, sole_writer=sole_writer),
+        on=ConflictError,
+        attempts=FEW_ATTEMPTS,
     )
 
 
-async def _scour(table: Table, *, sole_writer: bool) -> Removed:
+async def _forks(handle: Any, name: str) -> dict[str | None, At | None]:
+    found: dict[str | None, At | None] = {None: None}
+    found.update(await refs.listed(handle, name))
+    return found
+
+
+async def _delete(table: Table, handle: Any, gone: Gone) -> None:
+    with translated(f"read {table.label}"):
+        row_ids = await gone.shown(handle)
+    if not row_ids:
+        return
+
+    async def attempt() -> None:
+        with translated(f"delete from {table.label}"):
+            async with table.access.commits.in_flight.committing():
+                await handle.delete(_among("_rowid", row_ids))
+
+    await retried(
+        attempt,
+        on=ConflictError,
+        attempts=FEW_ATTEMPTS,
+        between=lambda _: handle.checkout_latest(),
+    )
+
+
+async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
+        # Somebody may have written it once more since it was deleted.
+        await _delete(table, handle, gone)
         with translated(f"erase from {table.label}"):
             in_flight = table.access.commits.in_flight
             await _write_anew(handle, in_flight, is_fork=table.ref is not None)

@@ -44,9 +44,6 @@ async def locked(
                 _unlock(file)
         yield
     finally:
-        # A child that was forked meanwhile has the files too, and would keep their locks.
-        for file in files:
-            _unlock(file)
         _close(files)
 
 
@@ -77,6 +74,8 @@ def _open(places: list[Path]) -> list[int]:
 
 def _close(files: list[int]) -> None:
     for file in files:
+        # A child that was forked meanwhile has the file too, and would keep its lock.
+        _unlock(file)
         os.close(file)
 
 

@@ -209,10 +209,12 @@ async def clear(handle: Any, table: str, ref: str) -> None:
         await handle.branches.delete(below)
 
 
-async def clear_all(handle: Any, table: str) -> None:
-    """Finish what was killed while it cleared something."""
-    for ref in filter(_is_below, await _listed(handle, table)):
+async def clear_all(handle: Any, table: str) -> list[str]:
+    """Finish what was killed while it cleared something; returns the refs that there are."""
+    found = await _listed(handle, table)
+    for ref in filter(_is_below, found):
         await drop(handle, table, ref)
+    return [ref for ref in found if not _is_below(ref)]
 
 
 async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:

@@ -36,9 +36,8 @@ async def clear(connection: Connection, handle: Any, table: str, suspects: Itera
 
     Only `suspects` are looked for on an object store, whose directories the engine does not list.
     """
-    await refs.clear_all(handle, table)
-    forks = await refs.listed(handle, table, with_gone=True)
-    found = [ref for ref in await _places(connection, table) or suspects if ref not in forks]
+    there = await refs.clear_all(handle, table)
+    found = [ref for ref in await _places(connection, table) or suspects if ref not in there]
     return any([await _removed(connection, table, ref) for ref in found])
 
 

@@ -97,11 +97,11 @@ def test_what_others_write_meanwhile_stays(store, place, monkeypatch, sole_write
     live(store, n=20)
     real = erasing.scour
 
-    async def scour(table, **options):
+    async def scour(table, gone, **options):
         async with AsyncContextStore.open(place) as other:
             await other.kv("app").put([Item(key="meanwhile", value={"n": 1})])
             await other.history.append("h", Message.user("meanwhile"), session_id="s")
-        return await real(table, **options)
+        return await real(table, gone, **options)
 
     monkeypatch.setattr(erasing, "scour", scour)
     store.scope(user_id="ada").erase(sole_writer=sole_writer)
