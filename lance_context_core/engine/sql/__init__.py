@@ -26,15 +26,9 @@ from lance_context_core.engine.sql.clauses import (
     differs,
     ends_with,
     equals,
-    has_all,
-    has_any,
-    has_element,
     has_part,
     in_list,
     is_absent,
-    is_empty,
-    is_list,
-    is_not_empty,
     is_present,
     matches,
     not_in_list,
@@ -43,6 +37,14 @@ from lance_context_core.engine.sql.clauses import (
     quote_string,
     starts_with,
     timestamp,
+)
+from lance_context_core.engine.sql.lists import (
+    has_all,
+    has_any,
+    has_element,
+    is_empty,
+    is_list,
+    is_not_empty,
 )
 from lance_context_core.engine.sql.numbers import compare_integer, is_number
 from lance_context_core.errors import FilterError

@@ -6,7 +6,7 @@ one with `not_true`, never by NOT alone: the negation of NULL does not match eit
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Self, TypeAlias, cast
@@ -262,60 +262,6 @@ def matches(column: str, regex: str, *, to_end: bool = False) -> Clause:
     )
 
 
-# Of a column with lists of texts; a null is an empty list
-
-
-def is_empty(column: str) -> Clause:
-    """That nothing is in the list."""
-    text = f"coalesce(array_length({quote_identifier(column)}), 0) = 0"
-    return Clause(text, lambda row: not row.get(column))
-
-
-def is_not_empty(column: str) -> Clause:
-    """That something is in the list."""
-    text = f"array_length({quote_identifier(column)}) > 0"
-    return Clause(text, lambda row: bool(row.get(column)))
-
-
-def is_list(column: str, texts: Sequence[str]) -> Clause:
-    """That the list holds these texts in this order, of which there is at least one."""
-    wanted = list(texts)
-    return Clause(
-        f"{quote_identifier(column)} = {_array(wanted)}",
-        lambda row: (found := row.get(column)) is not None and list(found) == wanted,
-    )
-
-
-def has_element(column: str, text: str) -> Clause:
-    """That `text` is in the list."""
-    return Clause(
-        f"array_has({quote_identifier(column)}, {quote_string(text)})",
-        lambda row: text in (row.get(column) or ()),
-    )
-
-
-def has_any(column: str, texts: Sequence[str]) -> Clause:
-    """That at least one of `texts` is in the list."""
-    if not texts:
-        return NOTHING
-    wanted = frozenset(texts)
-    return Clause(
-        f"array_has_any({quote_identifier(column)}, {_array(texts)})",
-        lambda row: not wanted.isdisjoint(row.get(column) or ()),
-    )
-
-
-def has_all(column: str, texts: Sequence[str]) -> Clause:
-    """That all of `texts` are in the list; none are in every one."""
-    if not texts:
-        return EVERYTHING
-    wanted = frozenset(texts)
-    return Clause(
-        f"array_has_all({quote_identifier(column)}, {_array(texts)})",
-        lambda row: wanted.issubset(row.get(column) or ()),
-    )
-
-
 # Of several clauses, which hold as asked of a row in memory if each of them can be
 
 
@@ -411,7 +357,3 @@ def _bounds(values: Iterable[Value]) -> list[Any]:
 
 def _in_list(column: str, values: Iterable[Value]) -> str:
     return f"{quote_identifier(column)} IN ({', '.join(map(literal, values))})"
-
-
-def _array(texts: Iterable[str]) -> str:
-    return f"make_array({', '.join(map(quote_string, texts))})"

@@ -16,7 +16,7 @@ from lancedb.index import Bitmap, BTree, LabelList
 from lance_context_core._loop import store_loop
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, TIMESTAMP
-from lance_context_core.engine.sql import clauses
+from lance_context_core.engine.sql import clauses, lists
 from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.filters import Columns, ColumnType, Field, parse
 from lance_context_core.protocols import LISTING
@@ -199,12 +199,12 @@ BUILT = {
         sql.matches("role", r"^\^a\$", to_end=True),
         sql.matches("role", r"\|"),
     ],
-    "is_empty": [clauses.is_empty("tags"), clauses.is_empty("edges")],
+    "is_empty": [lists.is_empty("tags"), lists.is_empty("edges")],
     "is_not_empty": [sql.is_not_empty("tags"), sql.is_not_empty("edges")],
-    "is_list": [clauses.is_list(name, texts) for name in LIST_COLUMNS for texts in LISTS[1:]],
+    "is_list": [lists.is_list(name, texts) for name in LIST_COLUMNS for texts in LISTS[1:]],
     "has_element": [sql.has_element(name, text) for name in LIST_COLUMNS for text in TEXTS],
-    "has_any": [clauses.has_any(name, texts) for name in LIST_COLUMNS for texts in LISTS],
-    "has_all": [clauses.has_all(name, texts) for name in LIST_COLUMNS for texts in LISTS],
+    "has_any": [lists.has_any(name, texts) for name in LIST_COLUMNS for texts in LISTS],
+    "has_all": [lists.has_all(name, texts) for name in LIST_COLUMNS for texts in LISTS],
     "all_equal": [
         sql.all_equal({}),
         sql.all_equal({"role": "a", "id": None}),
@@ -245,7 +245,8 @@ def test_a_row_in_memory_is_told_what_the_engine_tells(table, builder):
 def test_every_builder_is_tried():
     builders = {
         name
-        for name, one in inspect.getmembers(clauses, inspect.isfunction)
+        for room in (clauses, lists)
+        for name, one in inspect.getmembers(room, inspect.isfunction)
         if one.__annotations__.get("return") is sql.Clause and not name.startswith("_")
     }
     assert builders <= BUILT.keys()
@@ -432,7 +433,7 @@ def test_what_stands_on_which_side_of_a_bound_is_as_the_names_say():
     assert holding(sql.at_or_before("n", 2)) == [1, 2]
     assert holding(sql.at_or_after("n", 2)) == [2, 3]
     assert holding(sql.after("n", 2)) == [3]
-    assert holding(clauses.has_any("tags", [])) == []
-    assert holding(clauses.has_all("tags", [])) == [1, 2, 3]
+    assert holding(lists.has_any("tags", [])) == []
+    assert holding(lists.has_all("tags", [])) == [1, 2, 3]
     assert holding(sql.all_equal({"n": 2, "role": None})) == [2]
     assert holding(sql.all_equal({"n": 2, "role": "a"})) == []
