@@ -44,8 +44,3 @@ def among(column: str, values: str | Sequence[str] | None, where: str) -> sql.Cl
     if values is None:
         return sql.EVERYTHING
     return sql.in_list(column, check_names([values] if isinstance(values, str) else values, where))
-
-
-def equal(column: str, value: str | None) -> sql.Clause:
-    """That a column has this value, or none."""
-    return sql.is_absent(column) if value is None else sql.equals(column, value)

@@ -16,25 +16,24 @@ from lance_context_core._checks import (
     shown,
 )
 from lance_context_core._options import takes
-from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.documents import loading
-from lance_context_core.documents.conditions import Scopes, among, equal, in_scopes, place_of
+from lance_context_core.documents.conditions import Scopes, among, in_scopes, place_of
 from lance_context_core.documents.loading import (
     DEFAULTS,
     DocumentSource,
     Loaded,
     ReadingArguments,
 )
+from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.documents.writing import Rows, chunk_rows, new_chunk_rows, unchanged
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
-from lance_context_core.engine.schema import DOCUMENTS, KEY
-from lance_context_core.engine.table.table import Table
+from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure import erase
 from lance_context_core.erasure.target import Target
-from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.filters import CHUNK_FIELDS, SOURCE_FIELDS, FilterLike
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import CHUNK_FIELDS, FilterLike
 from lance_context_core.records import (
     DocumentChunk,
     DocumentProgress,
@@ -46,7 +45,7 @@ from lance_context_core.records import (
     SourceDocument,
 )
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, DOCUMENT, Source
+from lance_context_core.rows.sources import CHUNK, Source
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
@@ -62,8 +61,7 @@ class AsyncDocuments:
     A store to which nobody added a file has none.
     """
 
-    _resources: Resources
-    _scope: Scope
+    _documents: ScopedDocuments
 
     @takes(ReadingArguments, DEFAULTS)
     async def add(
@@ -92,22 +90,23 @@ class AsyncDocuments:
         returned, so that the call may be repeated. Raises UnreadableDocumentError, before anything
         is written, if no text can be had of it.
         """
-        self._resources.writable()
+        self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
         loaded = await self._loaded(source, name, uri, reading)
-        if (found := await self._of_hash(place, loaded.hash)) is not None:
+        if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
             return found
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
         attempts = Attempts("the same document kept being added and deleted by others")
         while True:
             attempts.begin()
-            id, now = await self._free_id(place, loaded.hash), self._resources.clock.now()
-            chunks, _ = await self._chunk_rows(made, id, {}, now, self._scope)
-            row = sources.to_row(made, id, scope=self._scope, now=now)
-            if (await self._table.insert_absent([row, *chunks]))[0]:
+            id = await self._documents.free_id(place, loaded.hash)
+            now = self._documents.resources.clock.now()
+            chunks, _ = await self._chunk_rows(made, id, {}, now, self._documents.scope)
+            row = sources.to_row(made, id, scope=self._documents.scope, now=now)
+            if (await self._documents.table.insert_absent([row, *chunks]))[0]:
                 return sources.from_row(_whole(row))
-            if (found := await self._of_hash(place, loaded.hash)) is not None:
+            if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
                 return found
 
     @takes(ReadingArguments, DEFAULTS)
@@ -127,7 +126,7 @@ class AsyncDocuments:
         After a crash the call may be repeated: what is there is not read again. `progress` is
         called after each file; both it and the generator run in worker threads.
         """
-        self._resources.writable()
+        self._documents.resources.writable()
         loading.check_arguments(arguments)
         if isinstance(sources, str | bytes) or not isinstance(sources, Iterable):
             raise InvalidRequestError(f"sources={shown(sources)}: pass a list of files")
@@ -168,9 +167,9 @@ class AsyncDocuments:
         narrow it further; a `filter` looks into the documents' metadata, and what chunks have.
         """
         searched = searching.Searched(
-            table=self._table,
-            resources=self._resources,
-            where=self._where(
+            table=self._documents.table,
+            resources=self._documents.resources,
+            where=self._documents.where(
                 sql.equals("kind", CHUNK),
                 in_scopes(scope),
                 among("file_type", type, "type"),
@@ -184,8 +183,7 @@ class AsyncDocuments:
 
     async def get(self, document_id: str) -> SourceDocument | None:
         """What is known of a document; None if there is none of that id."""
-        rows = await self._table.select(self._one(document_id), columns=sources.COLUMNS)
-        return next(iter(await steps.each_row(sources.from_row, rows)), None)
+        return await self._documents.find(document_id)
 
     async def list(
         self,
@@ -201,8 +199,10 @@ class AsyncDocuments:
         `scope` and `type` as in `search`.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._documents(scope, type, filter)
-        rows = await self._table.slice(where, columns=sources.COLUMNS, limit=limit, offset=offset)
+        where = self._documents.listed(scope, type, filter)
+        rows = await self._documents.table.slice(
+            where, columns=sources.COLUMNS, limit=limit, offset=offset
+        )
         return await steps.each_row(sources.from_row, rows)
 
     async def count(
@@ -213,7 +213,7 @@ class AsyncDocuments:
         filter: FilterLike | None = None,
     ) -> int:
         """How many documents `list` would return."""
-        return await self._table.count(self._documents(scope, type, filter))
+        return await self._documents.table.count(self._documents.listed(scope, type, filter))
 
     async def chunks(
         self, document_id: str, *, limit: int | None = None, offset: int = 0
@@ -223,8 +223,8 @@ class AsyncDocuments:
         There are none if there is no document of that id.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._one(document_id, CHUNK)
-        found = await self._table.select(where, columns=sources.CHUNK_COLUMNS)
+        where = self._documents.one(document_id, CHUNK)
+        found = await self._documents.table.select(where, columns=sources.CHUNK_COLUMNS)
         rows = found.sort_by("position").slice(offset, limit)
         return await steps.each_row(sources.from_chunk_row, rows)
 
@@ -233,7 +233,7 @@ class AsyncDocuments:
 
         Raises NotFoundError if there is no document of that id.
         """
-        text: str = await self._read_of(document_id, "text")
+        text: str = await self._documents.value(document_id, "text")
         return text
 
     async def content(self, document_id: str) -> bytes | None:
@@ -241,7 +241,7 @@ class AsyncDocuments:
 
         Raises NotFoundError if there is no document of that id.
         """
-        content: bytes | None = await self._read_of(document_id, "blob")
+        content: bytes | None = await self._documents.value(document_id, "blob")
         return content
 
     @takes(ReadingArguments, DEFAULTS)
@@ -262,7 +262,7 @@ class AsyncDocuments:
         nothing changed, nothing is written. Raises NotFoundError if there is no document of that
         id, UnreadableDocumentError, before anything is written, if no text can be had of the file.
         """
-        self._resources.writable()
+        self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         about = None if metadata is None else check_json_object(metadata, "metadata")
         loaded = None if source is None else await self._loaded(source, name, uri, reading)
@@ -270,9 +270,11 @@ class AsyncDocuments:
         attempts = Attempts("the same document kept being changed by others")
         while True:
             attempts.begin()
-            old = await self._row_of(document_id)
+            old = await self._documents.row(document_id)
             kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
-            before = await chunk_rows(self._table, self._one(document_id, CHUNK))
+            before = await chunk_rows(
+                self._documents.table, self._documents.one(document_id, CHUNK)
+            )
             scope, owner = sources.from_row(old).scope, Scope(**{p: old[p] for p in SCOPE_PARTS})
             if loaded is None:
                 made = unchanged(old, before)
@@ -288,7 +290,7 @@ class AsyncDocuments:
                 made = replace(made, name=check_name(name, "name"))
             if loaded is None and uri is not None:
                 made = replace(made, uri=check_name(uri, "uri"))
-            now = self._resources.clock.now()
+            now = self._documents.resources.clock.now()
             row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
             chunks, gone = await self._chunk_rows(made, document_id, before, now, owner)
             if not chunks and not gone and sources.says_the_same(row, old):
@@ -296,7 +298,7 @@ class AsyncDocuments:
             keys = {one[KEY]: one["revision"] for one in before.values()}
             seen = {one[KEY]: keys.get(one[KEY]) for one in chunks}
             seen |= {key: keys[key] for key in gone} | {old[KEY]: old["revision"]}
-            if await self._table.write_if([row, *chunks], removed=gone, seen=seen):
+            if await self._documents.table.write_if([row, *chunks], removed=gone, seen=seen):
                 return sources.from_row(_whole(row))
 
     async def delete(self, document_id: str) -> bool:
@@ -306,47 +308,19 @@ class AsyncDocuments:
         """
         is_there = await self.get(document_id) is not None
         return (
-            await self._table.delete(self._where(self._of_document(document_id))) > 0 and is_there
+            await self._documents.table.delete(self._documents.all_of(document_id)) > 0 and is_there
         )
 
     async def erase(
         self, document_id: str, *, sole_writer: bool = False, dry_run: bool = False
     ) -> Erasure:
         """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
-        where = self._where(self._of_document(document_id))
-        meant = Target(scope=self._scope, documents={DOCUMENTS_TABLE: where})
-        whole = Whole(self._resources, self._scope)
+        where = self._documents.all_of(document_id)
+        meant = Target(scope=self._documents.scope, documents={DOCUMENTS_TABLE: where})
+        whole = Whole(self._documents.resources, self._documents.scope)
         return await erase.erase(whole, meant, sole_writer=sole_writer, dry_run=dry_run)
 
-    # Conditions
-
-    @property
-    def _table(self) -> Table:
-        return self._resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
-
-    def _where(self, *conditions: sql.Clause) -> sql.Clause:
-        return sql.all_of([sql.all_equal(self._scope.parts()), *conditions])
-
-    def _of_document(self, document_id: str) -> sql.Clause:
-        return sql.equals("document_id", check_name(document_id, "document_id"))
-
-    def _one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
-        return self._where(sql.equals("kind", kind), self._of_document(document_id))
-
-    def _documents(
-        self,
-        scope: Scopes | None,
-        type: str | Sequence[str] | None,
-        filter: FilterLike | None,
-    ) -> sql.Clause:
-        return self._where(
-            sql.equals("kind", DOCUMENT),
-            in_scopes(scope),
-            among("file_type", type, "type"),
-            sql.filtered(filter, columns=SOURCE_FIELDS),
-        )
-
-    # Reading
+    # Helpers
 
     async def _loaded(
         self,
@@ -359,54 +333,6 @@ class AsyncDocuments:
             loading.load, source, name=name, uri=uri, max_bytes=reading["max_bytes"]
         )
 
-    async def _of_hash(self, place: DocumentScope, hash: str) -> SourceDocument | None:
-        """The document of that content in exactly that scope, of the handle's own scope exactly."""
-        conditions = [
-            sql.equals("kind", DOCUMENT),
-            sql.equals("hash", hash),
-            equal("conversation_id", place.conversation_id),
-            equal("project_id", place.project_id),
-        ]
-        rows = await self._table.select(self._where(*conditions), columns=sources.COLUMNS)
-        found = await steps.each_row(sources.from_row, rows)
-        return next((one for one in found if self._is_own(one)), None)
-
-    def _is_own(self, document: SourceDocument) -> bool:
-        """Whether it was written in this scope: a narrower one's is not for those of this one."""
-        return (document.tenant, document.user_id, document.agent_id) == (
-            self._scope.tenant,
-            self._scope.user_id,
-            self._scope.agent_id,
-        )
-
-    async def _free_id(self, place: DocumentScope, hash: str) -> str:
-        """An id that nothing has, the same for everybody who adds the content at this moment.
-
-        The first choice is taken where a document began with this content and has another by now.
-        """
-        attempt = 0
-        while (
-            await self.get(id := sources.document_id(self._scope, place, hash, attempt)) is not None
-        ):
-            attempt += 1
-        return id
-
-    async def _read_of(self, document_id: str, column: str) -> Any:
-        rows = await self._table.select(self._one(document_id), columns=[column])
-        if not rows.num_rows:
-            raise _not_found(document_id)
-        return rows[column].to_pylist()[0]
-
-    async def _row_of(self, document_id: str) -> dict[str, Any]:
-        """All of a document's row."""
-        columns = (KEY, "revision", "document_id", *sources.COLUMNS, "text", "blob")
-        rows = (await self._table.select(self._one(document_id), columns=columns)).to_pylist()
-        if not rows:
-            raise _not_found(document_id)
-        return dict(rows[0])
-
-    # Writing
-
     async def _chunk_rows(
         self, source: Source, id: str, before: Rows, now: datetime, owner: Scope
     ) -> tuple[builtins.list[dict[str, Any]], builtins.list[str]]:
@@ -414,15 +340,11 @@ class AsyncDocuments:
             source,
             id,
             before,
-            table=self._table,
-            resources=self._resources,
+            table=self._documents.table,
+            resources=self._documents.resources,
             scope=owner,
             now=now,
         )
-
-
-def _not_found(document_id: str) -> NotFoundError:
-    return NotFoundError(f"document_id={shown(document_id)}: there is no such document")
 
 
 def _called(source: object) -> str:

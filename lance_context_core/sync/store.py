@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from lance_context_core._handles import DEFAULT_CONTEXT
 from lance_context_core._loop import block_on
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
@@ -23,7 +24,7 @@ from lance_context_core.records import (
 )
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.store import DEFAULT_CONTEXT, AsyncContextStore
+from lance_context_core.store import AsyncContextStore
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.documents import Documents

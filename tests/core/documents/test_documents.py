@@ -351,7 +351,7 @@ def test_of_a_long_document_only_the_page_is_written_that_changed(tmp_path):
     embedder = Counting()
     with ContextStore.open(tmp_path / "s", embedder=embedder, journal=None) as store:
         before = {one.id: one for one in store.documents.chunks(added.id)}
-        written = store.aio.documents._table.written
+        written = store.aio.documents._documents.table.written
         pages[17] = "page number 17 says 288"
         store.documents.update(added.id, pdf(*pages))
         assert embedder.texts == ["page number 17 says 288"]

@@ -1,0 +1,112 @@
+"""The documents that one handle sees: which rows they are, and what is read of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_name, shown
+from lance_context_core._resources import Resources
+from lance_context_core.documents.conditions import Scopes, among, in_scopes
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import DOCUMENTS_TABLE
+from lance_context_core.engine.schema import DOCUMENTS, KEY
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import NotFoundError
+from lance_context_core.filters import SOURCE_FIELDS, FilterLike
+from lance_context_core.records import DocumentScope, SourceDocument
+from lance_context_core.rows import sources
+from lance_context_core.rows.sources import DOCUMENT
+from lance_context_core.scope import SCOPE_PARTS, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedDocuments:
+    """The documents of one scope: what lies outside can be neither read nor written."""
+
+    resources: Resources
+    scope: Scope
+
+    @property
+    def table(self) -> Table:
+        """The table that they and their chunks are in."""
+        return self.resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
+
+    # Which
+
+    def where(self, *conditions: sql.Clause) -> sql.Clause:
+        """The condition that a row is in the scope, and satisfies what is given."""
+        return sql.all_of([sql.all_equal(self.scope.parts()), *conditions])
+
+    def all_of(self, document_id: str) -> sql.Clause:
+        """The condition that a row is of that document: its own, or one of its chunks'."""
+        return self.where(sql.equals("document_id", check_name(document_id, "document_id")))
+
+    def one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
+        """The condition that a row is the document's own, or of another `kind` of its rows."""
+        return sql.all_of([sql.equals("kind", kind), self.all_of(document_id)])
+
+    def listed(
+        self,
+        scope: Scopes | None,
+        type: str | Sequence[str] | None,
+        filter: FilterLike | None,
+    ) -> sql.Clause:
+        """The condition that a row is a document's own, and is as asked."""
+        return self.where(
+            sql.equals("kind", DOCUMENT),
+            in_scopes(scope),
+            among("file_type", type, "type"),
+            sql.filtered(filter, columns=SOURCE_FIELDS),
+        )
+
+    # Reading
+
+    async def find(self, document_id: str) -> SourceDocument | None:
+        """What is known of a document; None if there is none of that id."""
+        rows = await self.table.select(self.one(document_id), columns=sources.COLUMNS)
+        return next(iter(await steps.each_row(sources.from_row, rows)), None)
+
+    async def of_hash(self, place: DocumentScope, hash: str) -> SourceDocument | None:
+        """The document of that content in exactly that scope, of the handle's own scope exactly."""
+        wanted = {
+            "kind": DOCUMENT,
+            "hash": hash,
+            "conversation_id": place.conversation_id,
+            "project_id": place.project_id,
+        }
+        where = self.where(sql.all_equal(wanted))
+        rows = await self.table.select(where, columns=sources.COLUMNS)
+        found = await steps.each_row(sources.from_row, rows)
+        return next((one for one in found if self._is_own(one)), None)
+
+    async def free_id(self, place: DocumentScope, hash: str) -> str:
+        """An id that nothing has, the same for everybody who adds the content at this moment.
+
+        The first choice is taken where a document began with this content and has another by now.
+        """
+        attempt = 0
+        while (
+            await self.find(id := sources.document_id(self.scope, place, hash, attempt)) is not None
+        ):
+            attempt += 1
+        return id
+
+    async def value(self, document_id: str, column: str) -> Any:
+        """What is in one column of a document's row. Raises NotFoundError if there is none."""
+        return (await self._read(document_id, [column]))[column]
+
+    async def row(self, document_id: str) -> dict[str, Any]:
+        """All of a document's row. Raises NotFoundError if there is none."""
+        columns = (KEY, "revision", "document_id", *sources.COLUMNS, "text", "blob")
+        return await self._read(document_id, columns)
+
+    async def _read(self, document_id: str, columns: Sequence[str]) -> dict[str, Any]:
+        rows = await self.table.select(self.one(document_id), columns=columns)
+        if not rows.num_rows:
+            raise NotFoundError(f"document_id={shown(document_id)}: there is no such document")
+        return dict(rows.to_pylist()[0])
+
+    def _is_own(self, document: SourceDocument) -> bool:
+        """Whether it was written in this scope: a narrower one's is not for those of this one."""
+        return all(getattr(document, part) == getattr(self.scope, part) for part in SCOPE_PARTS)
