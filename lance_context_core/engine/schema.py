@@ -114,6 +114,15 @@ _PRIMARY_KEY = pa.field(
     metadata={b"lance-schema:unenforced-primary-key": b"true"},
 )
 
+
+def upkeep_table(fields: list[pa.Field]) -> TableSpec:
+    """A table that serves the store itself: rows by key, which no version or branch shows."""
+    revision = pa.field("revision", pa.int64(), nullable=False)
+    return TableSpec(
+        schema=_schema([_PRIMARY_KEY, revision, *fields]), indexed={}, is_journaled=False
+    )
+
+
 _IDENTITY = [
     _PRIMARY_KEY,
     _required("id"),

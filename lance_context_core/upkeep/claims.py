@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, KEY, TIMESTAMP, TableSpec
+from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
@@ -44,23 +44,7 @@ _COLUMNS = {
     "n_failed": pa.int64(),
 }
 
-UPKEEP = TableSpec(
-    schema=pa.schema(
-        [
-            pa.field(
-                KEY,
-                pa.string(),
-                nullable=False,
-                metadata={b"lance-schema:unenforced-primary-key": b"true"},
-            ),
-            pa.field("revision", pa.int64(), nullable=False),
-            *(pa.field(name, type_) for name, type_ in _COLUMNS.items()),
-        ],
-        metadata={FORMAT_KEY: str(FORMAT_VERSION).encode()},
-    ),
-    indexed={},
-    is_journaled=False,
-)
+UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,26 +84,11 @@ class TableUpkeep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableStats:
+class TableStats(maintenance.Survey):
     """The state of one table, and what maintenance did to it."""
 
     table: str
     """Its name in the directory."""
-    rows: int
-    """Those of the current version."""
-    fragments: int
-    """The files that hold them: each read opens all."""
-    deleted_rows: int
-    """Rows that are gone, but still in the table's files."""
-    bytes: int
-    """Of the data of the current version."""
-    versions: int
-    unindexed_rows: int
-    """Rows outside the index that lacks most: a search reads them one by one."""
-    journal_rows: int
-    """Small writes that were acknowledged, and are not yet folded into the table."""
-    journal_bytes: int
-    """What these take."""
     due: tuple[str, ...]
     """What maintenance would do now, and why."""
     last_at: datetime | None

@@ -41,17 +41,20 @@ class Survey:
     """What a table consists of."""
 
     rows: int
+    """Those of the current version."""
     fragments: int
+    """The files that hold them: each read opens all."""
     deleted_rows: int
     """Rows that are gone, but still in the table's files."""
     bytes: int
     """Of the current version's data, indexes and older versions not counted."""
     versions: int
     unindexed_rows: int
-    """Rows outside the index that lacks most."""
+    """Rows outside the index that lacks most: a search reads them one by one."""
     journal_rows: int
-    """What the journal holds of it."""
+    """Small writes that were acknowledged, and are not yet folded into the table."""
     journal_bytes: int
+    """What these take."""
 
 
 async def survey(table: Table) -> Survey | None:

@@ -16,7 +16,7 @@ from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.locks import fencing, tickets
 from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, KEY, TIMESTAMP, TableSpec
+from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.table import keyed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
@@ -28,25 +28,11 @@ T = TypeVar("T")
 
 LOCKS_TABLE = "locks"
 
-LOCKS = TableSpec(
-    schema=pa.schema(
-        [
-            pa.field(
-                KEY,
-                pa.string(),
-                nullable=False,
-                metadata={b"lance-schema:unenforced-primary-key": b"true"},
-            ),
-            pa.field("revision", pa.int64(), nullable=False),
-            pa.field("created_at", TIMESTAMP),
-            pa.field("updated_at", TIMESTAMP),
-            pa.field("expires_at", TIMESTAMP),
-            pa.field("book", pa.string()),
-        ],
-        metadata={FORMAT_KEY: str(FORMAT_VERSION).encode()},
-    ),
-    indexed={},
-    is_journaled=False,
+LOCKS = upkeep_table(
+    [
+        *(pa.field(name, TIMESTAMP) for name in ("created_at", "updated_at", "expires_at")),
+        pa.field("book", pa.string()),
+    ]
 )
 
 _ROW = "book"
