@@ -147,7 +147,7 @@ async def past(
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
                 is_remains = version != ref.versions[-1] and is_missing_file(error)
-                if version in await _numbers(root) and not is_remains:
+                if version in await _numbers(root, table.name) and not is_remains:
                     raise
                 continue
             yield version == ref.versions[-1], rows
@@ -219,7 +219,7 @@ async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
         await _delete(table, handle, gone)
         with translated(f"erase from {table.label}"):
             in_flight = table.access.commits.in_flight
-            await _write_anew(handle, in_flight, is_fork=table.ref is not None)
+            await _write_anew(handle, table.name, in_flight, is_fork=table.ref is not None)
             await _index_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
@@ -235,19 +235,19 @@ async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
                     handle, older_than=_AGE, delete_unverified=sole_writer
                 )
             # One that a machine with a clock ahead of this one's wrote may be left.
-            is_all = min(await _numbers(handle)) >= clean
+            is_all = min(await _numbers(handle, table.name)) >= clean
     await table.access.commits.sync_removals()
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
-async def _write_anew(handle: Any, in_flight: InFlight, *, is_fork: bool) -> None:
+async def _write_anew(handle: Any, name: str, in_flight: InFlight, *, is_fork: bool) -> None:
     """Move every row out of the fragments that hold deleted ones beside it.
 
     Where they lie is not told: if there are any, all rows are moved. On a ref that was forked they
     are moved always: while it refers to files of the ref that it was forked from, the engine keeps
     that version there, and with it the condition of whatever deletion made it.
     """
-    newest = max(await handle.list_versions(), key=lambda about: about["version"])
+    newest = max(await refs.versions_of(handle, name), key=lambda about: about["version"])
     if not is_fork and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
         return
     end: int | None = None
@@ -337,8 +337,8 @@ class _History:
 
 async def _history(root: Any, table: Table) -> _History:
     handle = await refs.opened(root, table.name, table.ref)
-    with translated(f"list the versions of {table.label}"):
-        listed = sorted(await handle.list_versions(), key=lambda about: about["version"])
+    found = await refs.versions_of(handle, table.name)
+    listed = sorted(found, key=lambda about: int(about["version"]))
     handle.close()
     steps = list(pairwise(listed))
     plain_until = listed[0]["version"]
@@ -391,8 +391,8 @@ def _has_columns(schema: pa.Schema, where: str, spec: TableSpec) -> bool:
     return not any(f"`{name}`" in where for name in lacking)
 
 
-async def _numbers(handle: Any) -> list[int]:
-    return [about["version"] for about in await handle.list_versions()]
+async def _numbers(handle: Any, name: str) -> list[int]:
+    return [about["version"] for about in await refs.versions_of(handle, name)]
 
 
 def _among(name: str, numbers: Collection[int]) -> str:

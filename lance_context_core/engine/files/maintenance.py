@@ -11,6 +11,7 @@ from lance_context_core.engine.files.fragments import (
     Merged,
     counted,
 )
+from lance_context_core.engine.refs import refs
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
@@ -72,7 +73,7 @@ async def survey(table: Table) -> Survey | None:
             fragments=n_fragments,
             deleted_rows=n_deleted,
             bytes=int(stats["total_bytes"]),
-            versions=len(await handle.list_versions()),
+            versions=len(await refs.versions_of(handle, table.name)),
             unindexed_rows=max((await indexes.unindexed(handle)).values(), default=0),
             journal_rows=0 if view is None else len(view.entries),
             journal_bytes=0 if view is None else view.size,

@@ -217,6 +217,17 @@ async def clear_all(handle: Any, table: str) -> list[str]:
     return [ref for ref in found if not _is_below(ref)]
 
 
+async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
+    """What the engine tells of the versions of the ref that a handle is of."""
+
+    async def attempt() -> list[dict[str, Any]]:
+        with translated(f"list the versions of {shown_name(table)}"):
+            return list(await handle.list_versions())
+
+    # One that others remove while all are listed makes the engine fail.
+    return await retried(attempt, on=StorageError)
+
+
 async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:
     """A handle of a ref that exists; with `version`, for reading that one."""
     with translated(f"open a branch of {shown_name(table)}"):

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lance_context_core._retrying import Attempts, retried
+from lance_context_core._retrying import Attempts
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import moments, refs
 from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.revisions import new_revision
@@ -287,15 +286,6 @@ async def _tags(handle: Any, name: str) -> dict[str, At]:
     return {tag: at for ref, at in forks.items() if (tag := refs.tag_of(ref))}
 
 
-async def _listed(handle: Any, name: str) -> list[dict[str, Any]]:
-    async def attempt() -> list[dict[str, Any]]:
-        with translated(f"list the versions of {shown_name(name)}"):
-            return list(await handle.list_versions())
-
-    # One that others remove while all are listed makes the engine fail.
-    return await retried(attempt, on=StorageError)
-
-
 async def _versions(
     handle: Any,
     name: str,
@@ -336,7 +326,7 @@ async def _told(handle: Any, name: str, ref: str | None) -> dict[int, datetime]:
     # The engine gives local time without its zone.
     return {
         about["version"]: about["timestamp"].astimezone(UTC)
-        for about in await _listed(opened, name)
+        for about in await refs.versions_of(opened, name)
     }
 
 
@@ -379,6 +369,6 @@ async def _rooted(handle: Any, name: str, at: At) -> At:
     if not kept and not is_first:
         return at
     opened = await refs.opened(handle, name, at.ref)
-    if any(about["version"] == at.version for about in await _listed(opened, name)):
+    if any(about["version"] == at.version for about in await refs.versions_of(opened, name)):
         return at
     return At(kept, at.version) if kept else await _rooted(handle, name, cast(At, root))

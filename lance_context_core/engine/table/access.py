@@ -170,11 +170,7 @@ class Access:
             if self.ledger is None or not is_missing_file(error):
                 raise error
             self._snapshot = None
-            handle = await self.opened()
-            with translated(f"read {self.label}"):
-                await handle.checkout_latest()
-                there = {about["version"] for about in await handle.list_versions()}
-            if (view := await self.view()) is not None and view.version not in there:
+            if (view := await self.view()) is not None and not await self._has(view.version):
                 await self.catch_up()
 
         return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
@@ -339,6 +335,16 @@ class Access:
             handle.close()
 
     # Helpers
+
+    async def _has(self, version: int) -> bool:
+        """Whether nobody has removed that version; 0 is none."""
+        # Not from the list of all: while others remove some, the engine fails to make it.
+        try:
+            return version > 0 and await self.at(version) is not None
+        except StorageError as error:
+            if not is_missing_file(error):
+                raise
+            return False
 
     async def _known_at(self, moment: Moment) -> tuple[object, Any, pa.Schema]:
         wanted = moment, self.connection.n_renewals
