@@ -815,10 +815,10 @@ def test_a_tag_that_is_made_meanwhile_is_cleaned_too(store, place, monkeypatch):
     store.context().upsert("user", "stays!", id="s", key="id")
     real, made = steps.scour, []
 
-    async def scour(table, **options):
+    async def scour(table, gone, **options):
         if not made:
             made.append(await store.aio.tag("meanwhile"))
-        return await real(table, **options)
+        return await real(table, gone, **options)
 
     monkeypatch.setattr(steps, "scour", scour)
     store.erase(ids=["m"], sole_writer=True)
@@ -839,26 +839,29 @@ def test_a_store_in_memory_is_erased_from_as_well():
 # How often it is looked
 
 
-def test_an_erasure_opens_each_version_once_and_looks_once_at_a_line_that_shows_it(
+def test_an_erasure_opens_each_version_once_and_looks_again_only_where_it_is_gone_by_now(
     store, monkeypatch
 ):
     for n in range(4):
         store.history.append("ada", Message.user(f"{n}", id=f"m{n}"), session_id="s")
         store.context().update(id=f"m{n}", metadata={"seen": True})
     opened, looked = [], []
-    open_, present = steps.refs.opened, steps.present
+    open_, shows = steps.refs.opened, steps.shows
 
     async def opening(root, table, ref, version=None):
         opened.append((table, ref, version))
         return await open_(root, table, ref, version)
 
-    async def looking(table, *rest):
+    async def looking(table, gone):
         looked.append((table.name, table.ref))
-        return await present(table, *rest)
+        return await shows(table, gone)
 
     monkeypatch.setattr(steps.refs, "opened", opening)
-    monkeypatch.setattr(steps, "present", looking)
+    monkeypatch.setattr(steps, "shows", looking)
     assert store.erase(ids=["m1"], derived=False, dry_run=True).records == 1
     versions = [one for one in opened if one[2] is not None]
     assert len(versions) == len(set(versions)) > 3
+    assert looked == []
+    store.context().delete(id="m1")
+    assert store.erase(ids=["m1"], derived=False, dry_run=True).records == 1
     assert looked == [("records", None)]

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -338,28 +339,28 @@ async def test_a_closed_store_closes_its_branches(open_store):
 # Crashes
 
 
+def stop_after(patch, name, n_calls):
+    """Have the process end at the next call of that step, once there were so many."""
+    step, left = getattr(refs, name), [None] * n_calls
+
+    async def stopping(*args):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return await step(*args)
+
+    patch.setattr(refs, name, stopping)
+
+
 async def test_what_a_crash_left_of_a_branch_is_not_seen(store, monkeypatch):
     await write(store, 0)
     before = await everything(store)
     n_calls = 0
     while True:
-        calls, fork = 0, refs.fork
-
-        async def failing(*args):
-            nonlocal calls
-            calls += 1
-            if calls > n_calls:  # noqa: B023 - called in this round
-                raise KeyboardInterrupt
-            return await fork(*args)  # noqa: B023
-
-        with monkeypatch.context() as patch:
-            patch.setattr(refs, "fork", failing)
-            try:
-                await store.create_branch("b")
-            except KeyboardInterrupt:
-                pass
-            else:
-                break
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            stop_after(patch, "fork", n_calls)
+            await store.create_branch("b")
+            break
         assert await store.branches() == []
         with pytest.raises(NotFoundError):
             await store.branch("b")
@@ -379,23 +380,10 @@ async def test_a_deletion_that_a_crash_cut_short_may_be_repeated(store, monkeypa
     while True:
         branch = await store.create_branch("b")
         await write(branch, 1)
-        calls, drop = 0, refs.drop
-
-        async def failing(*args):
-            nonlocal calls
-            calls += 1
-            if calls > n_calls:  # noqa: B023 - called in this round
-                raise KeyboardInterrupt
-            return await drop(*args)  # noqa: B023
-
-        with monkeypatch.context() as patch:
-            patch.setattr(refs, "drop", failing)
-            try:
-                await store.delete_branch("b")
-            except KeyboardInterrupt:
-                pass
-            else:
-                break
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            stop_after(patch, "drop", n_calls)
+            await store.delete_branch("b")
+            break
         # However little was done: a branch without its base would merge amiss.
         assert await store.branches() == []
         with pytest.raises(NotFoundError):

@@ -4,29 +4,10 @@ import asyncio
 
 import pytest
 from core.conformance.doubles import START
-from core.stores.records.record_api import EVERY_FIELD, assert_refused, contents
+from core.stores.records.record_api import EVERY_FIELD, assert_refused, contents, fill
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError
-
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
-@pytest.fixture
-def embedding_ctx(open_store, embedder):
-    """The same, of a store that embeds."""
-    return open_store(embedder=embedder).context()
-
-
-async def fill(ctx, n, **fields):
-    """Adds "0", "1" … in one commit; returns their ids."""
-    made = [{"role": "user", "content": str(i), **fields} for i in range(n)]
-    return (await ctx.add_many(made)).ids
-
 
 # Upserting
 

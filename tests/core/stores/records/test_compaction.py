@@ -16,12 +16,6 @@ from lance_context_core.upkeep.fragments import CompactionSchedule, RecordCompac
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 
 
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
 def until(condition):
     deadline = time.monotonic() + 300
     while not condition():

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from core.conformance.doubles import START
-from core.stores.records.record_api import contents
+from core.stores.records.record_api import contents, fill
 
 from lance_context_core import (
     InvalidRequestError,
@@ -18,24 +18,6 @@ from lance_context_core.search.options import SearchOptions
 from lance_context_core.testing.samples import NAMES
 
 EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
-
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
-@pytest.fixture
-def embedding_ctx(open_store, embedder):
-    """The same, of a store that embeds."""
-    return open_store(embedder=embedder).context()
-
-
-async def fill(ctx, n, **fields):
-    """Adds "0", "1" … in one commit; returns their ids."""
-    made = [{"role": "user", "content": str(i), **fields} for i in range(n)]
-    return (await ctx.add_many(made)).ids
 
 
 # Reading

@@ -12,25 +12,6 @@ from lance_context_core import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart
 from lance_context_core.testing.samples import METADATA, NAMES, TEXTS
 
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
-@pytest.fixture
-def embedding_ctx(open_store, embedder):
-    """The same, of a store that embeds."""
-    return open_store(embedder=embedder).context()
-
-
-async def fill(ctx, n, **fields):
-    """Adds "0", "1" … in one commit; returns their ids."""
-    made = [{"role": "user", "content": str(i), **fields} for i in range(n)]
-    return (await ctx.add_many(made)).ids
-
-
 # Adding
 
 

@@ -10,13 +10,6 @@ from lance_context_core.errors import DimensionMismatchError
 from lance_context_core.records import Relationship
 from lance_context_core.testing.samples import NO_NAMES
 
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
 BAD_FIELDS = [
     ({"colour": "red"}, "colour"),
     ({"id": "one", "external_id": "two"}, "external_id"),

@@ -12,13 +12,6 @@ from lance_context_core import Context, Message
 from lance_context_core.engine.table.table import Table
 from lance_context_core.stores.records import superseding
 
-
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
 OLD = {
     "role": "source",
     "content": "an old fact",

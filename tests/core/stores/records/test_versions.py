@@ -28,12 +28,6 @@ WRITES = {
 }
 
 
-@pytest.fixture
-def ctx(store):
-    """The default context of an empty store in a directory, without an embedder."""
-    return store.context()
-
-
 @pytest.mark.parametrize("ref", ["then", 1], ids=["at a tag", "before any record"])
 @pytest.mark.parametrize("id", ["there", "outside", "later", "absent"])
 @pytest.mark.parametrize("action", WRITES)
