@@ -136,7 +136,6 @@ def group(bench: Bench) -> list[Row]:
                 unit="messages/s",
                 values=_only(medians, "at_once"),
                 judged=ratio(medians, of="at_once", to="one_by_one"),
-                target=Target(at_least=10),
                 notes=notes,
             ),
             Row(
