@@ -75,9 +75,9 @@ async def row(language: str, place: Path, options: argparse.Namespace) -> list[f
             for limit in (5, 10):
                 found = await shares(store, asked, limit, way)
                 figures.append(_mean(found))
-    for part in ("forms", "paraphrase"):
-        figures.append(_mean([share for share, one in zip(found, by, strict=True) if one == part]))
-    return figures
+    pairs = list(zip(found, by, strict=True))
+    parts = ([share for share, one in pairs if one == part] for part in ("forms", "paraphrase"))
+    return [*figures, *map(_mean, parts)]
 
 
 async def main(arguments: Sequence[str]) -> None:

@@ -2,6 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
+
+from lance_context_core.languages import Language, forms, of_latin, of_script
+from lance_context_core.unspaced import has_runs, with_asked_pieces, with_pieces
 
 
 def index_words(text: str) -> str:
@@ -11,35 +15,37 @@ def index_words(text: str) -> str:
     Arabic script. The engine would fold Latin letters alone, and only after it has stripped
     endings, so that `école` and `ecole` would be two words. Upper and lower case are left to it.
 
-    Korean glues particles to its words, so that whole words seldom meet again; pairs of syllables,
-    and the first one for words of one syllable, do. A `getUserName` is followed by `get User Name`,
-    and an emoji, in whatever colour of skin, becomes a word of its own: the engine knows none.
-    Everything else keeps its words, which are split at `_`, `-`, `.`, `/`, `@` and the like.
+    The engine strips English endings. A word of another language is followed by its stem; of German
+    long words by the beginnings and ends that may be words of their own. Chinese, Japanese, Thai
+    and the like, which put no spaces between words, become overlapping pieces, as do Korean words,
+    to which particles are glued. A `getUserName` is followed by `get User Name`, and an emoji, in
+    whatever colour of skin, becomes a word of its own: the engine knows none. Everything else keeps
+    its words, which are split at `_`, `-`, `.`, `/`, `@` and the like.
     """
-    if not text.isascii():
-        text = _MARKS.sub("", unicodedata.normalize("NFKD", text)).translate(_SAME)
-        # The tokenizer splits at combining marks, so a mark that is left must be joined to its
-        # letter.
-        text = _HANGUL.sub(_pairs, unicodedata.normalize("NFKC", text))
-        text = _EMOJI.sub(_named, text)
-    return _IDENTIFIER.sub(_with_parts, text) if _HUMP.search(text) else text
+    text = _composed(text)
+    languages = _latin_languages(text)
+    return _prepared(text, languages if len(languages) == 1 else (), is_asked=False)
 
 
 def query_words(query: str) -> str:
     """The words of `query` that a text may hold which answers it, for an index of `index_words`.
 
-    English words that ask rather than say (`what did he`) are dropped: statements hold few of them,
-    so that they would count as rare, and weigh as much as what is asked for. A capital where none
-    is due makes a word a name (`Will`, `US`). A query of such words alone keeps them all.
+    Words that ask rather than say (`what did he`) are dropped: statements hold few of them, so that
+    they would count as rare, and weigh as much as what is asked for. A capital where none is due
+    makes an English word a name (`Will`, `US`). A query of such words alone keeps them all.
     """
+    query = _composed(query)
+    languages = _latin_languages(query)
+    function_words = languages[0].function_words if len(languages) == 1 else frozenset()
     kept = []
     starts = True
     for chunk in query.split():
         word = _EDGES.sub("", chunk)
-        if _EMOJI.search(chunk) or (word and not asks(word, starts=starts)):
+        only_asks = asks(word, starts=starts) or word.lower() in function_words
+        if _EMOJI.search(chunk) or (word and not only_asks):
             kept.append(chunk)
         starts = chunk.endswith((".", "!", "?"))
-    return index_words(" ".join(kept) or query)
+    return _prepared(" ".join(kept) or query, languages, is_asked=True)
 
 
 # Not "may": it is a month. The engine's own list for many languages is the union of all of them, and
@@ -53,6 +59,14 @@ _ASKING = frozenset(
     of at by for with about to from in on as into
     """.split()  # noqa: SIM905 - one string a word would take a hundred lines
 )
+_LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f]+")
+_IS_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+_OTHER = re.compile("[\u0370-\u052f\u0600-\u06ff\u0900-\u097f]")
+"""Scripts whose languages have stems."""
+# The vowel signs of Devanagari are not among what Python takes for letters.
+_WORD = re.compile("[\\w\u0900-\u0963]+")
+_NO_WORD = re.compile("[0-9_]|[a-z][A-Z]|[A-Z]{2}[a-z]")
+_LONGEST = 64
 _EDGES = re.compile(r"^\W+|\W+$")
 _APOSTROPHE = re.compile("['\u2019]")
 # A flag is two letters. The five colours of skin stand apart, between the two ranges.
@@ -69,8 +83,21 @@ _HANGUL = re.compile("[\uac00-\ud7a3]{2,}")
 _MARKS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]"
 )
-_SAME = str.maketrans({"ß": "ss", "ẞ": "SS", "ς": "\u03c3", "Σ": "\u03c3"})
-"""Letters that change with the case of a word, or with their place in it."""
+_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]")
+_SAME = str.maketrans(
+    {
+        "ß": "ss",
+        "ẞ": "SS",
+        "ς": "\u03c3",
+        "Σ": "\u03c3",
+        "\u0131": "i",
+        "ø": "o",
+        "Ø": "O",
+        "ł": "l",
+    }
+    | {"Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"}
+)
+"""Letters that change with the case of a word or with their place in it, or that have no accent to lose."""
 
 
 def asks(word: str, *, starts: bool) -> bool:
@@ -78,6 +105,43 @@ def asks(word: str, *, starts: bool) -> bool:
     head = _APOSTROPHE.split(word.lower())[0]
     is_plain = word.islower() or head == "i" or (starts and word == word.capitalize())
     return is_plain and head in _ASKING
+
+
+def _prepared(text: str, languages: Sequence[Language], *, is_asked: bool) -> str:
+    """As `index_words` says; `languages` are those that words in Latin letters may be in."""
+    if not text.isascii() and has_runs(text):
+        text = with_asked_pieces(text) if is_asked else with_pieces(text)
+    if languages or (not text.isascii() and _OTHER.search(text)):
+        text = _WORD.sub(lambda word: _with_forms(word[0], languages, is_asked=is_asked), text)
+    if not text.isascii():
+        # The tokenizer splits at combining marks, so a mark that is left must be joined to its
+        # letter.
+        text = _HANGUL.sub(_pairs, unicodedata.normalize("NFKC", _folded(text)))
+        text = _EMOJI.sub(_named, text)
+    return _IDENTIFIER.sub(_with_parts, text) if _HUMP.search(text) else text
+
+
+def _composed(text: str) -> str:
+    """The text with each accent in its letter, and without vowel points."""
+    return text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
+
+
+def _latin_languages(text: str) -> tuple[Language, ...]:
+    return of_latin(set(_LATIN_WORD.findall(text.lower())), english=_ASKING)
+
+
+def _with_forms(word: str, languages: Sequence[Language], *, is_asked: bool) -> str:
+    if len(word) > _LONGEST or _NO_WORD.search(word):
+        return word
+    if not _IS_LATIN.match(word):
+        languages = [language] if (language := of_script(word)) else []
+    known = _folded(word).lower()
+    more = [form for language in languages for form in forms(word, language, is_asked=is_asked)]
+    return " ".join([word, *(form for form in dict.fromkeys(more) if _folded(form) != known)])
+
+
+def _folded(text: str) -> str:
+    return _MARKS.sub("", unicodedata.normalize("NFKD", text)).translate(_SAME)
 
 
 def _pairs(run: re.Match[str]) -> str:

@@ -16,6 +16,7 @@ from lance_context_core.hot.masks import Condition, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
+from lance_context_core.unspaced import without_runs
 
 Row = Mapping[str, Any]
 
@@ -167,6 +168,8 @@ class Block:
         How rare a word is, and how long a text, is told by those that meet `among`. Raises
         UnsureError if only the engine can tell the words.
         """
+        # All texts here are sure, so that none has what a question has in such a script.
+        text = without_runs(text)
         if self._words is None or self._n_unsure or not are_sure(text):
             raise UnsureError
         bm25 = self._postings.bm25(self._words(text), self._shown(among))

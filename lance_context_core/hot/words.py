@@ -1,21 +1,21 @@
 """Texts to words, as the engine's word index makes them."""
 
 import re
-import threading
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import snowballstemmer
 
 from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.languages import stemmer
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSURE = re.compile(
-    "[^\\x00-\u052f\u1e00-\u20ff\uac00-\ud7a3]|[²³¹¼-¾\u0345\u0363-\u036f\u2070-\u2079\u2080-\u2089]"
+    "[^\\x00-\u052f\u05d0-\u05ea\u060c\u061b\u061f\u0620-\u064a\u1e00-\u20ff\uac00-\ud7a3]"
+    "|[²³¹¼-¾\u0345\u0363-\u036f\u2070-\u2079\u2080-\u2089]"
 )
-"""What the engine may cut otherwise: scripts that put no spaces between words, and rare signs."""
+"""What the engine may cut otherwise: scripts whose vowels are marks beside their letters, and rare signs."""
 
 _CUT_ALIKE = ("icu/split", "simple")
 """The tokenizers that cut at what is neither letter nor digit, where there are spaces between words."""
@@ -42,7 +42,7 @@ def words_of(settings: TextIndex) -> Words | None:
     if settings.stem:
         if (language := settings.language.lower()) not in snowballstemmer.algorithms():
             return None
-        stem = _Stemming(language).stem
+        stem = stemmer(language)
 
     # What many texts have in common is one string: blocks keep words by the thousand.
     @lru_cache(1 << 16)
@@ -54,18 +54,6 @@ def words_of(settings: TextIndex) -> Words | None:
         return [made(word) for word in _WORD.findall(text.lower() if text.isascii() else text)]
 
     return words
-
-
-class _Stemming(threading.local):
-    """A stemmer of each thread's own: it keeps the word that it is at in itself."""
-
-    def __init__(self, language: str) -> None:
-        self._stemmer: Any = snowballstemmer.stemmer(language)
-
-    def stem(self, word: str) -> str:
-        """The word without its endings."""
-        stemmed: str = self._stemmer.stemWord(word)
-        return stemmed
 
 
 def are_sure(text: str) -> bool:
