@@ -12,10 +12,10 @@ from lance_context_core.languages import stemmer
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSURE = re.compile(
-    "[^\\x00-\u052f\u05d0-\u05ea\u060c\u061b\u061f\u0620-\u064a\u1e00-\u20ff\uac00-\ud7a3]"
+    "[^\\x00-\u052f\u060c\u061b\u061f\u0620-\u064a\u1e00-\u20ff\uac00-\ud7a3]"
     "|[²³¹¼-¾\u0345\u0363-\u036f\u2070-\u2079\u2080-\u2089]"
 )
-"""What the engine may cut otherwise: scripts whose vowels are marks beside their letters, and rare signs."""
+"""What the engine may cut otherwise: scripts with marks or quotes within words, and rare signs."""
 
 _CUT_ALIKE = ("icu/split", "simple")
 """The tokenizers that cut at what is neither letter nor digit, where there are spaces between words."""
