@@ -43,4 +43,8 @@ def embedder_of(name: str, *, dimension: int | None = None) -> Embedder:
     if dimension is not None and kind in _SHORTENS:
         make = partial(make, dimension=dimension)
     made: Embedder = make(model)
+    if dimension is not None and made.dimension not in {None, dimension}:
+        raise InvalidRequestError(
+            f"dimension={dimension}: {name} makes vectors of length {made.dimension}, and no others"
+        )
     return made

@@ -24,7 +24,9 @@ class _Described(Protocol):
 class Embedder(_Described, Protocol):
     """Turns texts into vectors; called in worker threads, from several of them at once.
 
-    Any object with these members is one; there is nothing to inherit. A row of zeros says that the model found nothing in a text that has a direction.
+    Any object with these members is one; there is nothing to inherit. A row of zeros says that the
+    model found nothing in a text that has a direction. It may have `batch_size`, how many texts a call
+    takes at most (else 64), and `max_concurrency`, in how many threads it is called (else 4).
     """
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:

@@ -90,6 +90,11 @@ def test_the_length_of_a_known_model_s_vectors_is_known_without_it():
     assert (embedder.dimension, embedder.model) == (384, "BAAI/bge-small-en-v1.5")
 
 
+def test_another_length_than_the_model_s_is_refused():
+    with pytest.raises(InvalidRequestError, match=r"dimension=100: .* makes vectors of length 384"):
+        as_embedder("fastembed:BAAI/bge-small-en-v1.5", dimension=100)
+
+
 @pytest.mark.parametrize("made", [FastEmbedEmbedder, FastEmbedReranker])
 def test_an_unknown_name_is_refused_with_those_that_are_known(made, tmp_path):
     with pytest.raises(InvalidRequestError, match=r"there are .*or give a folder"):

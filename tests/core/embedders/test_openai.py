@@ -29,7 +29,7 @@ def embeddings(request):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY", "all_proxy"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -219,6 +219,16 @@ def test_threads_that_ask_at_once_have_a_connection_each(service, embedder):
     for thread in threads:
         thread.join()
     assert sorted(one.connection for one in service.requests) == [0, 1]
+
+
+def test_a_proxy_of_the_environment_is_asked_in_the_service_s_place(service, monkeypatch):
+    monkeypatch.setenv("http_proxy", service.url.replace("http://", "http://ann:p%40ss@"))
+    embedder = OpenAIEmbedder("m", base_url="http://elsewhere.invalid/v1")
+    assert embedder.embed_query("a").tolist() == vector_of("a")
+    [request] = service.requests
+    assert request.path == "http://elsewhere.invalid/v1/embeddings"
+    given = request.headers["proxy-authorization"].removeprefix("Basic ")
+    assert base64.b64decode(given) == b"ann:p@ss"
 
 
 # What fails

@@ -23,7 +23,7 @@ def ranked(request, *, under="results", score="relevance_score"):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 
