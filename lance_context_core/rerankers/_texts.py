@@ -14,7 +14,7 @@ from lance_context_core.errors import RerankingError
 class TextReranker(ABC):
     """A reranker that scores texts, whatever channel found them: `scores` is all that is to be written.
 
-    It is a `Reranker` in every mode of a search. A text that both channels found is scored once.
+    It is a `Reranker` in every mode of a search. A text that several records have is scored once.
     """
 
     @abstractmethod

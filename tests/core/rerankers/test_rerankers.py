@@ -67,13 +67,14 @@ def test_a_reranker_of_texts_orders_the_hits_of_every_mode(store, mode):
     assert all(score == len(text) / 100 for text, score in scores.items())
 
 
-def test_a_text_that_both_channels_found_is_scored_once(store):
-    store.memory.add(["tea"], user_id="ann")
+def test_a_text_that_several_records_have_is_scored_once(store):
+    store.memory.add(["tea"])
     reranker = Longest()
-    found(store, reranker)
+    hits = store.memory.search("tea", options=SearchOptions(reranker=reranker))
     [(query, texts)] = reranker.asked
     assert query == "tea"
     assert len(texts) == len(set(texts))
+    assert [hit.record.text for hit in hits].count("tea") == 2
 
 
 def test_what_has_no_score_is_dropped(store):
