@@ -7,8 +7,8 @@ from typing import Any
 from langchain_core.indexing import RecordManager
 
 from lance_context_core import (
-    AlreadyExistsError,
     AsyncKeyValues,
+    ConflictError,
     InvalidRequestError,
     Item,
 )
@@ -130,46 +130,37 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
 
 
 class _Records:
-    """The records of a namespace and their clock.
-
-    The clock is a list of ticks, each an item whose key is the number of the one before and one. Who
-    adds the next number owns the moment in it, and nobody adds a number twice.
-    """
+    """The records of a namespace and their clock: an item that has the last moment which was given out."""
 
     def __init__(self, namespace: str, kv: AsyncKeyValues, handle: Handle) -> None:
         self._kv = kv
         self._handle = handle
         self._namespace = (namespace, "records")
-        self._clock = (namespace, "clock")
+        self._clock: ItemKey = (namespace, "clock"), "now"
 
     async def tick(
         self, records: Sequence[tuple[str, str | None]] = (), *, time_at_least: float | None = None
     ) -> float:
         """The next moment, and the records written at it, in one commit."""
-        clock = self._namespace[0]
-        attempts = Attempts(f"the clock of {clock!r} is taken by others", _ATTEMPTS)
+        attempts = Attempts(f"the clock of {self._namespace[0]!r} is taken by others", _ATTEMPTS)
         while True:
             attempts.begin()
-            ticks = await self._ticks()
-            number, time = (int(ticks[-1].key), _time(ticks[-1])) if ticks else (0, 0.0)
+            (last,) = await self._kv.get([self._clock])
+            time = 0.0 if last is None else float((last.value or {})["time"])
             now = max(self._handle.now().timestamp(), time + _TICK_SECONDS)
             if time_at_least is not None and time_at_least > now:
                 raise InvalidRequestError(
                     f"time_at_least={time_at_least!r} lies ahead of the store's clock, {now!r}: take "
                     "it from get_time()"
                 )
-            mine = f"{number + 1:020}"
-            with suppress(AlreadyExistsError):
+            namespace, key = self._clock
+            moment = Item(namespace=namespace, key=key, value={"time": now})
+            with suppress(ConflictError):
                 await self._kv.write(
-                    puts=[self._record(key, group, now) for key, group in records],
-                    adds=[Item(namespace=self._clock, key=mine, value={"time": now})],
-                    # The last stays, so that a number that is in use is never free again.
-                    deletes=[(self._clock, one.key) for one in ticks[:-1]],
+                    puts=[moment, *(self._record(key, group, now) for key, group in records)],
+                    expected={self._clock: None if last is None else last.revision},
                 )
-                # Who slept while numbers were used up and removed finds its own free, but not the
-                # last.
-                if (await self._ticks())[-1].key == mine:
-                    return now
+                return now
 
     async def exists(self, keys: Sequence[str]) -> list[bool]:
         found = await self._kv.get(self._keys(keys), include_data=False)
@@ -200,13 +191,6 @@ class _Records:
 
     def _keys(self, keys: Sequence[str]) -> list[ItemKey]:
         return [(self._namespace, key) for key in listed(keys, "keys")]
-
-    async def _ticks(self) -> list[Item]:
-        return await self._kv.list(namespace=self._clock)
-
-
-def _time(tick: Item) -> float:
-    return float((tick.value or {})["time"])
 
 
 def _filter(

@@ -81,10 +81,10 @@ def test_many_threads_get_different_times(records):
     assert records.get_time() > max(times)
 
 
-def test_the_clock_leaves_few_ticks_behind(records, context_store):
+def test_the_clock_is_one_item(records, context_store):
     for _ in range(20):
         records.get_time()
-    assert context_store.kv("langchain_records").count() < 4
+    assert context_store.kv("langchain_records").count() == 1
 
 
 def test_processes_share_the_clock(tmp_path):
