@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.database import Database
@@ -27,7 +26,7 @@ from lance_context_core.engine.errors import is_missing_file, translated
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.schema import KEY, VECTOR, TableSpec
+from lance_context_core.engine.schema import KEY, TableSpec
 from lance_context_core.engine.table import indexes, reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError, StorageError
@@ -220,7 +219,7 @@ async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
         with translated(f"erase from {table.label}"):
             in_flight = table.access.commits.in_flight
             await _write_anew(handle, table.name, in_flight, is_fork=table.ref is not None)
-            await _index_anew(handle)
+            await indexes.build_anew(handle)
             clean = int(await handle.version())
         # What replaces the older versions must be there before they go.
         await table.access.commits.sync(handle)
@@ -285,47 +284,6 @@ def _spans(fragments: Mapping[int, int]) -> Iterable[tuple[int, int]]:
         n_rows += fragments[number]
     if first >= 0:
         yield first, last
-
-
-async def _index_anew(handle: Any) -> None:
-    """Build every index anew, as it was set; drop those that nothing is left for."""
-    await handle.checkout_latest()
-    names = (await handle.schema()).names
-    has_vectors = VECTOR in names and await handle.count_rows(f"{VECTOR} IS NOT NULL") > 0
-    for index in await handle.list_indices():
-        config = _config(index) if index.columns != [VECTOR] or has_vectors else None
-        if config is None:
-            # Maintenance builds it again, if it pays.
-            await handle.drop_index(index.name)
-        else:
-            await handle.create_index(
-                index.columns[0], config=config, name=index.name, replace=True
-            )
-
-
-def _config(index: Any) -> Any:
-    """The settings that an index was built with; None for one that is not of ours."""
-    match index.index_type:
-        case "FTS":
-            kept = {
-                name: index.index_details[name]
-                for name in _TEXT_SETTINGS
-                if name in index.index_details
-            }
-            return FTS(**kept)
-        case "BTree":
-            return BTree()
-        case "Bitmap":
-            return Bitmap()
-        case "IvfFlat":
-            return IvfFlat(distance_type="cosine")
-    return None
-
-
-_TEXT_SETTINGS = (
-    "base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem",
-    "remove_stop_words", "ascii_folding", "custom_stop_words", "block_size",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

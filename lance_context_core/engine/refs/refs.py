@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from lance_context_core._checks import check_name, shown
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
-from lance_context_core.engine.errors import is_damage, translated
+from lance_context_core.engine.errors import is_damage, is_missing_file, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import InvalidRequestError, StorageError
 
@@ -226,6 +226,20 @@ async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
 
     # One that others remove while all are listed makes the engine fail.
     return await retried(attempt, on=StorageError)
+
+
+async def has_version(handle: Any, table: str, ref: str | None, version: int) -> bool:
+    """Whether there is that version of a ref, which somebody may have removed; 0 is none."""
+    if version == 0:
+        return False
+    # Not from the list of all: while others remove some, the engine fails to make it.
+    try:
+        (await opened(handle, table, ref, version)).close()
+    except StorageError as error:
+        if not is_missing_file(error):
+            raise
+        return False
+    return True
 
 
 async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:

@@ -170,7 +170,8 @@ class Access:
             if self.ledger is None or not is_missing_file(error):
                 raise error
             self._snapshot = None
-            if (view := await self.view()) is not None and not await self._has(view.version):
+            handle, view = await self.connection.table(self.name), await self.view()
+            if view and not await refs.has_version(handle, self.name, self.ref, view.version):
                 await self.catch_up()
 
         return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
@@ -335,16 +336,6 @@ class Access:
             handle.close()
 
     # Helpers
-
-    async def _has(self, version: int) -> bool:
-        """Whether nobody has removed that version; 0 is none."""
-        # Not from the list of all: while others remove some, the engine fails to make it.
-        try:
-            return version > 0 and await self.at(version) is not None
-        except StorageError as error:
-            if not is_missing_file(error):
-                raise
-            return False
 
     async def _known_at(self, moment: Moment) -> tuple[object, Any, pa.Schema]:
         wanted = moment, self.connection.n_renewals

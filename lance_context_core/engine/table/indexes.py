@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from lancedb.index import Bitmap, BTree, IvfFlat
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
 from lance_context_core.engine.table.text import TextIndex, leaves_out_words, settings_of
@@ -127,6 +127,22 @@ async def optimize(handle: Any, *, older_than: timedelta, delete_unverified: boo
     return await handle.optimize(**options)
 
 
+async def build_anew(handle: Any) -> None:
+    """Build every index anew, as it was set; drop those that nothing is left for."""
+    await handle.checkout_latest()
+    names = (await handle.schema()).names
+    has_vectors = VECTOR in names and await handle.count_rows(f"{VECTOR} IS NOT NULL") > 0
+    for index in await handle.list_indices():
+        config = _as_set(index) if index.columns != [VECTOR] or has_vectors else None
+        if config is None:
+            # Maintenance builds it again, if it pays.
+            await handle.drop_index(index.name)
+        else:
+            await handle.create_index(
+                index.columns[0], config=config, name=index.name, replace=True
+            )
+
+
 async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str, str]:
     """The columns that want an index or a new one, and why.
 
@@ -175,6 +191,31 @@ def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
     if column == VECTOR:
         return _EVERY_PARTITION
     return _SCALAR[spec.indexed[column]]()
+
+
+def _as_set(index: Any) -> Any:
+    """The settings that an index was built with; None for one that is not of ours."""
+    match index.index_type:
+        case "FTS":
+            kept = {
+                name: index.index_details[name]
+                for name in _TEXT_SETTINGS
+                if name in index.index_details
+            }
+            return FTS(**kept)
+        case "BTree":
+            return BTree()
+        case "Bitmap":
+            return Bitmap()
+        case "IvfFlat":
+            return _EVERY_PARTITION
+    return None
+
+
+_TEXT_SETTINGS = (
+    "base_tokenizer", "language", "with_position", "max_token_length", "lower_case", "stem",
+    "remove_stop_words", "ascii_folding", "custom_stop_words", "block_size",
+)  # fmt: skip
 
 
 async def _segments(handle: Any) -> dict[str, int]:

@@ -684,7 +684,7 @@ class Crashed(BaseException):
 
 
 STEPS = [
-    (steps, "delete"), (traces, "scrub"), (steps, "_write_anew"), (steps, "_index_anew"),
+    (steps, "delete"), (traces, "scrub"), (steps, "_write_anew"), (steps.indexes, "build_anew"),
     (steps, "_numbers"),
 ]  # fmt: skip
 """What is called in an erasure, and may be the last that is."""
