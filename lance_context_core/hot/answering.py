@@ -67,8 +67,8 @@ class HotTable:
         self._block = block
         self._shown = Condition.of(shown)
         self._conditions = [(shown, self._shown)]
-        self._keys: dict[int, str] = {}
-        """Of what was found, by the ids that it was found by."""
+        self._found: dict[int, Row] = {}
+        """What was found, by the ids that it was found by."""
 
     def nothing(self, columns: Sequence[str], score: str = "") -> pa.Table:
         """As `Table.nothing`."""
@@ -119,7 +119,7 @@ class HotTable:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""
         large = [name for name in columns if name in LARGE]
         with (block := self._sound()).lock:
-            there = [(id, block.number(self._keys[id])) for id in row_ids]
+            there = [(id, block.number(self._found[id][KEY])) for id in row_ids]
             rows: list[dict[str, Any]] = [
                 {name: row.get(name) for name in columns} | {"_rowid": id}
                 for id, number in there
@@ -132,10 +132,11 @@ class HotTable:
         if not large or not rows:
             return rows
         # What is large is not kept.
-        mine = sql.in_list(KEY, [self._keys[row["_rowid"]] for row in rows])
+        keys = [self._found[row["_rowid"]][KEY] for row in rows]
+        mine = sql.in_list(KEY, keys)
         found = (await self._table.select(mine, columns=[KEY, *large])).to_pylist()
         by_key = {one[KEY]: {name: one[name] for name in large} for one in found}
-        both = ((row, by_key.get(self._keys[row["_rowid"]])) for row in rows)
+        both = ((row, by_key.get(key)) for row, key in zip(rows, keys, strict=True))
         return [{**row, **more} for row, more in both if more is not None]
 
     # Helpers
@@ -176,7 +177,7 @@ class HotTable:
         there, block = list(numbers), self._block
         rows = [block.row(number) for number in there]
         ids = block.places(there)
-        self._keys.update(zip(ids, (row[KEY] for row in rows), strict=True))
+        self._found.update(zip(ids, rows, strict=True))
         vectors = [block.vector(number) for number in there] if VECTOR in columns else None
         fields = [*self._table.spec.schema, *([block.vectors] if block.vectors else [])]
         return Picked(ids, rows, list(scores), score, fields, vectors)

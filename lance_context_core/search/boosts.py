@@ -244,15 +244,17 @@ def gains(
         if not (found := boost(question, candidates)):
             continue
         total = given.setdefault(boost.name, {})
-        most += boost.largest
+        largest = boost.largest
+        most += largest
+        bound = largest * (1 + 1e-9)
         for key, gain in found.items():
             if key not in candidates:
                 raise InvalidRequestError(
                     f"boost {boost.name!r} scored {key!r:.80}: score candidates only"
                 )
-            if not 0 <= gain <= boost.largest * (1 + 1e-9):
+            if not 0 <= gain <= bound:
                 raise InvalidRequestError(
-                    f"boost {boost.name!r} gave {key!r:.80} {gain!r}: give 0 to {boost.largest}"
+                    f"boost {boost.name!r} gave {key!r:.80} {gain!r}: give 0 to {largest}"
                 )
             total[key] = total.get(key, 0.0) + gain
     return given, most

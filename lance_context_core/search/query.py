@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,8 +27,9 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
-from lance_context_core.search.boosts import Boost, Neighbours, Turn
+from lance_context_core.search.boosts import Boost, Neighbours
 from lance_context_core.search.options import ALONE, Room, SearchOptions
+from lance_context_core.search.placed import TURN, Placed, place, previous_of, turns_of
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.surroundings import surroundings
 from lance_context_core.search.variety import mmr
@@ -173,7 +173,7 @@ async def _found(
         rows = await table.take([int(hit.key) for hit in best], columns=searched.columns)
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
-    pairs = await steps.each_row(lambda row: (_place(row["_rowid"]), searched.read(row)), rows)
+    pairs = await steps.each_row(lambda row: (place(row["_rowid"]), searched.read(row)), rows)
     records = dict(pairs)
     return [
         SearchHit(
@@ -253,13 +253,9 @@ async def _embedded(
     return question
 
 
-_TURN = ("name", "role", "created_at", "text")
-"""What is read of a candidate for the boosts."""
-
-
 def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
     """What is read of candidates, beside what each channel says of them."""
-    turns = _TURN if any(not isinstance(one, Neighbours) for one in boosts) else ("name",)
+    turns = TURN if any(not isinstance(one, Neighbours) for one in boosts) else ("name",)
     vectors = [VECTOR] if options.mmr_lambda is not None else []
     texts = reranking.COLUMNS if options.reranker is not None else []
     return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))
@@ -297,42 +293,20 @@ def _ranked(
     limit: int | None,
 ) -> list[FusedHit]:
     """The candidates, by their places, on the scale of the mode, best first."""
+    rows = [Placed.of(one) for one in (found.vector, found.text, *found.around)]
+    near, matching = rows[:2]
     cosines = {
-        place: 1.0 - distance
-        for place, distance in zip(_places(found.vector), found.vector.scores, strict=True)
+        place: 1.0 - distance for place, distance in zip(near.places, near.rows.scores, strict=True)
     }
-    bm25 = dict(zip(_places(found.text), found.text.scores, strict=True))
-    rows = (found.vector, found.text, *found.around)
-    previous = _previous(rows) if boosts else {}
-    turns = _turns(rows) if boosts else {}
+    bm25 = dict(zip(matching.places, matching.rows.scores, strict=True))
+    previous = previous_of(rows) if boosts else {}
+    turns = turns_of(rows, boosts) if boosts else {}
     given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts, "limit": limit}
     if question.mode == "vector":
         return by_vector(cosines, question=question.text, **given)
     if question.mode == "text":
         return by_text(bm25, question=question.text, **given)
     return fuse(cosines, bm25, question=question.text, fusion=options.fusion, **given)
-
-
-def _turns(found: Sequence[Found]) -> dict[str, Turn]:
-    """What is known of each row, by its place."""
-    turns: dict[str, Turn] = {}
-    for rows in found:
-        for place, name, role, moment, text in zip(
-            _places(rows), *map(rows.column, _TURN), strict=True
-        ):
-            turns[place] = Turn(name, role, moment and moment.replace(tzinfo=UTC), text)
-    return turns
-
-
-def _previous(found: Sequence[Found]) -> dict[str, str]:
-    """The place of the turn before it, for each candidate where that is a candidate, too."""
-    places: dict[str, str] = {}
-    links: dict[str, str | None] = {}
-    for rows in found:
-        here = _places(rows)
-        places.update(zip(rows.column(KEY), here, strict=True))
-        links.update(zip(here, rows.column(LINK), strict=True))
-    return {place: places[key] for place, key in links.items() if key in places}
 
 
 async def _reranked(
@@ -377,17 +351,9 @@ def _varied(
         return []
     vectors: dict[str, Any] = {}
     for channel in (found.vector, found.text):
-        vectors.update(zip(_places(channel), channel.column(VECTOR), strict=True))
+        vectors.update(zip(map(place, channel.ids), channel.column(VECTOR), strict=True))
     # What only words found may have no vector: it then resembles nothing.
     nothing = np.zeros(len(vector), dtype=np.float32)
     given = [vectors.get(hit.key) for hit in hits]
     rows = np.array([nothing if one is None else one for one in given]).reshape(len(hits), -1)
     return [hits[pick] for pick in mmr(vector, rows, k=limit, lambda_mult=mmr_lambda)]
-
-
-def _places(rows: Found) -> list[str]:
-    """The ids of the rows as texts of one length: these sort in the order of writing."""
-    return [*map(_place, rows.ids)]
-
-
-_place = "{:020}".format

@@ -203,8 +203,13 @@ def _hits(
         # What no channel found is no hit by itself.
         if gain > 0 or key in vector or key in text
     }
+    least = -math.inf
+    if limit is not None and len(scores) > limit > 0:
+        least = sorted(scores.values(), reverse=True)[limit - 1]
     order = sorted(
-        (-score, -_raw(vector.get(key)), -_raw(text.get(key)), key) for key, score in scores.items()
+        (-score, -_raw(vector.get(key)), -_raw(text.get(key)), key)
+        for key, score in scores.items()
+        if score >= least
     )
     return [
         FusedHit(

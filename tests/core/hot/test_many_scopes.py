@@ -1,0 +1,59 @@
+"""Many scopes come and go in one process: what is in memory stays within its bound, and nothing is left over."""
+
+import asyncio
+import gc
+from collections import Counter
+
+import pytest
+from core.conformance.doubles import WordVectors
+from core.engine.journaling import SMALL
+
+from lance_context_core import AsyncContextStore
+from lance_context_core.hot.block import Block
+from lance_context_core.hot.cache import blocks_of
+from lance_context_core.settings import SearchCache
+
+AT_ONCE = 20
+BOUND = 100_000
+
+
+def alive():
+    """How many blocks are in memory, whoever holds them."""
+    gc.collect()
+    return sum(isinstance(one, Block) for one in gc.get_objects())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scopes", [200, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_scopes_that_come_and_go_leave_nothing(tmp_path, scopes):
+    cache = SearchCache(max_bytes=BOUND)
+    there_before, n_kept = alive(), Counter()
+    async with AsyncContextStore.open(
+        tmp_path, embedder=WordVectors(), maintenance=None, journal=SMALL, search_cache=cache
+    ) as store:
+        users = [f"u{n}" for n in range(scopes)]
+        said = [
+            {"role": "user", "content": f"kite {user}", "user_id": user, "kind": "memory"}
+            for user in users
+        ]
+        await store.context().add_many(said)
+        hot = store._resources.hot
+        kept = blocks_of(cache)
+        for start in range(0, scopes, AT_ONCE):
+            some = users[start : start + AT_ONCE]
+            found = await asyncio.gather(
+                *(store.memory.search("kite", user_id=user) for user in some)
+            )
+            assert [hits[0].record.text for hits in found] == [f"kite {user}" for user in some]
+            assert kept.n_bytes <= BOUND
+            assert not hot._reading
+            n_kept[kept.n_scopes] += 1
+        told = (await store.stats()).search_cache
+        assert (told.hits, told.misses) == (0, scopes)
+        assert 0 < max(n_kept) < 100
+        assert len(kept._kept) == sum(map(len, kept._scopes.values())) == kept.n_scopes
+        assert sum(size for _, size in kept._kept.values()) == kept.n_bytes
+        assert alive() - there_before <= kept.n_scopes
+    assert (kept.n_scopes, kept.n_bytes, kept._scopes) == (0, 0, {})
+    del store, hot
+    assert alive() <= there_before
