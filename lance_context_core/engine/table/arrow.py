@@ -17,10 +17,7 @@ def written_as(schema: pa.Schema, vector: pa.Field | None = None) -> list[pa.Fie
 
     It takes JSON as text and stores it in its own binary form.
     """
-    fields = [
-        pa.field(field.name, pa.string()) if isinstance(field.type, pa.JsonType) else field
-        for field in schema
-    ]
+    fields = [pa.field(one.name, pa.string()) if _is_json(one) else one for one in schema]
     return fields if vector is None else [*fields, vector]
 
 
@@ -47,6 +44,12 @@ def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
     if isinstance(field.type, pa.JsonType):
         return pa.ExtensionArray.from_storage(field.type, pa.array(values, field.type.storage_type))
     return _array(values, field)
+
+
+def _is_json(field: pa.Field) -> bool:
+    # The engine names the columns of a table by its own extension, which Arrow takes for bytes.
+    name = (field.metadata or {}).get(b"ARROW:extension:name")
+    return isinstance(field.type, pa.JsonType) or name == b"lance.json"
 
 
 def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:

@@ -113,6 +113,17 @@ async def test_merged_records_keep_what_they_are(store, clock):
     assert await store.history.count("a", session_id="s") == 3
 
 
+async def test_what_was_merged_is_found_by_its_metadata(store):
+    await store.context().add("user", "ours", metadata={"town": {"name": "Oslo"}})
+    await store.create_branch("trip")
+    there = (await store.branch("trip")).context()
+    await there.add("user", "theirs", metadata={"town": {"name": "Oslo"}})
+    await there.add("user", "elsewhere", metadata={"town": {"name": "Rome"}})
+    await store.merge("trip")
+    found = await store.context().list(filters={"town.name": "Oslo"})
+    assert [one["text"] for one in found] == ["ours", "theirs"]
+
+
 async def test_a_merge_goes_both_ways(store):
     await put(store, a="0")
     branch = await store.create_branch("b")
