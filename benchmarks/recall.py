@@ -87,7 +87,7 @@ async def main(arguments: Sequence[str]) -> None:
     if options.store and not options.questions:
         sys.exit("--store needs --questions FILE")
     options.embedder = None if options.embedder == "none" else options.embedder
-    places = _of_conversations(options) if options.conversations else _of_store(options)
+    places = of_conversations(options) if options.conversations else _of_store(options)
     found: dict[str, dict[int, list[float]]] = {part: {} for part in options.only or PARTS}
     async with places as stores:
         for part, by_limit in found.items():
@@ -129,7 +129,8 @@ async def _of_store(options: argparse.Namespace) -> AsyncIterator[Places]:
 
 
 @asynccontextmanager
-async def _of_conversations(options: argparse.Namespace) -> AsyncIterator[Places]:
+async def of_conversations(options: argparse.Namespace) -> AsyncIterator[Places]:
+    """A store for each conversation, or one for all if they are `together`, and its questions."""
     places: Places = []
     with tempfile.TemporaryDirectory(prefix="recall-") as folder:
         try:

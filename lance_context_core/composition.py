@@ -68,7 +68,7 @@ def dated(record: Composable) -> str | None:
     name, text, captions = _content(record)
     if not (text or captions):
         return None
-    date = f"[{_date(record.created_at)}]" if record.kind == "message" else ""
+    date = f"[{_date(record.created_at)}]" if _is_said(record) else ""
     return index_words(_joined(date, f"{name}:" if name else "", text, captions))
 
 
@@ -92,6 +92,8 @@ class Composer:
 DEFAULT_COMPOSER = Composer()
 """Names and captions for vectors, names, captions and dates for words."""
 
+_MADE_OF_TURNS = ("chunk", "fact")
+
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
     "August", "September", "October", "November", "December",
@@ -100,9 +102,14 @@ _MONTHS = (
 
 def _content(record: Composable) -> tuple[str, str, str]:
     """A message's speaker; the text as it is; the captions, each in parentheses. "" if blank."""
-    name = (record.name or "").strip() if record.kind == "message" else ""
+    name = (record.name or "").strip() if _is_said(record) else ""
     text = record.text if record.text and not record.text.isspace() else ""
     return name, text, " ".join(f"({caption})" for caption in record.captions if caption.strip())
+
+
+def _is_said(record: Composable) -> bool:
+    """Whether it is a turn, or made of one: then who said it, and when, is a part of it."""
+    return record.kind == "message" or (record.role is not None and record.kind in _MADE_OF_TURNS)
 
 
 def _joined(*parts: str) -> str:

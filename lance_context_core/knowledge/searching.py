@@ -14,7 +14,7 @@ from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import KnowledgeHit, SearchType
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows.records import COLUMNS
-from lance_context_core.search.options import ALONE
+from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.stores.records.scoped import Records
 
 N_SUMMARIES = 3
@@ -142,7 +142,7 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         question.query,
         *conditions,
         *question.conditions,
-        room=ALONE,
+        room=CONVERSATION,
         filter=question.filter,
         limit=_AS_MANY * question.top_k,
     )

@@ -91,6 +91,8 @@ def test_an_explanation_shows_what_took_the_place_of_what_and_who_did_it(store, 
     assert relations["made_by"] == added.job_id
     assert relations["evidence"] == added.ids[0]
     assert explained.records[relations["supersedes"]].text == "I live in Oslo."
+    from_the_old = memory.explain(relations["supersedes"], depth=1).links
+    assert [one.source_id for one in from_the_old if one.relation == "supersedes"] == [new]
     from_the_turn = memory.explain(added.ids[0], depth=1)
     assert new in from_the_turn.records
 
@@ -108,3 +110,18 @@ def test_a_trace_has_the_calls_of_tools_among_the_turns(store, memory):
     kinds = [one.kind for one in memory.trace("s")]
     assert kinds[:2] == ["turn", "tool_call"]
     assert {"tool_result", "fact", "chunk", "summary", "job"} <= {*kinds}
+
+
+def test_an_answer_is_found_by_the_question_before_it(memory):
+    memory.add([said("Which town is the best?", day(2024), name="Ann")], session_id="s")
+    memory.add([said("Tromsø!", day(2024, 1, 2), name="Ben")], session_id="s")
+    hits = memory.search("which town is the best", search_type="facts")
+    assert [one.record.text for one in hits] == ["Which town is the best?", "Tromsø!"]
+
+
+def test_what_was_said_is_found_by_who_said_it_and_when(memory):
+    memory.add([said("It rained all day.", day(2024, 5, 8), name="Ann")], session_id="s1")
+    memory.add([said("It rained all day.", day(2024, 6, 9), name="Ben")], session_id="s2")
+    for query, name in (("What did Ann say?", "Ann"), ("9 June 2024", "Ben")):
+        (hit, *_) = memory.search(query, search_type="facts")
+        assert hit.record.name == name
