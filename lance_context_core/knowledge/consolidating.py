@@ -15,6 +15,8 @@ from lance_context_core.knowledge.values import Evidence
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
 
+CONTRADICTED = "contradicted"
+
 
 @dataclass(slots=True)
 class Known:
@@ -51,6 +53,32 @@ class Known:
             self._add(new)
         else:
             self._place(new)
+
+    def settle(self) -> list[ContextRecord]:
+        """Let one of several current values of one slot be current: the last.
+
+        Returns those that say the same as another one, which has their evidence now.
+        """
+        current = sorted(
+            (one for one in self.facts.values() if _is_current(one) and not _is_aside(one)),
+            key=_when,
+        )
+        same: list[ContextRecord] = []
+        while len(current) > 1:
+            one, new = current[0], current.pop(1)
+            if _says(one) == _says(new) and not kept.is_protected(new):
+                self._merge(one, new)
+                same.append(new)
+                current[0] = self.facts[one.id]
+            elif kept.is_protected(one) or _is_undecided(one, new):
+                if not kept.is_protected(new):
+                    self.facts[new.id] = _against(new, [one.id])
+                    self.conflicts.append([one.id, new.id])
+            else:
+                self.facts[one.id] = kept.superseded(one, new.id, kept.about(new)["valid_from"])
+                self.superseded.append([one.id, new.id])
+                current[0] = new
+        return same
 
     def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
         """What is to be added, and what is to be changed."""
@@ -124,12 +152,7 @@ class Known:
     def _contradict(self, new: ContextRecord, against: list[ContextRecord]) -> None:
         """Keep both, and say so."""
         ids = [one.id for one in against]
-        new = replace(
-            new,
-            lifecycle_status="contradicted",
-            metadata={**new.metadata, "conflicts": ids},
-        )
-        self._add(new)
+        self._add(_against(new, ids))
         self.decisions["conflict"] += 1
         self.conflicts += [[id, new.id] for id in ids]
 
@@ -146,6 +169,17 @@ class Known:
     def _of_subject(self, new: ContextRecord) -> list[ContextRecord]:
         """What is current of the slot of this subject, or what has none."""
         return [one for one in self._of_slot(new) if _is_current(one)]
+
+
+def _against(new: ContextRecord, ids: list[str]) -> ContextRecord:
+    """The fact, which contradicts those, and is kept beside them."""
+    metadata = {**new.metadata, "conflicts": ids}
+    return replace(new, lifecycle_status=CONTRADICTED, metadata=metadata)
+
+
+def _is_aside(one: ContextRecord) -> bool:
+    """Whether it is known already that it contradicts another one."""
+    return one.lifecycle_status == CONTRADICTED
 
 
 def _is_current(one: ContextRecord) -> bool:

@@ -3,16 +3,18 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import job_id, scheduled
 from lance_context_core.jobs.values import Job
-from lance_context_core.knowledge import kept
+from lance_context_core.knowledge import kept, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.values import Proposal
 from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport
+from lance_context_core.rows.records import COLUMNS
 from lance_context_core.versioning import branches, diff, merge
 from lance_context_core.versioning.conflicts import MergePolicy, Stored
 from lance_context_core.versioning.places import Whole
@@ -117,6 +119,7 @@ class Proposing:
             if not is_there:
                 raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
             report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
+            await slots.put_in_order(self.distiller.made, await self._slots(job))
             await self.jobs.change(job.id, state="succeeded")
         if is_there:
             await branches.delete(whole, name)
@@ -148,6 +151,14 @@ class Proposing:
             made=replace(self.distiller.made, resources=there),
         )
         return distiller, Queue(distiller.made, {EXTRACT: distiller.run})
+
+    async def _slots(self, job: Job) -> set[slots.Slot]:
+        """The slots that a merged distillation has given values."""
+        done = [one for one in await self.jobs.list(kind=EXTRACT) if one.parent_id == job.id]
+        ids = [id for one in done for id in (*one.result["facts"], *one.result["merged"])]
+        facts = sql.all_of([sql.equals("kind", kept.FACT), sql.in_list("id", ids)])
+        made = self.distiller.made
+        return slots.slots_of(await made.read(made.own(facts), columns=COLUMNS))
 
     async def _forked_at(self, name: str) -> int | None:
         found = {one.name: one.forked_at for one in await branches.listed(self._whole())}

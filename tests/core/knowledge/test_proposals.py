@@ -144,3 +144,50 @@ def test_every_read_works_on_a_branch_and_at_a_version(store, memory):
     assert lived.record.metadata["fact"]["value"] == "Oslo"
     with pytest.raises(NotFoundError):
         then.explain(moved.record.id)
+
+
+def fact_of(store, text):
+    (found,) = [
+        one
+        for one in store.context("knowledge").list(filters={"kind": "fact"}, include_retired=True)
+        if one["text"] == text
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("proposed", "meanwhile", "current"),
+    [
+        pytest.param(BERGEN, OSLO, BERGEN, id="what is proposed is later"),
+        pytest.param(OSLO, BERGEN, BERGEN, id="what came meanwhile is later"),
+    ],
+)
+def test_of_a_slot_that_both_sides_gave_a_value_the_later_one_is_current_after_a_merge(
+    store, memory, proposed, meanwhile, current
+):
+    tell(store, proposed, session_id="s1")
+    proposal = memory.distill()
+    later = memory.add([meanwhile], session_id="s2", user_id="ada")
+    memory.merge(proposal.job_id)
+    assert facts(store) == [current["content"]]
+    memory.undo(proposal.job_id)
+    assert facts(store) == [meanwhile["content"]]
+    assert not memory.undo(later.job_id).conflicts
+    assert facts(store) == []
+
+
+def test_what_both_sides_say_alike_is_one_fact_after_a_merge(store, memory):
+    tell(store, OSLO, session_id="s1")
+    proposal = memory.distill()
+    memory.add([said("I live in Oslo!", day(2025))], session_id="s2", user_id="ada")
+    memory.merge(proposal.job_id)
+    assert facts(store) == ["I live in Oslo."]
+    assert len(memory.explain(fact_of(store, "I live in Oslo.")["id"]).quotes) == 2
+
+
+def test_of_the_same_moment_on_both_sides_both_stay_after_a_merge(store, memory):
+    tell(store, OSLO, session_id="s1")
+    proposal = memory.distill()
+    memory.add([said("I live in Rome.", day(2024))], session_id="s2", user_id="ada")
+    memory.merge(proposal.job_id)
+    assert sorted(facts(store)) == ["I live in Oslo.", "I live in Rome."]
