@@ -39,6 +39,8 @@ class Outcome:
     """What a job writes when it is done, together with its own state."""
 
     added: list[ContextRecord] = field(default_factory=list)
+    previous: Mapping[str, str] = field(default_factory=dict)
+    """By the ids of those that are added: the key of what was said before, which lends to them."""
     changed: list[tuple[Held, ContextRecord]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
@@ -51,21 +53,21 @@ async def write(
     records: Records,
     added: Sequence[ContextRecord],
     changed: Sequence[tuple[Held, ContextRecord]],
+    *,
+    previous: Mapping[str, str] | None = None,
 ) -> bool:
-    """Add what is absent and replace what is still as it was read, in one commit; else do nothing."""
+    """Add what is absent and replace what is still as it was read, in one commit; else do nothing.
+
+    `previous` as in an `Outcome`.
+    """
     records.resources.writable()
     if not added and not changed:
         return True
     composer = records.resources.composer
-    rows: list[dict[str, Any]] = []
-    texts: list[str | None] = []
-    seen: dict[str, int | None] = {}
-    for record in added:
-        own = _view(records, record).stamped(record)
-        row = to_row(own, key=key(own), search_text=composer.index_text(own))
-        rows.append(row | {"previous_key": None})
-        texts.append(composer.embed_text(record))
-        seen[row[KEY]] = None
+    lenders = previous or {}
+    rows = [new_row(records, record) | {"previous_key": lenders.get(record.id)} for record in added]
+    texts = [composer.embed_text(record) for record in added]
+    seen: dict[str, int | None] = {row[KEY]: None for row in rows}
     for before, after in changed:
         view = _view(records, after)
         new = view.replacing(before.row, view.changed(after, lambda one: one))
@@ -77,8 +79,17 @@ async def write(
     )
     for row, vector in zip(rows, vectors, strict=True):
         row[VECTOR] = vector
-    await records.table.access.ready()
-    return await records.table.write_if(rows, removed=(), seen=seen)
+    # Who wrote a turn was told of a version that has it; of what jobs make nobody was.
+    told = any(before.record.kind == "message" for before, _ in changed)
+    return await records.table.write_if(rows, removed=(), seen=seen, keeps_states=told)
+
+
+def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:
+    """The row of a record that is new, without a vector that has to be made."""
+    view = _view(records, record)
+    own = view.signed(view.stamped(record))
+    words = records.resources.composer.index_text(own)
+    return to_row(own, key=key(own), search_text=words) | {"previous_key": None}
 
 
 def _view(records: Records, record: ContextRecord) -> Records:

@@ -10,6 +10,7 @@ from lance_context_core._checks import check_name, check_span, check_time, shown
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.rows import KIND, from_record, to_record
@@ -47,12 +48,10 @@ class Queue:
         if state is not None and state not in JOB_STATES:
             raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
         check_span(offset=0, limit=limit, last=None)
-        found = [from_record(one.record) for one in await commits.held(self._records, _JOBS)]
-        return [
-            job
-            for job in found
-            if (state is None or job.state == state) and (kind is None or job.kind == kind)
-        ][:limit]
+        wanted: dict[str, Any] = {} if state is None else {"state": state}
+        if kind is not None:
+            wanted["kind"] = check_name(kind, "kind")
+        return (await self._found(wanted))[:limit]
 
     async def get(self, job_id: str) -> Job:
         """The job with that id. Raises NotFoundError if there is none."""
@@ -71,7 +70,7 @@ class Queue:
         moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
         done: builtins.list[Job] = []
-        for job in await self.list():
+        for job in await self._found({"state": {"$in": ["scheduled", "running"]}}):
             if limit is not None and len(done) >= limit:
                 break
             if job.kind in self._handlers and _is_due(job, moment):
@@ -109,6 +108,10 @@ class Queue:
                 return [there.get(job.id, job) for job in jobs]
         return []
 
+    def row(self, job: Job) -> dict[str, Any]:
+        """The row of a job, for whoever submits it in a commit of theirs; it is known to be new."""
+        return commits.new_row(self._records, to_record(job, self._records.context))
+
     async def run(self, job_id: str, now: datetime | None = None) -> Job | None:
         """Take a job and run it; returns what became of it, or None if another worker has it."""
         now = now or self._records.now()
@@ -116,17 +119,20 @@ class Queue:
         job = from_record(before.record)
         if not _is_due(job, now):
             return None
-        taken = replace(
-            job,
-            state="running",
-            attempts=job.attempts + 1,
-            lease_until=now + LEASE,
-            fence=job.fence + 1,
-        )
-        if not await self._put(before, taken):
-            return None
+        taken = begun(job, now)
+        return await self.work(taken, now) if await self._put(before, taken) else None
+
+    async def run_new(self, job: Job) -> Job | None:
+        """As `submit` and `run`; where it is new, with one write less."""
+        taken = begun(job, job.scheduled_at)
+        if await commits.write(self._records, [to_record(taken, self._records.context)], []):
+            return await self.work(taken, job.scheduled_at)
+        return await self.run(job.id)
+
+    async def work(self, taken: Job, now: datetime) -> Job:
+        """Do a job that is taken; returns what became of it."""
         try:
-            decide = await self._handlers[job.kind](taken)
+            decide = await self._handlers[taken.kind](taken)
         except InvalidRequestError as error:
             return await self._end(taken, state="failed", error=_reason(error))
         except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
@@ -162,7 +168,9 @@ class Queue:
                 other = await self._held(id)
                 after = replace(from_record(other.record), **values)
                 changed.append((other, to_record(after, self._records.context)))
-            if await commits.write(self._records, outcome.added, changed):
+            if await commits.write(
+                self._records, outcome.added, changed, previous=outcome.previous
+            ):
                 return await self.get(job.id)
 
     async def change(self, job_id: str, **values: Any) -> Job:
@@ -175,6 +183,14 @@ class Queue:
                 return await self.get(job_id)
 
     # Helpers
+
+    async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:
+        """The jobs of which this holds, by the names of their fields, in order."""
+        named = sql.filtered(
+            {f"job.{name}": value for name, value in wanted.items()}, columns=RECORD_FIELDS
+        )
+        found = await self._records.read(self._records.own(_JOBS, named))
+        return [from_record(one) for one in found]
 
     async def _held(self, job_id: str) -> Held:
         name = check_name(job_id, "job_id")
@@ -218,6 +234,17 @@ class Queue:
             )
             if await self._put(before, after):
                 return await self.get(job_id)
+
+
+def begun(job: Job, now: datetime) -> Job:
+    """A job as its worker holds it, whose lease begins now."""
+    return replace(
+        job,
+        state="running",
+        attempts=job.attempts + 1,
+        lease_until=now + LEASE,
+        fence=job.fence + 1,
+    )
 
 
 def _is_due(job: Job, now: datetime) -> bool:

@@ -1,13 +1,21 @@
 """What is told to be remembered, as turns: texts, bytes, and messages of any framework's form."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._checks import check_json_object, check_text, dumps, shown
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs.queue import Queue, begun
+from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge.distilling import MOST_TURNS, Distiller
+from lance_context_core.knowledge.turns import Conversation
+from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
+from lance_context_core.stores.history import drafting
+from lance_context_core.stores.records import writing
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
@@ -32,6 +40,59 @@ def messages_of(
         _identified(replace(one, metadata={**one.metadata, **common}) if common else one)
         for one in found
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """Keeps turns, and has knowledge made of them."""
+
+    distiller: Distiller
+    jobs: Queue
+
+    async def add(self, given: Sequence[Message], *, session_id: str, infer: Infer) -> Added:
+        """Keep the turns; what is to be made of them is a job that is kept with them."""
+        spoken = self.distiller.spoken
+        noted: list[Job] = []
+
+        def owed(ids: Sequence[str]) -> list[dict[str, Any]]:
+            jobs = self._jobs(session_id, ids)
+            if infer == "auto":
+                jobs[0] = begun(jobs[0], jobs[0].scheduled_at)
+            noted.extend(jobs)
+            return [self.jobs.row(job) for job in jobs]
+
+        draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
+        beside = None if infer == "never" else owed
+        written = await writing.insert(spoken, draft, given, within=within, beside=beside)
+        if infer == "never":
+            return Added(session_id=session_id, ids=written.ids, job_id=None)
+        jobs = noted or self._jobs(session_id, written.ids)
+        decisions: Counter[str] = Counter()
+        if infer == "auto":
+            for job in jobs:
+                decisions.update((await self._done(job)).result.get("decisions", {}))
+        elif not noted:
+            await self.jobs.submit(jobs)
+        return Added(
+            session_id=session_id,
+            ids=written.ids,
+            job_id=jobs[0].id,
+            job_ids=tuple(job.id for job in jobs),
+            decisions=dict(decisions),
+        )
+
+    def _jobs(self, session_id: str, ids: Sequence[str]) -> list[Job]:
+        conversation = Conversation(self.distiller.spoken.scope, session_id)
+        return [
+            self.distiller.job(conversation, ids[start : start + MOST_TURNS])
+            for start in range(0, len(ids), MOST_TURNS)
+        ]
+
+    async def _done(self, job: Job) -> Job:
+        """The job once it has run, whether it is begun, kept or neither."""
+        if job.state == "running":
+            return await self.jobs.work(job, job.scheduled_at)
+        return await self.jobs.run_new(job) or job
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:

@@ -6,10 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide
@@ -23,6 +25,7 @@ from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, 
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
 from lance_context_core.records import ContextRecord
+from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
 
 EXTRACT = "extract"
@@ -52,12 +55,14 @@ class Distiller:
         self, *, session_id: str | None = None, parent_id: str | None = None
     ) -> list[Job]:
         """The jobs that the turns need which no job is about yet; none of them is kept yet."""
-        known = await commits.held(self.made, sql.equals("kind", JOB))
+        here = {} if session_id is None else {"session_id": session_id}
+        extracting = sql.filtered({"job.kind": EXTRACT, **here}, columns=RECORD_FIELDS)
+        where = self.made.own(sql.equals("kind", JOB), extracting)
+        columns = ["session_id", "source_ids", *SCOPE_PARTS]
         covered = [
-            (Conversation(turns.owner_of(one.record), one.record.session_id or ""), id)
-            for one in known
-            if one.record.metadata["job"]["kind"] == EXTRACT
-            for id in one.record.source_ids
+            (turns.conversation_of(row), id)
+            for row in (await self.made.table.select(where, columns=columns)).to_pylist()
+            for id in row["source_ids"] or ()
         ]
         found = await turns.unread(self.spoken, session_id=session_id, covered=covered)
         return [
@@ -110,14 +115,18 @@ class Distiller:
             for one in candidates
         ]
         pieces = [
-            kept.chunk(conversation, turn, start, end, job_id=job.id, now=now)
-            for turn in new
+            (turn, kept.chunk(conversation, turn, start, end, job_id=job.id, now=now))
+            for turn in heard
             if turn.role != "system"
             for start, end in chunks(turn.text)
         ]
+        # Of the chunks before the first new one only the keys are needed, and perhaps they come later.
+        previous = {after.id: commits.key(before) for (_, before), (_, after) in pairwise(pieces)}
+        own = [piece for turn, piece in pieces if turn.id in wanted]
 
         async def decide() -> Outcome:
-            return await self._decide(job, conversation, pieces, facts, rejected, usage)
+            done = await self._decide(job, conversation, own, facts, rejected, usage)
+            return replace(done, previous=previous)
 
         return decide
 
@@ -159,12 +168,11 @@ class Distiller:
         for one in facts:
             known.consider(one)
         added, changed = known.changes()
-        there = await self._there(conversation, pieces)
-        new = [one for one in pieces if one.id not in there]
         made = await self.summarised(conversation, job.id)
+        there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
+        new = [one for one in pieces if one.id not in there]
         if made is not None:
-            before = (await self._there(conversation, [made])).get(made.id)
-            if before is None:
+            if (before := there.get(made.id)) is None:
                 added.append(made)
             elif not kept.is_protected(before.record):
                 changed.append((before, replace(made, created_at=before.record.created_at)))
@@ -191,15 +199,11 @@ class Distiller:
         if not facts:
             return []
         fact = sql.equals("kind", kept.FACT)
-        held = await commits.held(self.made, fact, turns.owned_by(conversation.owner))
-        slots = {(kept.about(one)["subject"], kept.about(one)["slot"]) for one in facts}
-        ids = {one.id for one in facts}
-        return [
-            one
-            for one in held
-            if one.record.id in ids
-            or (kept.about(one.record)["subject"], kept.about(one.record)["slot"]) in slots
-        ]
+        there = sql.in_list("id", [one.id for one in facts])
+        beside = sql.filtered(_beside(facts), columns=RECORD_FIELDS)
+        return await commits.held(
+            self.made, fact, turns.owned_by(conversation.owner), sql.any_of([there, beside])
+        )
 
     async def _there(
         self, conversation: Conversation, records: Sequence[ContextRecord]
@@ -209,6 +213,19 @@ class Distiller:
         named = sql.in_list("id", [one.id for one in records])
         found = await commits.held(self.made, named, turns.owned_by(conversation.owner))
         return {one.record.id: one for one in found}
+
+
+def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
+    """The filter of what is of a slot of theirs, or says what one without a slot says."""
+    found = [kept.about(one) for one in facts]
+    slots = sorted({one["slot"] for one in found if one["slot"] is not None})
+    words = sorted({one["words"] for one in found if one["slot"] is None})
+    either: list[dict[str, Any]] = []
+    if slots:
+        either.append({"fact.slot": {"$in": slots}})
+    if words:
+        either.append({"fact.slot": None, "fact.words": {"$in": words}})
+    return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
 
 
 def _proven(

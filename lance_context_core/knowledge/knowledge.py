@@ -15,15 +15,14 @@ from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states
-from lance_context_core.knowledge.adding import Told, messages_of
-from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
+from lance_context_core.knowledge.adding import Adding, Told, messages_of
+from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.proposals import DISTILL, Proposing
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.rules import RuleExtractor
 from lance_context_core.knowledge.searching import Question, search
 from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying, checked_policy
-from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
 from lance_context_core.knowledge.values import (
     Added,
@@ -38,8 +37,6 @@ from lance_context_core.knowledge.values import (
 )
 from lance_context_core.records import ContextRecord, Diff, MergeReport
 from lance_context_core.rows.records import new_id
-from lance_context_core.scope import Scope
-from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.conflicts import MergePolicy
@@ -124,33 +121,10 @@ class AsyncKnowledge:
         session = new_id() if session_id is None else check_name(session_id, "session_id")
         scope = self._records.scope.narrow(user_id=user_id)
         spoken = replace(self._spoken, scope=scope)
-        ids = await AsyncHistory(spoken).append_many(
-            scope.agent_id or "", given, session_id=session
-        )
-        if infer == "never":
-            return Added(session_id=session, ids=tuple(ids), job_id=None)
-        distiller = replace(self._distiller, spoken=spoken, made=replace(self._made, scope=scope))
-        owner = Scope(tenant=scope.tenant, user_id=scope.user_id, agent_id=scope.agent_id)
-        queue = replace(self._queue, _records=distiller.made)
-        jobs = await queue.submit(
-            [
-                distiller.job(Conversation(owner, session), ids[start : start + MOST_TURNS])
-                for start in range(0, len(ids), MOST_TURNS)
-            ]
-        )
-        decisions: dict[str, int] = {}
-        if infer == "auto":
-            for job in jobs:
-                done = await queue.run(job.id) or job
-                for name, n in done.result.get("decisions", {}).items():
-                    decisions[name] = decisions.get(name, 0) + n
-        return Added(
-            session_id=session,
-            ids=tuple(ids),
-            job_id=jobs[0].id,
-            job_ids=tuple(job.id for job in jobs),
-            decisions=decisions,
-        )
+        made = replace(self._made, scope=scope)
+        distiller = replace(self._distiller, spoken=spoken, made=made)
+        adding = Adding(distiller, Queue(made, {EXTRACT: distiller.run}))
+        return await adding.add(given, session_id=session, infer=infer)
 
     async def search(
         self,

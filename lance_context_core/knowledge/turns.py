@@ -1,7 +1,8 @@
 """The turns of conversations, as the knowledge is made of them: read, never written."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lance_context_core.engine import sql
 from lance_context_core.knowledge.values import SpokenTurn
@@ -31,7 +32,7 @@ async def unread(
     known = set(covered)
     found: dict[Conversation, list[str]] = {}
     for row in rows.to_pylist():
-        one = Conversation(Scope(**{part: row[part] for part in SCOPE_PARTS}), row["session_id"])
+        one = conversation_of(row)
         if (one, row["id"]) not in known:
             found.setdefault(one, []).append(row["id"])
     return found
@@ -75,6 +76,11 @@ async def session_records(
         include_expired=hidden,
     )
     return await records.read(where, columns=COLUMNS)
+
+
+def conversation_of(row: Mapping[str, Any]) -> Conversation:
+    """The conversation that a row is of."""
+    return Conversation(Scope(**{part: row[part] for part in SCOPE_PARTS}), row["session_id"] or "")
 
 
 def owned_by(owner: Scope) -> sql.Clause:

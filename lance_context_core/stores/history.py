@@ -84,7 +84,7 @@ class AsyncHistory:
         the messages; `touch` moves that of a whole session. Raises InvalidRequestError, before
         anything is written, if an id stands twice.
         """
-        draft, within = self._drafting(agent_id, session_id, run_id, expires_at=expires_at)
+        draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
         if not (given := listed(messages, "messages")):
             return []
         result = await writing.insert(
@@ -110,7 +110,7 @@ class AsyncHistory:
         InvalidRequestError, before anything is written, if an id stands twice.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        draft, within = self._drafting(agent_id, session_id, run_id)
+        draft, within = drafting(self._records, agent_id, session_id, run_id)
         if not (given := listed(messages, "messages")):
             await self._records.table.delete(where)
             return []
@@ -152,7 +152,7 @@ class AsyncHistory:
         those of messages that go. Raises NotFoundError if there is no message `after`, and
         AlreadyExistsError for the id of one that stays; nothing is done then, either.
         """
-        draft, within = self._drafting(agent_id, session_id, run_id)
+        draft, within = drafting(self._records, agent_id, session_id, run_id)
         return await tails.replace_tail(
             self._records,
             self._where(agent_id, session_id),
@@ -179,7 +179,7 @@ class AsyncHistory:
         and its run stay. With `expected`, the message as it was read, ConflictError is raised and
         nothing is done if it says something else by now. Raises NotFoundError if there is none.
         """
-        draft, _ = self._drafting(agent_id, session_id, "")
+        draft, _ = drafting(self._records, agent_id, session_id, "")
         said = draft(0, message).record
         if message.id is None:
             raise InvalidRequestError("message has no id: give that of the one to be rewritten")
@@ -337,41 +337,41 @@ class AsyncHistory:
             include_retired=hidden,
         )
 
-    def _drafting(
-        self,
-        agent_id: str,
-        session_id: str,
-        run_id: str,
-        *,
-        expires_at: datetime | None = None,
-    ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
-        """How a message, given at a place, becomes a draft; and within what its id counts."""
-        scope = self._records.scope
-        session_id = check_name(session_id, "session_id")
-        agent = self._records.whose("agent_id", agent_id)
-        own = {
-            "kind": "message",
-            "tenant": scope.tenant,
-            "user_id": scope.user_id,
-            "agent_id": agent,
-            "session_id": session_id,
-            "run_id": check_name(run_id, "run_id") if run_id else None,
-            "expires_at": None if expires_at is None else check_time(expires_at, "expires_at"),
-        }
-
-        def draft(index: int, message: Message) -> Draft:
-            if not isinstance(message, Message):
-                raise InvalidRequestError(
-                    f"messages[{index}] is a {type(message).__name__}: "
-                    "pass Message.user('…') or alike"
-                )
-            return Draft.said(message, now=self._records.now(), **own)
-
-        return draft, writing.message_scope(agent, session_id)
-
 
 _SAID = ("role", "name", "text", "parts", "native", "metadata")
 """What of a record is what its message says."""
+
+
+def drafting(
+    records: Records,
+    agent_id: str,
+    session_id: str,
+    run_id: str,
+    *,
+    expires_at: datetime | None = None,
+) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
+    """How a message, given at a place, becomes a draft; and within what its id counts."""
+    scope = records.scope
+    session_id = check_name(session_id, "session_id")
+    agent = records.whose("agent_id", agent_id)
+    own = {
+        "kind": "message",
+        "tenant": scope.tenant,
+        "user_id": scope.user_id,
+        "agent_id": agent,
+        "session_id": session_id,
+        "run_id": check_name(run_id, "run_id") if run_id else None,
+        "expires_at": None if expires_at is None else check_time(expires_at, "expires_at"),
+    }
+
+    def draft(index: int, message: Message) -> Draft:
+        if not isinstance(message, Message):
+            raise InvalidRequestError(
+                f"messages[{index}] is a {type(message).__name__}: pass Message.user('…') or alike"
+            )
+        return Draft.said(message, now=records.now(), **own)
+
+    return draft, writing.message_scope(agent, session_id)
 
 
 def _said(one: ContextRecord | Message) -> tuple[object, ...]:

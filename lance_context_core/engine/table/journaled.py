@@ -93,6 +93,18 @@ class Journaled:
 
         return await self._written(rows, upsert)
 
+    async def write_if(
+        self, rows: Sequence[Row], removed: Collection[str], seen: Seen, *, keeps_states: bool
+    ) -> bool | None:
+        """As `Table.write_if`; None if it is to be a commit of its own."""
+
+        async def write(write: Unfolded) -> bool:
+            if keeps_states:
+                await self._keep_states(seen)
+            return await write.write_if(rows, removed=removed, seen=seen)
+
+        return await self._written(rows, write, n_others=len(removed))
+
     async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
 

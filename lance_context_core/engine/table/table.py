@@ -310,14 +310,26 @@ class Table:
         return await self.access.write("write to", write)
 
     async def write_if(
-        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
+        self,
+        rows: Sequence[Row],
+        *,
+        removed: Collection[str],
+        seen: Mapping[str, int | None],
+        keeps_states: bool = True,
     ) -> bool:
         """Write rows and remove others, if what has these keys has the revisions `seen`; else nothing.
 
         None is for what is absent. Returns whether it was done. One commit; only where others commit
         at the same moment what nothing in a commit can be made to depend on, it is taken back by a
         second one: that a row is gone, or that one came whose key is only looked at.
+        `keeps_states=False` says that nobody was told of a version that has what is replaced.
         """
+        journaled = self._journaled
+        if journaled is not None:
+            did = await journaled.write_if(rows, removed, seen, keeps_states=keeps_states)
+            if did is not None:
+                return did
+        await self.access.ready()
 
         async def write(handle: Any) -> bool:
             data = await self._batches.arrow(handle, rows) if rows else None

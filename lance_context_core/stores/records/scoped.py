@@ -164,7 +164,7 @@ class Records:
 
     async def whole_rows(self, where: sql.Clause) -> list[dict[str, Any]]:
         """The matching rows, with all that is read of one that another is about to replace."""
-        found = await self.table.select(where, columns=[*SUCCEEDED, *COLUMNS, VECTOR])
+        found = await self.table.find(where, columns=[*SUCCEEDED, *COLUMNS, VECTOR])
         return await steps.each_row(dict, found)
 
     def changed(

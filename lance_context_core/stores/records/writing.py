@@ -84,6 +84,7 @@ async def insert(
     *,
     within: Within | None = None,
     keep_existing: bool = False,
+    beside: Callable[[Sequence[str]], Sequence[dict[str, Any]]] | None = None,
 ) -> WriteResult:
     """Add what `draft` makes of each thing given and its place, in one commit: all or none.
 
@@ -91,10 +92,17 @@ async def insert(
     repeated write changes nothing. Unless `keep_existing`, one with another content raises
     AlreadyExistsError before anything is written; only if another writer takes the identity at the
     same moment, the rest of the call may be written. Identities hold `within` the columns named
-    there, such as one session.
+    there, such as one session. New rows that `beside` makes of the new ids go into the same commit,
+    where all ids are generated; else it is not asked.
     """
     records.resources.writable()
     new = pending = await prepare(records, draft, given, within)
+    if beside is not None and not any(one.identity for one in new):
+        await complete(records, records.table, new)
+        ids = [one.record.id for one in new]
+        written = await records.table.append([*(one.row for one in new), *beside(ids)])
+        remember(records, new)
+        return WriteResult(ids=tuple(ids), version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
         # the others would be written by then.

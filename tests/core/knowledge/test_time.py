@@ -12,6 +12,11 @@ def best(memory, **more):
     return memory.search("where live Oslo Bergen moved Tromsø", user_id="ada", **more)[0].record
 
 
+def true_then(memory, moment):
+    hits = memory.search("live Oslo Bergen moved Tromsø", user_id="ada", valid_at=moment)
+    return [hit.record.metadata["fact"]["value"] for hit in hits]
+
+
 def test_what_was_said_later_is_current_and_the_earlier_was_true_then(memory):
     memory.add([OSLO], session_id="s1", user_id="ada")
     memory.add([BERGEN], session_id="s2", user_id="ada")
@@ -36,10 +41,8 @@ def test_the_order_in_which_they_arrive_makes_no_difference(store, memory, order
     for n in order:
         memory.add([told[n]], session_id=f"s{n}", user_id="ada")
     assert facts(store) == ["I live in Tromsø now."]
-    values = [
-        best(memory, valid_at=day(year, 6)).metadata["fact"]["value"] for year in (2024, 2025, 2026)
-    ]
-    assert values == ["Oslo", "Bergen", "Tromsø"]
+    values = [true_then(memory, day(year, 6)) for year in (2024, 2025, 2026)]
+    assert values == [["Oslo"], ["Bergen"], ["Tromsø"]]
 
 
 def test_of_the_same_moment_in_two_sessions_both_stay_and_the_conflict_is_listed(store, memory):
@@ -83,7 +86,7 @@ def test_people_who_are_told_by_their_names_have_facts_of_their_own(store, memor
     memory.add(
         [
             said("I live in Oslo.", day(2024), name="Ann"),
-            said("I live in Rome.", day(2025), name="Ben", role="assistant"),
+            said("I live in Rome.", day(2025), name="Ben"),
         ],
         session_id="s",
     )
