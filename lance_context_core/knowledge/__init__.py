@@ -9,6 +9,7 @@ from lance_context_core.knowledge.values import (
     Evidence,
     Explanation,
     FactCandidate,
+    FactChange,
     Infer,
     KnowledgeHit,
     Link,
@@ -31,6 +32,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Explanation",
     "Link",
     "TraceEvent",
+    "FactChange",
     "Proposal",
     "Undone",
     # What is taken

@@ -16,6 +16,9 @@ from lance_context_core.rows.visibility import SUPERSEDED
 CONTEXT = "knowledge"
 """The context that all of it is in, beside the jobs: what is said stays in the default one."""
 
+MERGED = "merged"
+"""Why a fact is hidden that says the same as another one, which has its evidence."""
+
 CHUNK, FACT, SUMMARY = "chunk", "fact", "summary"
 
 _NOT_A_WORD = re.compile(r"[\W_]+")

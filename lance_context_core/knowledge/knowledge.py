@@ -14,6 +14,7 @@ from lance_context_core.jobs.commits import held
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge import changing as changing_facts
 from lance_context_core.knowledge import kept, states
 from lance_context_core.knowledge.adding import Adding, Told, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
@@ -27,6 +28,7 @@ from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
 from lance_context_core.knowledge.values import (
     Added,
     Explanation,
+    FactChange,
     Infer,
     KnowledgeHit,
     Proposal,
@@ -301,6 +303,13 @@ class AsyncKnowledge:
         return await self._curated(
             id, lambda one: replace(one, metadata={**one.metadata, "pinned": bool(pinned)})
         )
+
+    async def history(self, id: str) -> builtins.list[FactChange]:
+        """What became of a fact, in order: added, said again, superseded, undone, corrected and so on.
+
+        Hidden facts have one too. Raises NotFoundError if there is no such fact.
+        """
+        return await changing_facts.history(self._made, id)
 
     # Helpers
 

@@ -54,7 +54,7 @@ def in_order(held: Sequence[Held], now: Callable[[], datetime]) -> list[tuple[He
         if by is not None and by not in live and not kept.is_protected(one.record):
             known.facts[id] = kept.revived(one.record)
     for same in known.settle():
-        known.facts[same.id] = states.retired(same, "merged", now())
+        known.facts[same.id] = states.retired(same, kept.MERGED, now())
     return known.changes()[1]
 
 

@@ -151,6 +151,23 @@ class TraceEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactChange:
+    """Something that became of a fact."""
+
+    at: datetime
+    """When its job was submitted, or a person did it."""
+    kind: str
+    """`add`, `merge` (said again), `supersede`, `contradict`; `undo`, `prune`, `archive`; by a person
+    `correct` and `invalidate`."""
+    text: str
+    """What the fact said from then on."""
+    job_id: str | None = None
+    """The job that did it; None for a person."""
+    other_id: str | None = None
+    """The fact that took its place, or contradicts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A distillation on a branch: to be read, and then merged or discarded."""
 

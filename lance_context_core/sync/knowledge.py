@@ -16,6 +16,7 @@ from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, 
 from lance_context_core.knowledge.values import (
     Added,
     Explanation,
+    FactChange,
     Infer,
     KnowledgeHit,
     Proposal,
@@ -187,3 +188,7 @@ class Knowledge:
     def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
         """Keep a fact as it is. See `AsyncKnowledge.pin`."""
         return block_on(self._aio.pin(id, pinned=pinned))
+
+    def history(self, id: str) -> builtins.list[FactChange]:
+        """What became of a fact, in order. See `AsyncKnowledge.history`."""
+        return block_on(self._aio.history(id))

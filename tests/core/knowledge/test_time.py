@@ -5,6 +5,8 @@ from itertools import permutations
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, everything, facts, said
 
+from lance_context_core import NotFoundError
+
 TROMSO = said("I live in Tromsø now.", day(2026))
 
 
@@ -123,3 +125,37 @@ def test_a_correction_keeps_what_was_said_before(store, memory):
     assert record.text == "Ada lives in Oslo."
     assert [one["text"] for one in record.metadata["revisions"]] == ["I live in Oslo."]
     assert memory.explain(id).is_verified
+
+
+def test_the_history_of_a_fact_says_what_became_of_it_by_whom_and_what_it_said(
+    store, memory, clock
+):
+    first = memory.add([OSLO], session_id="s1", user_id="ada")
+    (id,) = facts_ids(store)
+    clock.advance(days=1)
+    again = memory.add([said("I live in Oslo!", day(2024, 2))], session_id="s2", user_id="ada")
+    clock.advance(days=1)
+    moved = memory.add([BERGEN], session_id="s3", user_id="ada")
+    (new,) = facts_ids(store)
+    clock.advance(days=1)
+    undone = memory.undo(moved.job_id)
+    clock.advance(days=1)
+    memory.correct(id, "Ada lives in Oslo.")
+    clock.advance(days=1)
+    memory.invalidate(id, reason="she moved on")
+    found = memory.history(id)
+    assert [(one.kind, one.job_id, one.other_id) for one in found] == [
+        ("add", first.job_id, None),
+        ("merge", again.job_id, None),
+        ("supersede", moved.job_id, new),
+        ("undo", undone.job_id, None),
+        ("correct", None, None),
+        ("invalidate", None, None),
+    ]
+    assert [one.text for one in found] == ["I live in Oslo."] * 4 + ["Ada lives in Oslo."] * 2
+    assert [one.at for one in found] == sorted({one.at for one in found})
+
+
+def test_what_is_no_fact_has_no_history(memory):
+    with pytest.raises(NotFoundError, match="no fact"):
+        memory.history("nothing")
