@@ -87,7 +87,7 @@ async def write(
 def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:
     """The row of a record that is new, without a vector that has to be made."""
     view = _view(records, record)
-    own = view.signed(view.stamped(record))
+    own = view.stamped(record)
     words = records.resources.composer.index_text(own)
     return to_row(own, key=key(own), search_text=words) | {"previous_key": None}
 

@@ -99,10 +99,10 @@ async def insert(
     new = pending = await prepare(records, draft, given, within)
     if beside is not None and not any(one.identity for one in new):
         await complete(records, records.table, new)
-        ids = [one.record.id for one in new]
-        written = await records.table.append([*(one.row for one in new), *beside(ids)])
+        made = tuple(one.record.id for one in new)
+        written = await records.table.append([*(one.row for one in new), *beside(made)])
         remember(records, new)
-        return WriteResult(ids=tuple(ids), version=written.version)
+        return WriteResult(ids=made, version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
         # the others would be written by then.
