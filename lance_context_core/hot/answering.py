@@ -128,7 +128,8 @@ class HotTable:
             if VECTOR in columns:
                 numbers = [number for _, number in there if number is not None]
                 for one, number in zip(rows, numbers, strict=True):
-                    one[VECTOR] = block.vector(number)
+                    vector = block.vector(number)
+                    one[VECTOR] = None if vector is None else vector.tolist()
         if not large or not rows:
             return rows
         # What is large is not kept.
