@@ -166,8 +166,9 @@ async def _told(store: AsyncContextStore, data: dict[str, Any], agent: str) -> l
 def _message(turn: dict[str, Any]) -> Message:
     caption = turn["image_caption"]
     shown = [ImagePart(url="image:unseen", caption=caption)] if caption else []
-    return Message.user(
-        [TextPart(text=turn["text"]), *shown],
+    return Message(
+        role=turn.get("role", "user"),
+        parts=(TextPart(text=turn["text"]), *shown),
         id=turn["id"],
         name=turn["speaker"],
         created_at=datetime.fromisoformat(turn["session_time"]),
