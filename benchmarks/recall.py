@@ -32,8 +32,8 @@ from lance_context_core.settings import Convex, SearchOptions
 PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "all parts": (SearchOptions(), None),
     "without `surroundings`": (SearchOptions(surroundings=False), None),
-    "without the second neighbour": (SearchOptions(neighbours=0.3, preceding=0.3), None),
-    "without `neighbours`": (SearchOptions(neighbours=0, preceding=0.3), None),
+    "without the second neighbour": (SearchOptions(neighbours=0.3, preceding=1), None),
+    "without `neighbours`": (SearchOptions(neighbours=0, preceding=1), None),
     "without `preceding`": (SearchOptions(preceding=0), None),
     "without `speaker`": (SearchOptions(speaker=0), None),
     "with names embedded": (SearchOptions(without_names=False), None),

@@ -48,6 +48,12 @@ def query_words(query: str) -> str:
     return _prepared(" ".join(kept) or query, languages, is_asked=True)
 
 
+def is_short(text: str | None) -> bool:
+    """Whether what was said has at most 60 words: long answers have some word of every question."""
+    return text is None or len(text.split(maxsplit=_SHORT)) <= _SHORT
+
+
+_SHORT = 60
 # Not "may": it is a month. The engine's own list for many languages is the union of all of them, and
 # takes "dog" and "cat" for stop words; and what an index has dropped cannot be asked for at all.
 _ASKING = frozenset(
@@ -81,7 +87,8 @@ _PART = re.compile("[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+")
 _HANGUL = re.compile("[\uac00-\ud7a3]{2,}")
 # Not those of other scripts: there a mark is a vowel, or makes another letter.
 _MARKS = re.compile(
-    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]"
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670"
+    "\ufe0e\ufe0f]"  # which say how an emoji is drawn
 )
 _POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]")
 _SAME = str.maketrans(

@@ -32,6 +32,8 @@ class Picked:
     """Of the table, its vectors among them."""
     vectors: list[Any] | None
     """None where these were not asked for."""
+    own: Sequence[float] | None = None
+    """Of scores by words: what they are without the words of other turns."""
 
     def column(self, name: str) -> list[Any]:
         """One value of each row."""
@@ -93,14 +95,28 @@ class HotTable:
             return self._picked(numbers, columns, "_distance", [1.0 - one for one in cosines])
 
     async def match(
-        self, text: str, *, where: sql.Clause, limit: int, columns: Sequence[str]
+        self,
+        text: str,
+        *,
+        where: sql.Clause,
+        limit: int,
+        columns: Sequence[str],
+        preceding: float = 0.0,
+        must_match: bool = True,
     ) -> Picked:
-        """As `Table.match`. Raises UnsureError if only the engine can tell the words."""
+        """As `Table.match`, and with the words of preceding turns, as `Block.match`.
+
+        Raises UnsureError if only the engine can tell the words.
+        """
         asked = await self._asked(where)
         await self._ask(self._shown)
         with (block := self._sound()).lock:
-            numbers, scores = block.match(asked, self._shown, text, limit)
-            return self._picked(numbers, columns, "_score", scores)
+            found = block.match(
+                asked, self._shown, text, limit, preceding=preceding, must_match=must_match
+            )
+            picked = self._picked(found.best.numbers, columns, "_score", found.best.scores)
+        picked.own = found.own
+        return picked
 
     async def beside(
         self,

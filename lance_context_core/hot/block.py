@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
 from lance_context_core.unspaced import without_runs
+from lance_context_core.words import is_short
 
 Row = Mapping[str, Any]
 
@@ -48,6 +50,14 @@ class Best(NamedTuple):
 
     numbers: list[int]
     scores: list[float]
+
+
+class Matching(NamedTuple):
+    """The rows that match a text, and what of their scores is due to their own words."""
+
+    best: Best
+    own: list[float]
+    """What they would have without the words that the turn before hands on; 0 without own ones."""
 
 
 class Block:
@@ -90,6 +100,9 @@ class Block:
         self._after: dict[str, int] = {}
         self._others: dict[str, list[int]] = {}
         """The row that follows a key, and what else does."""
+        self._before = array("i")
+        self._is_short = array("b")
+        """Of each row the number of the turn before it, or -1, and whether its text is short."""
         for number, row in enumerate(self._rows):
             self._link(row, number)
         self._room = 0
@@ -108,7 +121,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = 9 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        arrays = 14 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         return 2_000 + arrays + self._row_bytes + self._postings.n_bytes
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
@@ -162,8 +175,20 @@ class Block:
         there = self._shown(where)[rows]
         return self._best(rows[there], cosines[there], limit)
 
-    def match(self, where: Condition, among: Condition, text: str, limit: int) -> Best:
+    def match(
+        self,
+        where: Condition,
+        among: Condition,
+        text: str,
+        limit: int,
+        *,
+        preceding: float = 0.0,
+        must_match: bool = True,
+    ) -> Matching:
         """The rows that meet `where` and match words of `text` best; raises as `where.asked`.
+
+        A short turn has the words of a short one before it that meets `where`, too, each as a share
+        `preceding` of one of its own, of which it needs one if it `must_match`.
 
         How rare a word is, and how long a text, is told by those that meet `among`. Raises
         UnsureError if only the engine can tell the words.
@@ -172,9 +197,13 @@ class Block:
         text = without_runs(text)
         if self._words is None or self._n_unsure or not are_sure(text):
             raise UnsureError
-        bm25 = self._postings.bm25(self._words(text), self._shown(among))
-        found = np.flatnonzero((bm25 > 0) & self._shown(where))
-        return self._best(found, bm25[found], limit)
+        words, shown, counts = self._words(text), self._shown(where), self._shown(among)
+        own = bm25 = self._postings.bm25(words, counts)
+        if preceding:
+            bm25 = self._postings.bm25(words, counts, self._handing(shown & counts), preceding)
+        found = np.flatnonzero(((own if must_match else bm25) > 0) & shown)
+        best = self._best(found, bm25[found], limit)
+        return Matching(best, own[best.numbers].tolist())
 
     def beside(self, where: Condition, keys: Collection[str], before: Collection[str]) -> list[int]:
         """The rows that meet `where` and follow one of `keys`, or have a key of `before`; in order.
@@ -249,7 +278,21 @@ class Block:
         self._matrix.add(number, row.get(VECTOR))
         self._link(kept, number)
 
+    def _handing(self, handing: np.ndarray) -> np.ndarray:
+        """For each row the number of the turn whose words it has, too, or -1."""
+        before = np.frombuffer(self._before, np.int32)
+        is_short = np.frombuffer(self._is_short, np.bool_)
+        is_heard = (before >= 0) & is_short & (is_short & handing)[before]
+        heard: np.ndarray = np.where(is_heard, before, -1)
+        return heard
+
     def _link(self, row: Row, number: int) -> None:
+        self._before.append(self._numbers.get(row.get(LINK, ""), -1))
+        self._is_short.append(is_short(row.get("text")))
+        for later in (self._after.get(row[KEY]), *self._others.get(row[KEY], ())):
+            if later is not None:
+                # Its turn before is written anew.
+                self._before[later] = number
         if (before := row.get(LINK)) is None:
             return
         if self._after.setdefault(before, number) != number:

@@ -64,14 +64,25 @@ class Postings:
         if len(self._lengths) - self._n_settled >= _FEW:
             self._take_in()
 
-    def bm25(self, question: Iterable[str], counts: np.ndarray) -> np.ndarray:
+    def bm25(
+        self,
+        question: Iterable[str],
+        counts: np.ndarray,
+        before: np.ndarray | None = None,
+        share: float = 1.0,
+    ) -> np.ndarray:
         """The score of each text, 0 without a word of the question, which may have one repeatedly.
 
         Only texts that `counts` are known: to the others the statistics are blind, as to those
         without words.
+
+        With `before`, the number of a text or -1 for each, that one's words are a text's own, too,
+        each as a `share` of a word, as in BM25F (Robertson, Zaragoza and Taylor, 2004).
         """
         scores = np.zeros(len(self._lengths))
         lengths = np.frombuffer(self._lengths, np.int32)
+        if before is not None:
+            lengths = lengths + share * np.append(lengths, 0)[before]
         n = int(np.count_nonzero(lengths[counts]))
         if not n:
             return scores
@@ -85,6 +96,12 @@ class Postings:
                 numbers, frequencies = numbers[there], frequencies[there]
             if not len(numbers):
                 continue
+            if before is not None:
+                of_all = np.zeros(len(scores) + 1)
+                of_all[numbers] = frequencies
+                of_all[:-1] += share * of_all[before]
+                numbers = np.flatnonzero(of_all[:-1] * counts)
+                frequencies = of_all[numbers]
             rarity = math.log(1 + (n - len(numbers) + 0.5) / (len(numbers) + 0.5))
             norms = _K1 * (1 - _B + _B * lengths[numbers] / mean)
             scores[numbers] += times * rarity * frequencies * (_K1 + 1) / (frequencies + norms)

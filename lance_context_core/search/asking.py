@@ -21,6 +21,10 @@ class Asking(NamedTuple):
     where: sql.Clause
     limit: int
     columns: list[str]
+    preceding: float = 0.0
+    """In the process: how much the words of a short turn count in the one after it."""
+    must_match: bool = True
+    """Whether only turns are found that have a word of the question themselves."""
 
     async def nearest(self, vector: np.ndarray | None, model: str | None) -> Found:
         """The nearest rows; none if there is nothing to be near to."""
@@ -41,6 +45,15 @@ class Asking(NamedTuple):
         """The rows that have the words; none without any."""
         if words is None:
             return self._nothing("_score")
+        if isinstance(self.table, HotTable):
+            return await self.table.match(
+                words,
+                where=self.where,
+                limit=min(self.limit, _MOST),
+                columns=self.columns,
+                preceding=self.preceding,
+                must_match=self.must_match,
+            )
         return _as_found(
             await self.table.match(
                 words, where=self.where, limit=min(self.limit, _MOST), columns=self.columns

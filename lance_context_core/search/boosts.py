@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ChannelScore
 from lance_context_core.speakers import named
+from lance_context_core.words import is_short
 
 
 class Turn(NamedTuple):
@@ -113,14 +114,13 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Preceding:
-    """A short turn hands the words that it shares with the question on to the turn that answers it.
+    """A short turn hands the words that it shares with the question on to a short one that answers it.
 
-    What is added is `share` times what the word score of the turn before has above one's own.
+    What is added is `share` times what the word score of the turn before has above one's own. Where
+    both texts are in memory their words are counted together, which is better.
     """
 
     share: float = 0.3
-    max_words: int = 60
-    """Longer turns hand on nothing: the answers of an assistant have some word of every question."""
     name: str = field(default="preceding", init=False)
 
     @property
@@ -138,7 +138,7 @@ class Preceding:
             if before is None or before.text is None or one.previous == key:
                 continue
             more = before.text.normalised - (one.text.normalised if one.text else 0.0)
-            if more > 0 and len((before.turn.text or "").split()) <= self.max_words:
+            if more > 0 and is_short(before.turn.text) and is_short(one.turn.text):
                 gains[key] = self.share * more
         return gains
 

@@ -25,9 +25,10 @@ class SearchOptions:
     is what suits the room: (0.3, 0.2) in conversations, 0 among memories and documents.
     """
     preceding: float | None = None
-    """In [0, 1]: the share of its words' score that a short turn hands on to the turn after it.
+    """In [0, 1]: how much the words of a short turn count in a short one after it, beside its own.
 
-    Absent, it is 0.3 in conversations, and 0 elsewhere and where `neighbours` is given.
+    Absent, it is 1 in conversations, and 0 elsewhere and where `neighbours` is given. The engine,
+    which knows each turn's own words only, lends 0.3 of it of the score by words instead.
     """
     speaker: float | None = None
     """In [0, 1]: what the turns of the one speaker gain whom the question names.
@@ -130,22 +131,24 @@ class Room:
         """Whether turns gain by those around them."""
         return any(self.neighbours) or self.preceding > 0
 
-    def boosts(self) -> list[Boost]:
-        """The boosts of it."""
+    def boosts(self, *, words_are_handed: bool) -> list[Boost]:
+        """The boosts of it, where the words of preceding turns are in the word scores, or not."""
         all_of: list[Boost] = [Neighbours(tuple(self.neighbours))] if any(self.neighbours) else []
-        all_of += [Preceding(self.preceding)] if self.preceding else []
+        if self.preceding and not words_are_handed:
+            all_of += [Preceding(_LENT * self.preceding)]
         all_of += [Speaker(self.speaker)] if self.speaker else []
         return all_of
 
 
 CONVERSATION = Room(
-    neighbours=(0.3, 0.2), preceding=0.3, speaker=0.2, surroundings=True, without_names=True
+    neighbours=(0.3, 0.2), preceding=1.0, speaker=0.2, surroundings=True, without_names=True
 )
 """Turns answer each other. The weights were chosen on long chats between people: benchmarks.recall."""
 
 ALONE = Room()
 """Memories and documents do not."""
 
+_LENT = 0.3
 _ABSENT_IS_USUAL = ("preceding", "speaker", "surroundings", "without_names")
 
 

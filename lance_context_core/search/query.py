@@ -21,7 +21,7 @@ from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
-from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.hot.block import LINK, UnsureError
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
@@ -105,7 +105,6 @@ async def search(
     if not isinstance(options, SearchOptions):
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
     room = searched.room.with_options(options, mode)
-    boosts = [*room.boosts(), *options.boosts]
     where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
     question = _asked(searched, query, vector, mode, options)
     hot, scope = searched.resources.hot, searched.scope
@@ -113,10 +112,10 @@ async def search(
         table = await hot.of(searched.table, scope, where, searched.where)
         with suppress(UnsureError, UnsureOfRowError):
             if table is not None:
-                hits = await _found(searched, table, question, where, room, boosts, limit, options)
+                hits = await _found(searched, table, question, where, room, limit, options)
                 hot.count(table)
                 return hits
-    return await _found(searched, searched.table, question, where, room, boosts, limit, options)
+    return await _found(searched, searched.table, question, where, room, limit, options)
 
 
 DEFAULTS = defaults_of(search)
@@ -128,23 +127,34 @@ async def _found(
     question: "_Question",
     where: sql.Clause,
     room: Room,
-    boosts: Sequence[Boost],
     limit: int,
     options: SearchOptions,
 ) -> list[SearchHit[R]]:
     """The best hits, of what `table` answers."""
+    is_hot = isinstance(table, HotTable)
+    boosts = [*room.boosts(words_are_handed=is_hot), *options.boosts]
+    is_picked = options.reranker is not None or options.mmr_lambda is not None
+    looks_around = room.surroundings and room.is_lending and not is_picked
     n_candidates = max(limit, options.n_candidates)
     # Candidates first, with what ranks them, and then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
-        or isinstance(table, HotTable)
+        or is_hot
         or bool(boosts)
         or room.without_names
         or options.reranker is not None
         or options.mmr_lambda is not None
     )
     columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
-    asking = Asking(table, where, n_candidates if in_two_steps else limit, columns)
+    asking = Asking(
+        table,
+        where,
+        n_candidates if in_two_steps else limit,
+        columns,
+        # A reranker judges what each turn says itself.
+        preceding=room.preceding if options.reranker is None else 0.0,
+        must_match=not looks_around,
+    )
     matching = None
     if room.without_names and question.is_embedded and limit:
         # The words come first: their candidates tell who speaks here.
@@ -156,8 +166,7 @@ async def _found(
         return []
 
     found = await _candidates(asking, question, matching if question.words else None)
-    is_picked = options.reranker is not None or options.mmr_lambda is not None
-    if room.surroundings and room.is_lending and not is_picked:
+    if looks_around:
         around = await surroundings(
             table, where, (found.vector, found.text), columns=asking.columns
         )
@@ -304,6 +313,8 @@ def _ranked(
     given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts, "limit": limit}
     if question.mode == "vector":
         return by_vector(cosines, question=question.text, **given)
+    if isinstance(found.text, Picked) and found.text.own is not None:
+        given["own_words"] = dict(zip(bm25, found.text.own, strict=True))
     if question.mode == "text":
         return by_text(bm25, question=question.text, **given)
     return fuse(cosines, bm25, question=question.text, fusion=options.fusion, **given)
@@ -332,7 +343,7 @@ async def _reranked(
     if scores is None:
         return hits
     kept = [
-        replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], gains={})
+        replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], handed=0.0, gains={})
         for hit in hits
         if int(hit.key) in scores
     ]

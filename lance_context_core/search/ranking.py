@@ -6,7 +6,7 @@ found, whose own score is 0 and which are hits if something is added to it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ from lance_context_core.search.fusion import (
 CHANNELS = "channels"
 """What `why` calls the part of a score that the channels gave."""
 
+PRECEDING = "preceding"
+"""What it calls the part of it that is due to words of the turn before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedHit:
@@ -36,6 +39,8 @@ class FusedHit:
     """None if the text channel did not find it."""
     own: float
     """What of `score` the channels gave."""
+    handed: float = 0.0
+    """What of `own` is due to words of the turn before."""
     gains: Mapping[str, Mapping[str, float]]
     """What each boost gave each candidate, before all was put on one scale."""
 
@@ -50,11 +55,15 @@ class FusedHit:
         """What of `score` each part gave: `channels`, and each boost that added something."""
         given = {name: some[self.key] for name, some in self.gains.items() if some.get(self.key)}
         total, added = sum(given.values()), self.score - self.own
+        said = {CHANNELS: self.own - self.handed}
+        if self.handed:
+            said[PRECEDING] = self.handed
         # The scale may be bent: what all boosts added is shared among them by what they gave.
-        return {CHANNELS: self.own} | {name: added * (one / total) for name, one in given.items()}
+        return said | {name: added * (one / total) for name, one in given.items()}
 
 
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
+_NO_SCORES: Mapping[str, float] = MappingProxyType({})
 _NO_TURNS: Mapping[str, Turn] = MappingProxyType({})
 _LENDING = (Neighbours((0.3,)),)
 _UNKNOWN = Turn()
@@ -69,12 +78,14 @@ def fuse(
     question: str | None = None,
     fusion: Fusion = DEFAULT_FUSION,
     boosts: Sequence[Boost] = _LENDING,
+    own_words: Mapping[str, float] = _NO_SCORES,
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of both channels in one ranking, best first; with `limit` so many of them.
 
     `previous` names for a key the key of the turn before it in its session; links to keys that are
-    no candidates are harmless. To the fused score of a candidate is added what the boosts give, and
+    no candidates are harmless. `own_words` is what of its score in `text` a key owes to its own words,
+    where it has those of another turn, too; without any, only those found it. To the fused score of a candidate is added what the boosts give, and
     the sum divided by the most that it can be, which leaves the order as it is. Equal scores are
     ordered by cosine, then by BM25, then by key: neither the order of the mappings nor that of the
     engine shows.
@@ -88,7 +99,17 @@ def fuse(
     own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
     said = _Said(own, said_vector, said_text)
     given, most = said.gains(boosts, question, previous, turns)
-    return _hits(said, given, lambda key, more: (own[key] + more) / (1 + most), limit)
+    alone: Mapping[str, float] = own
+    if own_words:
+        alone = fused_scores(fusion, said_vector, _scaled(own_words, said_text))
+    return _hits(
+        said,
+        given,
+        lambda key, more: (own[key] + more) / (1 + most),
+        limit,
+        own_words,
+        lambda key: alone.get(key, 0.0) / (1 + most),
+    )
 
 
 def by_vector(
@@ -123,19 +144,27 @@ def by_text(
     turns: Mapping[str, Turn] = _NO_TURNS,
     question: str | None = None,
     boosts: Sequence[Boost] = _LENDING,
+    own_words: Mapping[str, float] = _NO_SCORES,
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of the text channel alone, best first, scored by `text_score`.
 
     Scored is the BM25 and what the boosts add to it, whose 1 is the highest candidate's BM25.
-    Without a boost a hit has bm25 / (bm25 + 10). Links and equal scores as in `fuse`.
+    Without a boost a hit has bm25 / (bm25 + 10). Links, own words and equal scores as in `fuse`.
     """
     high = max(bm25.values(), default=0.0)
     raw = dict.fromkeys(turns, 0.0) | dict(bm25)
     own = {key: score / high if high > 0 else 0.0 for key, score in raw.items()}
     said = _Said(own, {}, channel_scores(bm25))
     given, _ = said.gains(boosts, question, previous, turns)
-    return _hits(said, given, lambda key, more: text_score(raw[key] + high * more), limit)
+    return _hits(
+        said,
+        given,
+        lambda key, more: text_score(raw[key] + high * more),
+        limit,
+        own_words,
+        lambda key: text_score(own_words.get(key, 0.0)),
+    )
 
 
 def vector_score(cosine: float) -> float:
@@ -190,8 +219,13 @@ def _hits(
     given: Mapping[str, Mapping[str, float]],
     scale: Callable[[str, float], float],
     limit: int | None,
+    own_words: Mapping[str, float] = _NO_SCORES,
+    unaided: Callable[[str], float] = float,
 ) -> list[FusedHit]:
-    """The hits, best first; `scale` makes a score of a key and of what is added to it."""
+    """The hits, best first; `scale` makes a score of a key and of what is added to it.
+
+    `unaided` is the score of a key of `own_words` by these alone.
+    """
     _, vector, text = said
     more = dict.fromkeys(said.own, 0.0)
     for some in given.values():
@@ -211,17 +245,37 @@ def _hits(
         for key, score in scores.items()
         if score >= least
     )
-    return [
-        FusedHit(
-            key=key,
-            score=scores[key],
-            vector=vector.get(key),
-            text=text.get(key),
-            own=min(scores[key], scale(key, 0.0)) if more[key] else scores[key],
-            gains=given,
+    hits = []
+    for *_, key in order[:limit]:
+        own = min(scores[key], scale(key, 0.0)) if more[key] else scores[key]
+        hits.append(
+            FusedHit(
+                key=key,
+                score=scores[key],
+                vector=vector.get(key),
+                text=text.get(key) if own_words.get(key, 1.0) > 0 else None,
+                own=own,
+                handed=max(0.0, own - unaided(key)) if key in own_words else 0.0,
+                gains=given,
+            )
         )
-        for *_, key in order[:limit]
-    ]
+    return hits
+
+
+def _scaled(
+    own_words: Mapping[str, float], text: Mapping[str, ChannelScore]
+) -> dict[str, ChannelScore]:
+    """What the own words of each have on the scale of `text`."""
+    low, high = (pick((one.raw for one in text.values()), default=0.0) for pick in (min, max))
+    return {
+        key: replace(one, normalised=_share(own_words[key], low, high, one.normalised))
+        for key, one in text.items()
+        if own_words.get(key, 0.0) > 0
+    }
+
+
+def _share(own: float, low: float, high: float, most: float) -> float:
+    return min(most, max(0.0, (own - low) / (high - low))) if high > low else most
 
 
 def _raw(said: ChannelScore | None) -> float:

@@ -23,3 +23,16 @@ def test_texts_that_come_later_count_as_those_that_were_there(n_first):
             assert grown.bm25(question, counts) == pytest.approx(expected)
             assert not expected[~counts].any()
             assert len(grown) == n
+
+
+def test_a_text_with_the_words_of_the_one_before_it_scores_as_both_in_one():
+    rng = random.Random(5)
+    texts = [rng.choices(WORDS, k=rng.randrange(6)) for _ in range(300)]
+    before = np.array([n - 1 if n and rng.random() < 0.5 else -1 for n in range(300)])
+    both = [text + (texts[n] if n >= 0 else []) for text, n in zip(texts, before, strict=True)]
+    counts, question = np.ones(300, bool), rng.choices(WORDS, k=3)
+    expected = Postings(both).bm25(question, counts)
+    assert Postings(texts).bm25(question, counts, before) == pytest.approx(expected)
+    # As a share of nothing, those words do not exist.
+    alone = Postings(texts).bm25(question, counts)
+    assert Postings(texts).bm25(question, counts, before, 0.0) == pytest.approx(alone)

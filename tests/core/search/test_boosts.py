@@ -206,9 +206,10 @@ async def told(store):
 async def test_a_turn_that_no_word_finds_is_found_beside_one_that_is(store):
     await told(store)
     hits = await store.search("museum")
-    assert [hit.record.text for hit in hits] == ["which museum", "trains"]
-    assert hits[1].channels == {}
+    assert [hit.record.text for hit in hits] == ["which museum", "trains", "bread milk eggs"]
+    assert hits[1].channels == hits[2].channels == {}
     assert set(hits[1].why) == {"channels", "neighbours", "preceding"}
+    assert set(hits[2].why) == {"channels", "neighbours"}
     for only in (
         {"mode": "text"},
         {"options": SearchOptions(surroundings=False)},
@@ -217,7 +218,7 @@ async def test_a_turn_that_no_word_finds_is_found_beside_one_that_is(store):
     ):
         assert [hit.record.text for hit in await store.search("museum", **only)] == ["which museum"]
     asked = await store.search("museum", mode="text", options=SearchOptions(surroundings=True))
-    assert len(asked) == 2
+    assert len(asked) == 3
 
 
 async def test_memories_stand_alone(store):
