@@ -35,10 +35,11 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "without the second neighbour": (SearchOptions(neighbours=0.3, preceding=1), None),
     "without `neighbours`": (SearchOptions(neighbours=0, preceding=1), None),
     "without `preceding`": (SearchOptions(preceding=0), None),
+    "without `coverage`": (SearchOptions(coverage=0), None),
     "without `speaker`": (SearchOptions(speaker=0), None),
     "with names embedded": (SearchOptions(without_names=False), None),
     "the channels alone": (
-        SearchOptions(neighbours=0, speaker=0, surroundings=False, without_names=False),
+        SearchOptions(neighbours=0, coverage=0, speaker=0, surroundings=False, without_names=False),
         None,
     ),
     "words alone, all parts": (SearchOptions(surroundings=True), "text"),
@@ -46,6 +47,9 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "as much by vectors as by words": (SearchOptions(fusion=Convex(vector_weight=0.5)), None),
 }
 """What is measured: all that a conversation has, and each part switched off."""
+
+LIMITS = (5, 10)
+"""Of so many hits the recall is told."""
 
 _DRAWS = 1_000
 
@@ -61,16 +65,18 @@ class Asked:
 
 
 async def shares(
-    store: AsyncContextStore, asked: Sequence[Asked], limit: int, part: str
-) -> list[float]:
-    """The share of its evidence that is found, for each question."""
+    store: AsyncContextStore, asked: Sequence[Asked], part: str
+) -> list[tuple[float, ...]]:
+    """The share of its evidence that the first hits hold, for each question and number of hits."""
     options, mode = PARTS[part]
     found = []
     for one in asked:
         hits = await store.history.search(
-            one.question, agent_id=one.agent_id, limit=limit, options=options, mode=mode
+            one.question, agent_id=one.agent_id, limit=max(LIMITS), options=options, mode=mode
         )
-        found.append(len(one.evidence & {hit.record.id for hit in hits}) / len(one.evidence))
+        ids = [hit.record.id for hit in hits]
+        n_of = len(one.evidence)
+        found.append(tuple(len(one.evidence & set(ids[:limit])) / n_of for limit in LIMITS))
     return found
 
 
@@ -88,21 +94,17 @@ async def main(arguments: Sequence[str]) -> None:
         sys.exit("--store needs --questions FILE")
     options.embedder = None if options.embedder == "none" else options.embedder
     places = of_conversations(options) if options.conversations else _of_store(options)
-    found: dict[str, dict[int, list[float]]] = {part: {} for part in options.only or PARTS}
+    found: dict[str, list[tuple[float, ...]]] = {part: [] for part in options.only or PARTS}
     async with places as stores:
-        for part, by_limit in found.items():
-            for limit in (5, 10):
-                by_limit[limit] = [
-                    share
-                    for store, asked in stores
-                    for share in await shares(store, asked, limit, part)
-                ]
+        for part, shares_of in found.items():
+            for store, asked in stores:
+                shares_of.extend(await shares(store, asked, part))
             print(part, file=sys.stderr)
     n = sum(len(asked) for _, asked in stores)
     print(f"| {n:,} questions | R@5 | R@10 | 95 of 100 |\n|---|---:|---:|---:|")
-    for part, by_limit in found.items():
-        low, high = interval(by_limit[10])
-        means = [f"{100 * sum(some) / len(some):.1f}" for some in by_limit.values()]
+    for part, shares_of in found.items():
+        means = [f"{100 * sum(some) / n:.1f}" for some in zip(*shares_of, strict=True)]
+        low, high = interval([last for *_, last in shares_of])
         print(f"| {part} | {' | '.join(means)} | {100 * low:.1f} to {100 * high:.1f} |")
 
 

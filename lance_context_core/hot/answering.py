@@ -34,6 +34,8 @@ class Picked:
     """None where these were not asked for."""
     own: Sequence[float] | None = None
     """Of scores by words: what they are without the words of other turns."""
+    coverage: float = 1.0
+    """Of a search by words: the share that the best has of what these could score."""
 
     def column(self, name: str) -> list[Any]:
         """One value of each row."""
@@ -115,7 +117,7 @@ class HotTable:
                 asked, self._shown, text, limit, preceding=preceding, must_match=must_match
             )
             picked = self._picked(found.best.numbers, columns, "_score", found.best.scores)
-        picked.own = found.own
+        picked.own, picked.coverage = found.own, found.coverage
         return picked
 
     async def beside(

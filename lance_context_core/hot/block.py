@@ -58,6 +58,8 @@ class Matching(NamedTuple):
     best: Best
     own: list[float]
     """What they would have without the words that the turn before hands on; 0 without own ones."""
+    coverage: float
+    """The share in [0, 1] that the best has of what the question's words could score."""
 
 
 class Block:
@@ -203,7 +205,9 @@ class Block:
             bm25 = self._postings.bm25(words, counts, self._handing(shown & counts), preceding)
         found = np.flatnonzero(((own if must_match else bm25) > 0) & shown)
         best = self._best(found, bm25[found], limit)
-        return Matching(best, own[best.numbers].tolist())
+        most = self._postings.attainable(words, counts)
+        coverage = min(1.0, best.scores[0] / most) if best.scores else 0.0
+        return Matching(best, own[best.numbers].tolist(), coverage)
 
     def beside(self, where: Condition, keys: Collection[str], before: Collection[str]) -> list[int]:
         """The rows that meet `where` and follow one of `keys`, or have a key of `before`; in order.

@@ -102,10 +102,23 @@ class Postings:
                 of_all[:-1] += share * of_all[before]
                 numbers = np.flatnonzero(of_all[:-1] * counts)
                 frequencies = of_all[numbers]
-            rarity = math.log(1 + (n - len(numbers) + 0.5) / (len(numbers) + 0.5))
+            rarity = _rarity(n, len(numbers))
             norms = _K1 * (1 - _B + _B * lengths[numbers] / mean)
             scores[numbers] += times * rarity * frequencies * (_K1 + 1) / (frequencies + norms)
         return scores
+
+    def attainable(self, question: Iterable[str], counts: np.ndarray) -> float:
+        """What a text would score that has each word of the question times without end.
+
+        Those that none of the texts has are part of it: they are the rarest.
+        """
+        n = int(np.count_nonzero(counts))
+        most = 0.0
+        for word, times in Counter(question).items():
+            id = self._ids.get(word)
+            there = 0 if id is None else int(np.count_nonzero(counts[self._of(id)[0]]))
+            most += times * (_K1 + 1) * _rarity(n, there)
+        return most
 
     # Helpers
 
@@ -134,3 +147,8 @@ class Postings:
         self._starts = ends + np.concatenate([[0], more])
         self._n_settled = len(self._lengths)
         self._recent, self._n_recent = {}, 0
+
+
+def _rarity(n: int, there: int) -> float:
+    """How much a word says that `there` of `n` texts have."""
+    return math.log(1 + (n - there + 0.5) / (there + 0.5))

@@ -14,7 +14,10 @@ class ChannelScore:
     raw: float
     """Cosine similarity in [-1, 1], or BM25 above 0."""
     normalised: float
-    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal."""
+    """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal.
+
+    Of words, the best has less than 1 where hybrid search counts them less: `SearchOptions.coverage`.
+    """
     rank: int
     """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
 

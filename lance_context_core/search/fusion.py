@@ -99,14 +99,17 @@ def fused_scores(
     return _sound(fusion(vector, text), candidates=vector.keys() | text.keys())
 
 
-def channel_scores(raw: Mapping[str, float]) -> dict[str, ChannelScore]:
-    """The candidates of one channel with their normalised scores and ranks, in the order of `raw`."""
+def channel_scores(raw: Mapping[str, float], *, highest: float = 1.0) -> dict[str, ChannelScore]:
+    """The candidates of one channel with their normalised scores and ranks, in the order of `raw`.
+
+    The best one's normalised score is `highest`.
+    """
     normalised = min_max(raw)
     ranks: dict[float, int] = {}
     for position, score in enumerate(sorted(raw.values(), reverse=True), start=1):
         ranks.setdefault(score, position)
     return {
-        key: ChannelScore(raw=score, normalised=normalised[key], rank=ranks[score])
+        key: ChannelScore(raw=score, normalised=highest * normalised[key], rank=ranks[score])
         for key, score in raw.items()
     }
 

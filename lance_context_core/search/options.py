@@ -30,6 +30,13 @@ class SearchOptions:
     Absent, it is 1 in conversations, and 0 elsewhere and where `neighbours` is given. The engine,
     which knows each turn's own words only, lends 0.3 of it of the score by words instead.
     """
+    coverage: float | None = None
+    """In [0, 1]: the share of what the question's words could score from which on they count in full.
+
+    If the best text by words has a smaller share of it, most of what is asked for was said in other
+    words, and the words of hybrid search count less in proportion; 0 counts them always in full.
+    Absent, it is 0.25 in conversations, and 0 elsewhere. The engine cannot tell: they count in full.
+    """
     speaker: float | None = None
     """In [0, 1]: what the turns of the one speaker gain whom the question names.
 
@@ -64,7 +71,7 @@ class SearchOptions:
                 f"fusion={self.fusion!r:.80}: give Convex(), ReciprocalRank(), or a function of both "
                 "channels' scores"
             )
-        for name in ("preceding", "speaker", "mmr_lambda"):
+        for name in ("preceding", "coverage", "speaker", "mmr_lambda"):
             value = getattr(self, name)
             if value is not None and not _is_share(value):
                 raise InvalidRequestError(f"{name}={value!r:.80}: give a number from 0 to 1")
@@ -108,6 +115,7 @@ class Room:
 
     neighbours: Sequence[float] = ()
     preceding: float = 0.0
+    coverage: float = 0.0
     speaker: float = 0.0
     surroundings: bool = False
     without_names: bool = False
@@ -141,7 +149,12 @@ class Room:
 
 
 CONVERSATION = Room(
-    neighbours=(0.3, 0.2), preceding=1.0, speaker=0.2, surroundings=True, without_names=True
+    neighbours=(0.3, 0.2),
+    preceding=1.0,
+    coverage=0.25,
+    speaker=0.2,
+    surroundings=True,
+    without_names=True,
 )
 """Turns answer each other. The weights were chosen on long chats between people: benchmarks.recall."""
 
@@ -149,7 +162,7 @@ ALONE = Room()
 """Memories and documents do not."""
 
 _LENT = 0.3
-_ABSENT_IS_USUAL = ("preceding", "speaker", "surroundings", "without_names")
+_ABSENT_IS_USUAL = ("preceding", "coverage", "speaker", "surroundings", "without_names")
 
 
 class SearchArguments(TypedDict, total=False):

@@ -171,7 +171,12 @@ async def _found(
             table, where, (found.vector, found.text), columns=asking.columns
         )
         found = found._replace(around=(around,))
-    hits = _ranked(question, found, options, boosts, limit=None if is_picked else limit)
+    weight = 1.0
+    if isinstance(found.text, Picked) and found.text.coverage < room.coverage:
+        weight = found.text.coverage / room.coverage
+    hits = _ranked(
+        question, found, options, boosts, limit=None if is_picked else limit, words_weigh=weight
+    )
     if options.reranker is not None:
         hits = await _reranked(searched, question, found, options, hits)
     if options.mmr_lambda is not None and question.vector is not None:
@@ -300,6 +305,7 @@ def _ranked(
     boosts: Sequence[Boost],
     *,
     limit: int | None,
+    words_weigh: float,
 ) -> list[FusedHit]:
     """The candidates, by their places, on the scale of the mode, best first."""
     rows = [Placed.of(one) for one in (found.vector, found.text, *found.around)]
@@ -317,7 +323,8 @@ def _ranked(
         given["own_words"] = dict(zip(bm25, found.text.own, strict=True))
     if question.mode == "text":
         return by_text(bm25, question=question.text, **given)
-    return fuse(cosines, bm25, question=question.text, fusion=options.fusion, **given)
+    given |= {"fusion": options.fusion, "words_weigh": words_weigh}
+    return fuse(cosines, bm25, question=question.text, **given)
 
 
 async def _reranked(

@@ -79,13 +79,14 @@ def fuse(
     fusion: Fusion = DEFAULT_FUSION,
     boosts: Sequence[Boost] = _LENDING,
     own_words: Mapping[str, float] = _NO_SCORES,
+    words_weigh: float = 1.0,
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of both channels in one ranking, best first; with `limit` so many of them.
 
     `previous` names for a key the key of the turn before it in its session; links to keys that are
     no candidates are harmless. `own_words` is what of its score in `text` a key owes to its own words,
-    where it has those of another turn, too; without any, only those found it. To the fused score of a candidate is added what the boosts give, and
+    where it has those of another turn, too; without any, only those found it. The best by words has `words_weigh`, in [0, 1]. To the fused score of a candidate is added what the boosts give, and
     the sum divided by the most that it can be, which leaves the order as it is. Equal scores are
     ordered by cosine, then by BM25, then by key: neither the order of the mappings nor that of the
     engine shows.
@@ -93,7 +94,7 @@ def fuse(
     Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` or a boost
     that scores what is no candidate or leaves its bounds.
     """
-    said_vector, said_text = channel_scores(vector), channel_scores(text)
+    said_vector, said_text = channel_scores(vector), channel_scores(text, highest=words_weigh)
     fused = fused_scores(fusion, said_vector, said_text)
     dropped = (said_vector.keys() | said_text.keys()) - fused.keys()
     own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
@@ -101,7 +102,9 @@ def fuse(
     given, most = said.gains(boosts, question, previous, turns)
     alone: Mapping[str, float] = own
     if own_words:
-        alone = fused_scores(fusion, said_vector, _scaled(own_words, said_text))
+        alone = fused_scores(
+            fusion, said_vector, _scaled(own_words, said_text, highest=words_weigh)
+        )
     return _hits(
         said,
         given,
@@ -263,19 +266,17 @@ def _hits(
 
 
 def _scaled(
-    own_words: Mapping[str, float], text: Mapping[str, ChannelScore]
+    own_words: Mapping[str, float], text: Mapping[str, ChannelScore], *, highest: float
 ) -> dict[str, ChannelScore]:
     """What the own words of each have on the scale of `text`."""
     low, high = (pick((one.raw for one in text.values()), default=0.0) for pick in (min, max))
-    return {
-        key: replace(one, normalised=_share(own_words[key], low, high, one.normalised))
-        for key, one in text.items()
-        if own_words.get(key, 0.0) > 0
-    }
-
-
-def _share(own: float, low: float, high: float, most: float) -> float:
-    return min(most, max(0.0, (own - low) / (high - low))) if high > low else most
+    scaled = {}
+    for key, one in text.items():
+        if (own := own_words.get(key, 0.0)) > 0:
+            share = (own - low) / (high - low) if high > low else 1.0
+            normalised = min(one.normalised, highest * max(0.0, share))
+            scaled[key] = replace(one, normalised=normalised)
+    return scaled
 
 
 def _raw(said: ChannelScore | None) -> float:

@@ -36,3 +36,13 @@ def test_a_text_with_the_words_of_the_one_before_it_scores_as_both_in_one():
     # As a share of nothing, those words do not exist.
     alone = Postings(texts).bm25(question, counts)
     assert Postings(texts).bm25(question, counts, before, 0.0) == pytest.approx(alone)
+
+
+def test_no_text_scores_more_than_can_be_attained_and_endless_words_come_near():
+    texts = [["red", "kite"], ["kite"] * 10_000, ["vase"]]
+    words, counts = Postings(texts), np.ones(3, bool)
+    rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    assert words.attainable(["kite", "kite"], counts) == pytest.approx(2 * 2.2 * rarity)
+    assert words.bm25(["kite"], counts)[1] == pytest.approx(2.2 * rarity, rel=1e-3)
+    # What nobody says is the rarest.
+    assert words.attainable(["nowhere"], counts) > words.attainable(["vase"], counts)

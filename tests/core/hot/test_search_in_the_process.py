@@ -242,7 +242,13 @@ class World:
 
 async def compare(store, user, query, asked, oracle, clock):
     if user == EVERYBODY:
-        alone = {"neighbours": 0, "speaker": 0, "preceding": 0, "surroundings": False}
+        alone = {
+            "neighbours": 0,
+            "speaker": 0,
+            "preceding": 0,
+            "coverage": 0,
+            "surroundings": False,
+        }
         options = replace(asked.arguments["options"], **alone)
         hits = await store.search(query, **{**asked.arguments, "options": options})
     else:

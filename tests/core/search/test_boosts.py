@@ -170,6 +170,7 @@ async def test_a_boost_that_leaves_its_bounds_is_named(open_store, gain):
         ("neighbours", [0.3, 2]),
         ("neighbours", "0.3"),
         ("preceding", -1),
+        ("coverage", 1.5),
         ("speaker", True),
         ("surroundings", "yes"),
         ("without_names", 2),

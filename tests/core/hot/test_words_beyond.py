@@ -1,4 +1,4 @@
-"""A short turn has the words of the short one before it, where both are in memory."""
+"""What the process knows of words beyond each text: of the turn before, and how many are nowhere."""
 
 import pytest
 from core.conformance.doubles import WordVectors
@@ -102,3 +102,32 @@ async def test_a_reranker_judges_what_each_turn_says_itself(store):
     alone = SearchOptions(reranker=Noting(), preceding=0)
     await store.history.search("museum", mode="text", options=alone)
     assert given[0] == given[1] == ([ASKED], given[0][1])
+
+
+async def test_words_count_less_where_the_best_text_has_few_of_those_asked_for(tmp_path):
+    store = AsyncContextStore.open(tmp_path / "store", embedder=WordVectors())
+    await talk(store, "which museum", "a red kite flew", "bread and milk")
+
+    async def best(question, **options):
+        found = await store.search(question, limit=1, options=SearchOptions(**options))
+        return found[0].channels["text"]
+
+    # Five words of six are nowhere, and these are the rarest.
+    paraphrase = "kite plok snar wump frob blax"
+    less, full = await best(paraphrase), await best(paraphrase, coverage=0)
+    assert (less.raw, less.rank) == (full.raw, full.rank)
+    assert 0 < less.normalised < full.normalised == 1
+    assert (await best("red kite flew", coverage=0.1)).normalised == 1
+    halved = await best(paraphrase, coverage=0.5)
+    assert halved.normalised == pytest.approx(less.normalised / 2)
+    await store.close()
+
+
+async def test_memories_and_the_engine_count_words_in_full(tmp_path):
+    store = AsyncContextStore.open(tmp_path / "store", embedder=WordVectors(), search_cache=None)
+    await talk(store, "a red kite flew")
+    await store.memory.add(["a red kite flew"])
+    question = "kite plok snar wump frob blax"
+    for found in (await store.history.search(question), await store.memory.search(question)):
+        assert found[0].channels["text"].normalised == 1
+    await store.close()
