@@ -4,6 +4,9 @@ On a store of your own, with a file of questions, as JSON lines: `{"question": "
 
     python -m benchmarks.recall --store PLACE --questions FILE
 
+Without such a file, `--draw N` asks for N turns of the store by two of the words that each holds.
+That shows whether a part does harm, not how well people's questions are answered.
+
 On conversations in JSON, a store each or one store for all:
 
     python -m benchmarks.recall --conversations DIR [--together]
@@ -16,6 +19,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +31,7 @@ from typing import Any
 
 from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
 from lance_context_core.protocols import SearchMode
-from lance_context_core.settings import Convex, SearchOptions
+from lance_context_core.settings import Convex, SearchOptions, query_words
 
 PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "all parts": (SearchOptions(), None),
@@ -52,6 +56,7 @@ LIMITS = (5, 10)
 """Of so many hits the recall is told."""
 
 _DRAWS = 1_000
+_FEWEST_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +95,8 @@ def interval(found: Sequence[float]) -> tuple[float, float]:
 async def main(arguments: Sequence[str]) -> None:
     """Print the table that `arguments` ask for."""
     options = _parser().parse_args(arguments)
-    if options.store and not options.questions:
-        sys.exit("--store needs --questions FILE")
+    if options.store and (options.questions is None) == (options.draw is None):
+        sys.exit("--store needs either --questions FILE or --draw N")
     options.embedder = None if options.embedder == "none" else options.embedder
     places = of_conversations(options) if options.conversations else _of_store(options)
     found: dict[str, list[tuple[float, ...]]] = {part: [] for part in options.only or PARTS}
@@ -113,21 +118,50 @@ Places = list[tuple[AsyncContextStore, list[Asked]]]
 
 @asynccontextmanager
 async def _of_store(options: argparse.Namespace) -> AsyncIterator[Places]:
-    lines = options.questions.read_text(encoding="utf-8").splitlines()
-    given = [json.loads(line) for line in lines if line.strip()]
-    asked = [
-        Asked(
-            question=one["question"],
-            evidence=frozenset(one["evidence"]),
-            agent_id=one.get("agent_id"),
-        )
-        for one in given
-    ]
+    if not options.store.is_dir():
+        sys.exit(f"--store {options.store}: there is no such directory")
     store = AsyncContextStore.open(options.store, embedder=options.embedder)
     try:
+        asked = _read(options.questions) if options.questions else await drawn(store, options.draw)
+        if not asked:
+            sys.exit("there is nothing to ask: no questions, or no turn of four words")
         yield [(store, asked)]
     finally:
         await store.close()
+
+
+def _read(path: Path) -> list[Asked]:
+    """The questions of a file; exits with the number of a line that is none."""
+    asked = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            one = json.loads(line)
+            question, evidence = one["question"], frozenset(one["evidence"])
+            asked.append(Asked(question=question, evidence=evidence, agent_id=one.get("agent_id")))
+        except (ValueError, KeyError, TypeError):
+            shape = '{"question": "...", "evidence": ["ID"]}'
+            sys.exit(f"{path}, line {number}: write {shape}, not {line[:80]}")
+    return asked
+
+
+async def drawn(store: AsyncContextStore, n: int) -> list[Asked]:
+    """Up to `n` turns of the history, each asked for by two of its words."""
+    draw = random.Random(0)
+    records = await store.context().list(
+        filters={"kind": "message"}, include_binary=False, include_embedding=False
+    )
+    asked = []
+    for one in draw.sample(records, len(records)):
+        words = list(dict.fromkeys(re.findall(r"[^\W_]{3,}", query_words(one["text"] or ""))))
+        if len(words) < _FEWEST_WORDS:
+            continue
+        question, evidence = " ".join(draw.sample(words, 2)), frozenset({one["id"]})
+        asked.append(Asked(question=question, evidence=evidence, agent_id=one["agent_id"]))
+        if len(asked) == n:
+            break
+    return asked
 
 
 @asynccontextmanager
@@ -184,6 +218,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--store", type=Path, help="a store whose history is searched")
     what.add_argument("--conversations", type=Path, help="a folder of conversations in JSON")
     parser.add_argument("--questions", type=Path, help="what the store is asked, in JSON lines")
+    parser.add_argument(
+        "--draw", type=int, metavar="N", help="ask for N turns of the store instead"
+    )
     parser.add_argument("--together", action="store_true", help="one store for all conversations")
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), help="these parts alone")

@@ -34,6 +34,36 @@ async def test_a_store_is_asked_what_the_file_says_with_each_part_and_without(tm
     assert found == {"all parts": 100.0, "without `surroundings`": 0.0}
 
 
+async def test_a_store_is_asked_for_turns_that_are_drawn_from_it(tmp_path, capsys):
+    with ContextStore.open(tmp_path / "store") as store:
+        texts = ["yes", "a red kite over green hills", "blue vases stood beside old clocks"]
+        for text in texts:
+            store.history.append("someone", Message.user(text), session_id="s")
+    found = await told(capsys, "--store", str(tmp_path / "store"), "--draw", "9")
+    assert found == {"all parts": 100.0, "without `surroundings`": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "message"),
+    [
+        ('{"question": "Who?"}', (), r"line 1: write \{"),
+        ("[]", (), "line 1"),
+        ("", (), "nothing to ask"),
+        ("", ("--draw", "3"), "either"),
+        (None, (), "either"),
+    ],
+)
+async def test_what_cannot_be_asked_is_told(tmp_path, capsys, lines, more, message):
+    with ContextStore.open(tmp_path / "store") as store:
+        store.history.append("", Message.user("yes"), session_id="s")
+    asked = ["--store", str(tmp_path / "store"), *more]
+    if lines is not None:
+        (tmp_path / "questions").write_text(lines)
+        asked += ["--questions", str(tmp_path / "questions")]
+    with pytest.raises(SystemExit, match=message):
+        await told(capsys, *asked)
+
+
 @pytest.mark.parametrize("more", [(), ("--together",)])
 async def test_conversations_have_a_store_each_or_one_for_all(tmp_path, capsys, more):
     times = {"session_time": "2026-05-04T10:00:00+00:00", "image_caption": None}
