@@ -112,7 +112,7 @@ class Postings:
 
         Those that none of the texts has are part of it: they are the rarest.
         """
-        n = int(np.count_nonzero(counts))
+        n = int(np.count_nonzero(np.frombuffer(self._lengths, np.int32)[counts]))
         most = 0.0
         for word, times in Counter(question).items():
             id = self._ids.get(word)
