@@ -72,8 +72,7 @@ async def row(language: str, place: Path, options: argparse.Namespace) -> list[f
         await store.maintain()
         ways = WAYS if embedder else WAYS[:1]
         for way in ways:
-            for limit in (5, 10):
-                found = await shares(store, asked, limit, way)
+            for found in zip(*await shares(store, asked, way), strict=True):
                 figures.append(_mean(found))
     pairs = list(zip(found, by, strict=True))
     parts = ([share for share, one in pairs if one == part] for part in ("forms", "paraphrase"))
