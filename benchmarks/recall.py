@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+from lance_context_core.languages import is_form
 from lance_context_core.protocols import SearchMode
 from lance_context_core.settings import Convex, SearchOptions, query_words
 
@@ -154,7 +155,8 @@ async def drawn(store: AsyncContextStore, n: int) -> list[Asked]:
     )
     asked = []
     for one in draw.sample(records, len(records)):
-        words = list(dict.fromkeys(re.findall(r"[^\W_]{3,}", query_words(one["text"] or ""))))
+        found = re.findall(r"[^\W_]{3,}", query_words(one["text"] or ""))
+        words = [word for word in dict.fromkeys(found) if not is_form(word)]
         if len(words) < _FEWEST_WORDS:
             continue
         question, evidence = " ".join(draw.sample(words, 2)), frozenset({one["id"]})

@@ -68,21 +68,27 @@ def of_latin(words: AbstractSet[str], *, english: AbstractSet[str]) -> tuple[Lan
 def forms(word: str, language: Language, *, is_asked: bool) -> tuple[str, ...]:
     """What finds other forms of a word of a text, or of one that is asked for.
 
-    Its stem, and of a compounding language parts of the stem that may be words: the text's are
-    marked, so that they meet whole words of a question, and the question's whole words of a text,
-    but no part another part.
+    Its stem, and of a compounding language parts of the stem that may be words. All are marked
+    (`is_form`): a stem meets stems, and no word that happens to look like it, as `kit` does like
+    the `kite` that a question without a language may mean. Parts meet whole words: the text's those
+    of a question, and the question's those of a text, but no part another part.
     """
     stem = language.stem(word)
     if not language.is_compounding:
-        return (stem,)
+        return (_STEM + stem,)
     parts = [
         part
         for at in range(_SHORTEST_PART, len(stem) - _SHORTEST_PART + 1)
         for part in (stem[:at], stem[at:])
     ]
     if is_asked:
-        return (stem, _PART + stem, *parts)
-    return (stem, *(_PART + part for part in parts))
+        return (_STEM + stem, _PART + stem, *(_STEM + part for part in parts))
+    return (_STEM + stem, *(_PART + part for part in parts))
+
+
+def is_form(word: str) -> bool:
+    """Whether this stands for the word before it, as one of its `forms`."""
+    return word.startswith(_PART)
 
 
 def stemmer(name: str) -> Callable[[str], str]:
@@ -106,7 +112,8 @@ class _Stemming(threading.local):
 
 _SHORTEST_PART = 4
 _PART = "0"
-"""A sign that no word begins with, which is a letter to every tokenizer."""
+_STEM = "00"
+"""Signs that no word begins with, which are letters to every tokenizer."""
 
 
 _known_stemmer = cache(stemmer)

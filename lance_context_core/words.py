@@ -142,9 +142,8 @@ def _with_forms(word: str, languages: Sequence[Language], *, is_asked: bool) -> 
         return word
     if not _IS_LATIN.match(word):
         languages = [language] if (language := of_script(word)) else []
-    known = _folded(word).lower()
     more = [form for language in languages for form in forms(word, language, is_asked=is_asked)]
-    return " ".join([word, *(form for form in dict.fromkeys(more) if _folded(form) != known)])
+    return " ".join([word, *dict.fromkeys(more)])
 
 
 def _folded(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from lance_context_core.languages import is_form
+
 _K1 = 1.2
 _B = 0.75
 
@@ -110,15 +112,19 @@ class Postings:
     def attainable(self, question: Iterable[str], counts: np.ndarray) -> float:
         """What a text would score that has each word of the question times without end.
 
-        Those that none of the texts has are part of it: they are the rarest.
+        Those that none of the texts has are part of it: they are the rarest. A word counts once for
+        all its forms, and is as rare as the commonest of them.
         """
         n = int(np.count_nonzero(np.frombuffer(self._lengths, np.int32)[counts]))
-        most = 0.0
-        for word, times in Counter(question).items():
+        most_often: list[int] = []
+        for word in question:
             id = self._ids.get(word)
             there = 0 if id is None else int(np.count_nonzero(counts[self._of(id)[0]]))
-            most += times * (_K1 + 1) * _rarity(n, there)
-        return most
+            if most_often and is_form(word):
+                most_often[-1] = max(most_often[-1], there)
+            else:
+                most_often.append(there)
+        return sum((_K1 + 1) * _rarity(n, there) for there in most_often)
 
     # Helpers
 

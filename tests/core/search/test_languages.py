@@ -168,9 +168,9 @@ def test_english_texts_have_no_other_words(text):
 
 def test_a_question_does_not_look_up_the_words_that_only_ask_in_its_language():
     for question, words in (
-        ("Wo ist der Hund?", "Hund 0hund?"),
+        ("Wo ist der Hund?", "Hund 00hund 0hund?"),
         ("谁在上海?", "谁在上海? x5728 x4h0g x6d77 x57284h0g x4h0g6d77"),
-        ("¿Dónde está el perro?", "perro perr?"),
+        ("¿Dónde está el perro?", "perro 00perr?"),
     ):
         assert query_words(question) == words
 
