@@ -158,6 +158,7 @@ def recall(conversation: "Conversation", directory: Path) -> None:
                     n_lines=8 if is_evidence else 2,
                 )
 
+        show_why(store, conversation)
         _heading(f"3  New since the tag {TAG!r}")
         diff = store.diff(TAG)
         _say(f"{len(diff.added)} added, {len(diff.changed)} changed, {len(diff.removed)} removed.")
@@ -180,6 +181,33 @@ def recall(conversation: "Conversation", directory: Path) -> None:
 
         try_out(store)
         erase_the_visitor(store, directory)
+
+
+def show_why(store: "ContextStore", conversation: "Conversation") -> None:
+    """Show a question that words and vectors alone miss, and what of its hit's score they are."""
+    from lance_context_core.settings import SearchOptions
+
+    alone = SearchOptions(
+        neighbours=0, coverage=0, speaker=0, surroundings=False, without_names=False
+    )
+    for question in conversation.questions:
+        best = store.search(question.text, limit=1)[0]
+        if (best.record.session_id, best.record.id) not in question.evidence:
+            continue
+        missing = store.search(question.text, limit=N_HITS, options=alone)
+        if not {(hit.record.session_id, hit.record.id) for hit in missing} & question.evidence:
+            break
+    else:
+        return
+    console.print()
+    _say(
+        f"Words and vectors alone do not have the answer to this among the first {N_HITS}. A search "
+        "in a conversation also looks at who speaks, and at the turns around:"
+    )
+    for line in _lines(question.text, indent=3):
+        console.print(line, style="bold")
+    _show(best.record, label=f"[green]✓[/] [cyan]{best.score:.2f}[/]", n_lines=8)
+    _say("of which " + ", ".join(f"{part} {share:.2f}" for part, share in best.why.items()))
 
 
 def try_out(store: "ContextStore") -> None:

@@ -94,10 +94,16 @@ def shown(part):
     return turns
 
 
+MISSED = "Words and vectors alone"
+"""How it begins to speak of a question that these do not answer."""
+
+
 def answers(output):
     """The turns below each question."""
     found = {}
     for block in section(output, 2).split("\n\n")[1:]:
+        if flowed(block).startswith(MISSED):
+            continue
         question, _, rest = block.partition("?\n")
         found[flowed(question) + "?"] = shown(rest)
     return found
@@ -162,6 +168,18 @@ def test_the_marked_turns_are_those_that_the_file_names_as_evidence(first, sampl
             is_evidence = any(hit.is_of(turns[one]) for one in question["evidence"])
             assert hit.is_marked == is_evidence
             assert hit.channels
+
+
+def test_a_question_that_words_and_vectors_miss_is_answered_and_says_why(first, sample):
+    (block,) = [one for one in section(first, 2).split("\n\n") if flowed(one).startswith(MISSED)]
+    turns = {turn["id"]: turn for turn in sample["turns"]}
+    (asked,) = [one for one in sample["questions"] if one["question"] in flowed(block)]
+    (hit,) = shown(block)
+    assert hit.is_marked
+    assert any(hit.is_of(turns[one]) for one in asked["evidence"])
+    parts = dict(re.findall(r"(\w+) (\d\.\d\d)", flowed(block).partition("of which ")[2]))
+    assert len(parts) > 1
+    assert float(parts.pop("channels")) > 0
 
 
 def test_new_since_the_tag_is_the_last_session(first, last_session):
