@@ -1,8 +1,9 @@
 """What of the scopes is in memory, within a bound for the whole process."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
@@ -69,21 +70,25 @@ class Blocks:
         self._kept: OrderedDict[tuple[Table, Scope], tuple[Kept, int]] = OrderedDict()
         self._scopes: dict[Table, set[Scope]] = {}
         self._n_bytes = 0
+        self._gone: deque[object] = deque()
+        """The stores whose scopes are to go."""
         self._lock = threading.Lock()
 
     @property
     def n_bytes(self) -> int:
         """What it takes now, about."""
-        return self._n_bytes
+        with self._alone():
+            return self._n_bytes
 
     @property
     def n_scopes(self) -> int:
         """How many scopes are in it."""
-        return len(self._kept)
+        with self._alone():
+            return len(self._kept)
 
     def get(self, table: Table, scope: Scope) -> Kept | None:
         """What is known of a scope, which is used by this."""
-        with self._lock:
+        with self._alone():
             if (found := self._kept.get((table, scope))) is None:
                 return None
             self._kept.move_to_end((table, scope))
@@ -92,7 +97,7 @@ class Blocks:
     def put(self, table: Table, scope: Scope, kept: Kept) -> None:
         """Keep it, instead of what was known; what was used longest ago goes, if need be."""
         size = _MARK_BYTES if isinstance(kept, NotKept) else kept.n_bytes
-        with self._lock:
+        with self._alone():
             self._forget(table, scope)
             if size > self._max_bytes:
                 return
@@ -104,19 +109,35 @@ class Blocks:
 
     def forget(self, table: Table, scope: Scope) -> None:
         """Let go of a scope; one that is not known is no error."""
-        with self._lock:
+        with self._alone():
             self._forget(table, scope)
 
     def forget_table(self, table: Table) -> None:
         """Let go of all that is in memory of a table."""
-        with self._lock:
+        with self._alone():
             for scope in list(self._scopes.get(table, ())):
                 if isinstance(self._kept[table, scope][0], Block):
                     self._forget(table, scope)
 
     def forget_store(self, store: object) -> None:
-        """Let go of all scopes of a store."""
+        """Let go of all scopes of a store, at the latest when this is asked for anything again."""
+        # Python's collector of garbage may call this at any line, also of who is in here.
+        self._gone.append(store)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         with self._lock:
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        while self._gone:
+            store = self._gone.popleft()
             for table in [one for one in self._scopes if one.store is store]:
                 for scope in list(self._scopes[table]):
                     self._forget(table, scope)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 from collections import Counter
 
 import pytest
@@ -9,6 +10,8 @@ from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
+from lance_context_core.engine.table.following import State
+from lance_context_core.hot import cache
 from lance_context_core.hot.block import Block
 from lance_context_core.hot.cache import blocks_of
 from lance_context_core.settings import SearchCache
@@ -57,3 +60,30 @@ async def test_scopes_that_come_and_go_leave_nothing(tmp_path, scopes):
     assert (kept.n_scopes, kept.n_bytes, kept._scopes) == (0, 0, {})
     del store, hot
     assert alive() <= there_before
+
+
+def test_a_store_that_is_collected_while_the_cache_is_at_work_holds_it_up_in_nothing():
+    blocks = cache.Blocks(10_000)
+    gone, other = (cache.Table(object(), "records", None) for _ in range(2))
+    seen = cache.NotKept(State(0, 0, 0), is_unfit=True)
+
+    class Collecting:
+        """A scope at whose sight Python collects garbage, as it may at any line."""
+
+        def __hash__(self):
+            blocks.forget_store(gone.store)
+            return 1
+
+    def work():
+        blocks.put(gone, "a", seen)
+        blocks.put(other, "b", seen)
+        found.append(blocks.get(other, Collecting()))
+
+    found = []
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(30)
+    assert found == [None]
+    assert blocks.get(gone, "a") is None
+    assert blocks.get(other, "b") is seen
+    assert blocks.n_scopes == 1
