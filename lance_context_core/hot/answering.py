@@ -33,7 +33,7 @@ class Picked:
     vectors: list[Any] | None
     """None where these were not asked for."""
     own: Sequence[float] | None = None
-    """Of scores by words: what they are without the words of other turns."""
+    """Of scores by words: what they are without the words of other turns; None if there are none of these."""
     coverage: float = 1.0
     """Of a search by words: the share that the best has of what these could score."""
 
@@ -117,7 +117,9 @@ class HotTable:
                 asked, self._shown, text, limit, preceding=preceding, must_match=must_match
             )
             picked = self._picked(found.best.numbers, columns, "_score", found.best.scores)
-        picked.own, picked.coverage = found.own, found.coverage
+        picked.coverage = found.coverage
+        if preceding:
+            picked.own = found.own
         return picked
 
     async def beside(

@@ -22,6 +22,9 @@ from lance_context_core.words import is_short
 
 Row = Mapping[str, Any]
 
+_HEARD = 0.99
+"""What words are worth at most to a turn that has none of its own, of their worth to the turn before."""
+
 LARGE = ("blob", "data")
 """The columns that are not kept."""
 
@@ -202,7 +205,11 @@ class Block:
         words, shown, counts = self._words(text), self._shown(where), self._shown(among)
         own = bm25 = self._postings.bm25(words, counts)
         if preceding:
-            bm25 = self._postings.bm25(words, counts, self._handing(shown & counts), preceding)
+            handing = self._handing(shown & counts)
+            bm25 = self._postings.bm25(words, counts, handing, preceding)
+            # Who has said it comes before who only heard it.
+            heard = np.flatnonzero((bm25 > 0) & (own == 0))
+            bm25[heard] = np.minimum(bm25[heard], _HEARD * bm25[handing[heard]])
         found = np.flatnonzero(((own if must_match else bm25) > 0) & shown)
         best = self._best(found, bm25[found], limit)
         most = self._postings.attainable(words, counts)

@@ -38,6 +38,13 @@ async def test_a_turn_without_a_word_of_its_own_is_found_and_no_channel_says_so(
     assert found["a"].channels.keys() == {"text"}
 
 
+async def test_who_has_only_heard_a_word_comes_behind_who_said_it(store):
+    # The last is shorter: BM25 over both turns together has it first.
+    said = ["What is a mole?", "An animal, or 6.022e23 of something.", "The second, please."]
+    await talk(store, *said)
+    assert list(await by_words(store, "animal")) == ["b", "c"]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "is_found"),
     [("museum " * 60, "yes", True), ("museum " * 61, "yes", False), ("museum", "yes " * 61, False)],
