@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from lance_context_core.coordination import queueing
@@ -11,7 +12,7 @@ from lance_context_core.engine.locks import processes
 from lance_context_core.engine.locks.keeping import renewed
 from lance_context_core.engine.locks.shelf import Shelf
 from lance_context_core.engine.locks.tickets import Book, Ticket
-from lance_context_core.errors import DeadlockError, LockTimeoutError
+from lance_context_core.errors import ContextStoreError, DeadlockError, LockTimeoutError
 
 _LEASE_SECONDS = 10.0
 """Who waits and does not look for so long, since he is stopped, loses his place."""
@@ -33,6 +34,7 @@ class Waiting:
         self._conflicts = conflicts
         self._now = now
         self._looked_at = 0.0
+        self._look_in_flight: asyncio.Future[Ticket] | None = None
         self._pause, self._longest = shelf.pauses_seconds
 
     async def until_granted(self, wait: float | None) -> Ticket:
@@ -47,7 +49,11 @@ class Waiting:
         return granted
 
     async def leave(self) -> None:
-        """Stand in the queue no more."""
+        """Stand in the queue no more, nor hold what was granted meanwhile."""
+        if self._look_in_flight is not None:
+            # Who is cancelled may be in the queue by now, at a place that he was not told.
+            with suppress(ContextStoreError):
+                self._ticket = await self._look_in_flight
         seq = self._ticket.seq
         await self._shelf.change(lambda book: book.remove(seq), resource=self._ticket.resource)
 
@@ -58,7 +64,10 @@ class Waiting:
         if await self._must_wait():
             return None
         self._looked_at = time.monotonic()
-        ticket = await self._shelf.change(self._advance, resource=None)
+        look = self._shelf.change(self._advance, resource=None)
+        self._look_in_flight = asyncio.ensure_future(look)
+        ticket = await asyncio.shield(self._look_in_flight)
+        self._look_in_flight = None
         if ticket.token is None:
             self._ticket = ticket
             return None

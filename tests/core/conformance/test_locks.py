@@ -133,6 +133,28 @@ async def test_who_waits_and_is_cancelled_leaves_the_queue(store):
     assert [one.token for one in await locks.list()] == [lock.token]
 
 
+async def test_who_is_cancelled_as_he_comes_into_the_queue_leaves_it(store, monkeypatch):
+    locks = store.locks
+    lock = await locks.acquire("r", owner="ann")
+    shelf = (await locks._keeper()).shelf
+    change = shelf.change
+
+    async def told_late(decide, *, resource):
+        outcome = await change(decide, resource=resource)
+        await asyncio.sleep(0.05)
+        return outcome
+
+    monkeypatch.setattr(shelf, "change", told_late)
+    waiting = asyncio.ensure_future(
+        locks._acquired(locks._asked("r", "exclusive", LEASE, "b"), None)
+    )
+    await waits(locks, "r")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert [one.token for one in await locks.list()] == [lock.token]
+
+
 async def test_a_deadlock_is_refused_and_its_circle_named(store):
     locks = store.locks
     held = {name: await locks.acquire(name, owner=f"has {name}") for name in ("a", "b", "c")}
