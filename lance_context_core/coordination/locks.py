@@ -14,7 +14,7 @@ from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.owners import current_owner
-from lance_context_core.coordination.waiting import Waiting
+from lance_context_core.coordination.waiting import Waiting, asked_of
 from lance_context_core.engine.locks import processes
 from lance_context_core.engine.locks.keeping import Keeper
 from lance_context_core.engine.locks.tickets import Book, Ticket
@@ -106,10 +106,7 @@ class AsyncLocks:
         """The lock on `resource` if it is free, and nobody waits for it; else None."""
         asked = self._asked(resource, mode, lease, owner)
         keeper = await self._keeper()
-        granted = await keeper.shelf.change(
-            lambda book: queueing.enter(book, asked, self._now(), self._conflicts),
-            resource=asked.resource,
-        )
+        granted = await self._entered(keeper, asked)
         return None if granted is None else self._held(keeper, granted)
 
     async def list(self, resource: str | None = None) -> builtins.list[LockInfo]:
@@ -202,13 +199,17 @@ class AsyncLocks:
             _place=self._resources.writable().connection.place,
         )
 
-    async def _acquired(self, asked: Ticket, wait: float | None) -> AsyncLock:
-        keeper = await self._keeper()
+    async def _entered(self, keeper: Keeper, asked: Ticket) -> Ticket | None:
+        """The lock, if it is free."""
 
-        def grant(book: Book) -> Ticket | None:
+        def enter(book: Book) -> Ticket | None:
             return queueing.enter(book, asked, self._now(), self._conflicts)
 
-        granted = await keeper.shelf.change(grant, resource=asked.resource)
+        return await asked_of(keeper.shelf, enter, resource=asked.resource)
+
+    async def _acquired(self, asked: Ticket, wait: float | None) -> AsyncLock:
+        keeper = await self._keeper()
+        granted = await self._entered(keeper, asked)
         if granted is None:
             waiting = Waiting(keeper.shelf, asked, self._conflicts, self._now)
             try:

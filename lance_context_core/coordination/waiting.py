@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import Conflicts
@@ -14,6 +15,8 @@ from lance_context_core.engine.locks.shelf import Shelf
 from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import ContextStoreError, DeadlockError, LockTimeoutError
 
+T = TypeVar("T", Ticket, Ticket | None)
+
 _LEASE_SECONDS = 10.0
 """Who waits and does not look for so long, since he is stopped, loses his place."""
 
@@ -21,20 +24,39 @@ _LOOK_AT_ALL_EVERY_SECONDS = 1.0
 """A circle is found by whoever closes it; by others only if it comes about in another way."""
 
 
+async def asked_of(shelf: Shelf, decide: Callable[[Book], T], *, resource: str | None) -> T:
+    """What `decide` makes of the book, a ticket or None; who is cancelled has no ticket of it.
+
+    A change may be made by the time that its caller is cancelled, who would never be told.
+    """
+    change = asyncio.ensure_future(shelf.change(decide, resource=resource))
+    try:
+        return await asyncio.shield(change)
+    except asyncio.CancelledError:
+        await asyncio.shield(_given_back(shelf, change))
+        raise
+
+
+async def _given_back(shelf: Shelf, change: asyncio.Future[T]) -> None:
+    with suppress(ContextStoreError):
+        if (ticket := await change) is not None:
+            seq = ticket.seq
+            await shelf.change(lambda book: book.remove(seq), resource=ticket.resource)
+
+
 class Waiting:
     """One who waits in the queue of a resource."""
 
     def __init__(
-        self, shelf: Shelf, asked: Ticket, conflicts: Conflicts, now: Callable[[], float]
+        self, shelf: Shelf, wanted: Ticket, conflicts: Conflicts, now: Callable[[], float]
     ) -> None:
         """Nothing is done before the first `look`."""
         self._shelf = shelf
-        self._ticket = replace(asked, lease=_LEASE_SECONDS)
-        self._lease = asked.lease
+        self._ticket = replace(wanted, lease=_LEASE_SECONDS)
+        self._lease = wanted.lease
         self._conflicts = conflicts
         self._now = now
         self._looked_at = 0.0
-        self._look_in_flight: asyncio.Future[Ticket] | None = None
         self._pause, self._longest = shelf.pauses_seconds
 
     async def until_granted(self, wait: float | None) -> Ticket:
@@ -49,11 +71,7 @@ class Waiting:
         return granted
 
     async def leave(self) -> None:
-        """Stand in the queue no more, nor hold what was granted meanwhile."""
-        if self._look_in_flight is not None:
-            # Who is cancelled may be in the queue by now, at a place that he was not told.
-            with suppress(ContextStoreError):
-                self._ticket = await self._look_in_flight
+        """Stand in the queue no more."""
         seq = self._ticket.seq
         await self._shelf.change(lambda book: book.remove(seq), resource=self._ticket.resource)
 
@@ -64,10 +82,7 @@ class Waiting:
         if await self._must_wait():
             return None
         self._looked_at = time.monotonic()
-        look = self._shelf.change(self._advance, resource=None)
-        self._look_in_flight = asyncio.ensure_future(look)
-        ticket = await asyncio.shield(self._look_in_flight)
-        self._look_in_flight = None
+        ticket = await asked_of(self._shelf, self._advance, resource=None)
         if ticket.token is None:
             self._ticket = ticket
             return None

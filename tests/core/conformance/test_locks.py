@@ -133,9 +133,12 @@ async def test_who_waits_and_is_cancelled_leaves_the_queue(store):
     assert [one.token for one in await locks.list()] == [lock.token]
 
 
-async def test_who_is_cancelled_as_he_comes_into_the_queue_leaves_it(store, monkeypatch):
+@pytest.mark.parametrize("is_free", [True, False], ids=["free", "held"])
+async def test_who_is_cancelled_before_he_is_told_has_neither_the_lock_nor_a_place(
+    store, monkeypatch, is_free
+):
     locks = store.locks
-    lock = await locks.acquire("r", owner="ann")
+    held = [] if is_free else [await locks.acquire("r", owner="ann")]
     shelf = (await locks._keeper()).shelf
     change = shelf.change
 
@@ -144,15 +147,18 @@ async def test_who_is_cancelled_as_he_comes_into_the_queue_leaves_it(store, monk
         await asyncio.sleep(0.05)
         return outcome
 
+    async def is_in_the_book():
+        return len(await locks.list("r")) > len(held)
+
     monkeypatch.setattr(shelf, "change", told_late)
-    waiting = asyncio.ensure_future(
+    acquiring = asyncio.ensure_future(
         locks._acquired(locks._asked("r", "exclusive", LEASE, "b"), None)
     )
-    await waits(locks, "r")
-    waiting.cancel()
+    await until(is_in_the_book)
+    acquiring.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert [one.token for one in await locks.list()] == [lock.token]
+        await acquiring
+    assert [one.token for one in await locks.list()] == [one.token for one in held]
 
 
 async def test_a_deadlock_is_refused_and_its_circle_named(store):
