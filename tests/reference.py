@@ -6,6 +6,7 @@ that has it, and the others point there. Nothing is imported: griffe reads the s
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ WIDTH = 88
 _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
+_MADE = {f"{PACKAGE}.sync._blocking.{how}" for how in ("blocking", "handing", "iterating")}
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
 _MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")
 _LINKED = re.compile(rf"(?P<code>`+)(?P<inside>[^`]+)(?P=code)|{_WORD}")
@@ -101,17 +103,31 @@ def members(one: griffe.Object) -> dict[str, griffe.Object]:
     """The public members of a class, those of its private bases too, in the order of the source."""
     if not isinstance(one, griffe.Class):
         return {}
-    own = {name: target(member) for name, member in one.members.items()}
+    own = {name: stated(target(member)) for name, member in one.members.items()}
     return {n: m for n, m in (own | inherited(one) | own).items() if is_shown(n, m)}
 
 
 def inherited(one: griffe.Class) -> dict[str, griffe.Object]:
     """What a class has from its private bases."""
     return {
-        name: target(member)
+        name: stated(target(member))
         for base in reversed(private_bases(one))
         for name, member in base.members.items()
     }
+
+
+def stated(member: griffe.Object) -> griffe.Object:
+    """A method of a blocking object, where it is made of the asynchronous one; else the member."""
+    value = getattr(member, "value", None)
+    if not isinstance(value, griffe.ExprCall) or value.canonical_path not in _MADE:
+        return member
+    owner, name = str(value.arguments[0].canonical_path).rsplit(".", 1)
+    method = target(package()[owner.removeprefix(f"{PACKAGE}.")])
+    method = copy({**inherited(method), **method.members}[name])
+    method.labels = method.labels - {"async"}
+    if str(method.returns).startswith("AsyncIterator"):
+        method.returns = str(method.returns).removeprefix("Async")
+    return method
 
 
 def private_bases(one: griffe.Class) -> list[griffe.Class]:
@@ -342,7 +358,7 @@ def docstring(one: griffe.Object) -> str:
     """The docstring; that of the asynchronous one, where it says to see there."""
     says = one.docstring.value if one.docstring else ""
     found = _ELSEWHERE.search(says)
-    if not found:
+    if not found or (one.parent and one.parent.name.startswith("Async")):
         return says
     owner, member = found["asynchronous"].split(".")
     there = members(by_name()[owner].object)[member].docstring

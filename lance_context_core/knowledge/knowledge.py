@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from lance_context_core._checks import check_name, check_text, shown
 from lance_context_core.engine import sql
@@ -66,7 +66,7 @@ class AsyncKnowledge:
         extractor: Extractor | None = None,
         model: Paraphraser | AsyncParaphraser | None = None,
         model_name: str = "model",
-    ) -> "AsyncKnowledge":
+    ) -> Self:
         """The same knowledge, made by another extractor, or in the words of a model.
 
         `model` is called with the sentences of one job, and returns one for each: what is empty, far

@@ -61,7 +61,7 @@ def test_a_blocking_method_is_described_in_the_words_of_the_asynchronous_one(nam
     for method, one in reference.members(asynchronous.object).items():
         if one.is_function and f"#### {name}.{method}\n" in described:
             below = described.split(f"#### {name}.{method}\n")[1].split("\n#### ")[0]
-            assert reference.prose(one.docstring.value, at=reference.TOP) in below
+            assert reference.prose(reference.docstring(one), at=reference.TOP) in below
 
 
 # What is public

@@ -172,15 +172,24 @@ def test_every_public_method_says_what_it_does(asynchronous, blocking):
         assert undocumented == set()
 
 
-@each_pair
-def test_a_blocking_method_refers_to_the_asynchronous_one_in_one_line(asynchronous, blocking):
-    for name, method in methods(blocking).items():
-        if inspect.iscoroutinefunction(methods(asynchronous)[name]):
-            itself, _, _ = method.__doc__.partition("\n\n")  # Options are described below it.
-            said, see = itself.split(" See ")
-            assert see == f"`{asynchronous.__name__}.{name}`."
-            assert said.endswith(".")
-            assert "\n" not in said
+@pytest.mark.parametrize(("asynchronous", "blocking", "name"), every_method())
+def test_a_blocking_method_says_what_the_asynchronous_one_says_or_where_to_see_it(
+    asynchronous, blocking, name
+):
+    theirs, own = (inspect.getdoc(methods(cls)[name]) for cls in (asynchronous, blocking))
+    if own != theirs:
+        itself, _, _ = own.partition("\n\n")  # Options are described below it.
+        said, _, see = itself.partition(" See ")
+        assert see == f"`{asynchronous.__name__}.{name}`."
+        assert said.endswith(".")
+        assert "\n" not in said
+
+
+@pytest.mark.parametrize(("asynchronous", "blocking", "name"), every_method())
+def test_a_blocking_method_is_one_of_its_class_to_whoever_asks(asynchronous, blocking, name):
+    method = methods(blocking)[name]
+    assert method.__qualname__ == f"{blocking.__name__}.{name}"
+    assert not inspect.iscoroutinefunction(inspect.unwrap(method))
 
 
 # Every argument arrives under its own name

@@ -1,0 +1,131 @@
+"""What every blocking object is made of: the asynchronous one, and its methods, each said only there."""
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from types import FunctionType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from lance_context_core._loop import block_on
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+H = TypeVar("H", bound="Blocking[Any]")
+
+_AT_ONCE = 1_000
+"""How many items are fetched on one way to the store's loop, where the caller does not say."""
+
+
+@dataclass(frozen=True)
+class Blocking(Generic[A]):
+    """Waits for the asynchronous object behind it."""
+
+    _aio: A
+
+    def __init_subclass__(cls) -> None:
+        for one in vars(cls).values():
+            if isinstance(one, FunctionType):  # Made of another's, it bears that one's names.
+                one.__module__, one.__qualname__ = cls.__module__, f"{cls.__name__}.{one.__name__}"
+
+    def __repr__(self) -> str:
+        return repr(self._aio).removeprefix("Async")
+
+
+class HasName(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=HasName)
+
+
+class Named(Blocking[N]):
+    """A blocking object that has a name."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the store keeps it."""
+        return self._aio.name
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The method that waits for the asynchronous one.
+
+    Its name, its parameters and its docstring are that one's, to type checkers, editors and `help()`.
+    """
+    ask = _asking(method)
+
+    @wraps(method)
+    def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return block_on(ask(self, *args, **kwargs))
+
+    return _named(call, method)
+
+
+def iterating(
+    method: Callable[Concatenate[Any, P], AsyncIterator[T]],
+) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """The method whose items are those of the asynchronous one, `batch_size` fetched at once."""
+    ask = _asking(method)
+
+    @wraps(method)
+    def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        at_once = cast(int, kwargs.get("batch_size", _AT_ONCE))
+        return _fetched(ask(self, *args, **kwargs), at_once=at_once)
+
+    return _named(call, method)
+
+
+def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[H, P], H]:
+    """The method that hands out a blocking object of the same class over what the other hands out."""
+    ask = _asking(method)
+
+    @wraps(method)
+    def call(self: H, /, *args: P.args, **kwargs: P.kwargs) -> H:
+        made = ask(self, *args, **kwargs)
+        return type(self)(block_on(made) if inspect.iscoroutine(made) else made)
+
+    return _named(call, method)
+
+
+def _asking(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """The method of whatever stands behind the blocking object, found by its name."""
+    name = method.__name__
+
+    def ask(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        asked: T = getattr(self._aio, name)(*args, **kwargs)
+        return asked
+
+    return ask
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _named(call: F, method: Callable[..., Any]) -> F:
+    """`call` as one shows it who asks what it is."""
+    # Who looks behind a wrapper, such as a framework that wants to know what to await, stops here.
+    del call.__wrapped__  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return call
+
+
+def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
+    """The items; the way to the store's loop is taken once for `at_once` of them."""
+
+    async def some() -> list[T]:
+        found: list[T] = []
+        async for item in items:
+            found.append(item)
+            if len(found) == at_once:
+                break
+        return found
+
+    while found := block_on(some()):
+        yield from found
