@@ -7,7 +7,10 @@ from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.state import AsyncShortTermState
 from lance_context_core.coordination.tasks.board import AsyncTaskStore
+from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
@@ -94,6 +97,21 @@ class AsyncStores:
     def tasks(self) -> AsyncTaskStore:
         """Boards of what is to be done."""
         return AsyncTaskStore(self._resources, self._scope)
+
+    @property
+    def plans(self) -> AsyncPlans:
+        """What agents mean to do, each plan with its versions and tasks."""
+        return AsyncPlans(self._resources, self._scope)
+
+    @property
+    def templates(self) -> AsyncTemplates:
+        """Prompts with variables."""
+        return AsyncTemplates(self._resources, self._scope)
+
+    @property
+    def state(self) -> AsyncShortTermState:
+        """What agents keep in mind during a session."""
+        return AsyncShortTermState(self._resources, self._scope)
 
     @property
     def checkpoints(self) -> AsyncCheckpoints:

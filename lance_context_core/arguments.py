@@ -1,6 +1,7 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
 from lance_context_core.coordination.tasks.board import TaskOutcome
+from lance_context_core.coordination.templates.rendering import TemplateSyntax
 from lance_context_core.documents.conditions import Scopes
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
 from lance_context_core.engine.refs.versions import Ref
@@ -34,6 +35,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemOrder",
     # Tasks
     "TaskOutcome",
+    # Templates
+    "TemplateSyntax",
     # Files
     "DocumentSource",
     "ReadingArguments",

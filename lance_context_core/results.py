@@ -3,6 +3,9 @@
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
+from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.plans.values import AgentPlan, PlanStatus
+from lance_context_core.coordination.state import AsyncShortTermState
 from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.coordination.tasks.values import (
     Priority,
@@ -11,6 +14,8 @@ from lance_context_core.coordination.tasks.values import (
     TaskStats,
     TaskStatus,
 )
+from lance_context_core.coordination.templates.templates import AsyncTemplates
+from lance_context_core.coordination.templates.values import Template
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.hot.scopes import SearchCacheStats
@@ -40,7 +45,10 @@ from lance_context_core.records import (
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.knowledge import Jobs
 from lance_context_core.sync.locks import Lock, Locks
+from lance_context_core.sync.plans import Plans
+from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
+from lance_context_core.sync.templates import Templates
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
@@ -77,6 +85,15 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Priority",
     "TaskEvent",
     "TaskStats",
+    "Plans",
+    "AsyncPlans",
+    "AgentPlan",
+    "PlanStatus",
+    "Templates",
+    "AsyncTemplates",
+    "Template",
+    "ShortTermState",
+    "AsyncShortTermState",
     "Checkpoints",
     "AsyncCheckpoints",
     "Checkpoint",

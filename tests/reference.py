@@ -20,7 +20,7 @@ COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers"),
-    *("documents", "knowledge", "window", "protocols"),
+    *("documents", "knowledge", "window", "coordination", "protocols"),
     *("adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])

@@ -100,6 +100,24 @@ class AsyncCheckpoints:
         rows = await self._items.list(namespace=namespace, reverse=True, limit=limit)
         return [_checkpoint(one) for one in rows]
 
+    async def latest(
+        self,
+        *,
+        session_id: str | None = None,
+        task_id: str | None = None,
+        status: str | None = None,
+    ) -> builtins.list[Checkpoint]:
+        """Where each agent stands, by agent: all, or those at a session or a task, or of a status."""
+        last = [await self.last(one) for one in await self.agents()]
+        return [
+            one
+            for one in last
+            if one is not None
+            and session_id in (None, one.session_id)
+            and task_id in (None, one.task_id)
+            and status in (None, one.status)
+        ]
+
     async def agents(self) -> builtins.list[str]:
         """The agents that have checkpoints, in order."""
         return [one[0] for one in await self._items.namespaces()]

@@ -11,9 +11,12 @@ from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Jobs, Knowledge
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.memory import Memory
+from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.store import ContextStore
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
+from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.vectors import Vectors
 
 __all__ = [
@@ -28,8 +31,11 @@ __all__ = [
     "Lock",
     "Locks",
     "Memory",
+    "Plans",
     "Sessions",
+    "ShortTermState",
     "TaskBoard",
     "TaskStore",
+    "Templates",
     "Vectors",
 ]

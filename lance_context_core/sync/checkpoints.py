@@ -10,5 +10,6 @@ class Checkpoints(Blocking[AsyncCheckpoints]):
     save = blocking(AsyncCheckpoints.save)
     last = blocking(AsyncCheckpoints.last)
     list = blocking(AsyncCheckpoints.list)
+    latest = blocking(AsyncCheckpoints.latest)
     agents = blocking(AsyncCheckpoints.agents)
     delete = blocking(AsyncCheckpoints.delete)

@@ -17,8 +17,11 @@ from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Knowledge
 from lance_context_core.sync.locks import Locks
 from lance_context_core.sync.memory import Memory
+from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.sessions import Sessions
+from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskStore
+from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.vectors import Vectors
 
 
@@ -99,6 +102,21 @@ class ContextStore(Blocking[AsyncContextStore]):
     def tasks(self) -> TaskStore:
         """Boards of what is to be done."""
         return TaskStore(self._aio.tasks)
+
+    @property
+    def plans(self) -> Plans:
+        """What agents mean to do, each plan with its versions and tasks."""
+        return Plans(self._aio.plans)
+
+    @property
+    def templates(self) -> Templates:
+        """Prompts with variables."""
+        return Templates(self._aio.templates)
+
+    @property
+    def state(self) -> ShortTermState:
+        """What agents keep in mind during a session."""
+        return ShortTermState(self._aio.state)
 
     @property
     def checkpoints(self) -> Checkpoints:

@@ -14,6 +14,10 @@ class TaskStore(Blocking[AsyncTaskStore]):
         """The board of that name; it need not exist yet. See `AsyncTaskStore.board`."""
         return TaskBoard(self._aio.board(name))
 
+    def here(self) -> "TaskBoard":
+        """The board of the conversation that this code belongs to. See `AsyncTaskStore.here`."""
+        return TaskBoard(self._aio.here())
+
     boards = blocking(AsyncTaskStore.boards)
     delete_board = blocking(AsyncTaskStore.delete_board)
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 from lance_context_core._checks import check_name, check_names, check_text, shown
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import retried
+from lance_context_core.coordination.conversations import current_conversation
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph, checked_priority
 from lance_context_core.coordination.tasks.values import (
@@ -60,6 +61,13 @@ class AsyncTaskStore:
     def board(self, name: str = "default") -> "AsyncTaskBoard":
         """The board of that name, such as a plan's or a conversation's; it need not exist yet."""
         return AsyncTaskBoard(check_name(name, "name"), self._resources, self._scope)
+
+    def here(self) -> "AsyncTaskBoard":
+        """The board of the agent and conversation that this code belongs to: see `conversation`.
+
+        Raises InvalidRequestError outside any, rather than have agents share one by accident.
+        """
+        return self.board(current_conversation().board)
 
     async def boards(self) -> list[str]:
         """The names of the boards that there are, in order."""
@@ -300,7 +308,8 @@ class AsyncTaskBoard:
         history = [
             Item(
                 namespace=(self.name, "history"),
-                key=f"{numbers['events'] + n:012d}",
+                # What another branch of the store has under this number is another change.
+                key=f"{numbers['events'] + n:012d}-{secrets.token_hex(3)}",
                 value=stored.written(one),
             )
             for n, one in enumerate(graph.events)

@@ -34,7 +34,7 @@ class Graph:
 
     def __init__(self, tasks: Iterable[Task], now: datetime) -> None:
         """These, which are as they are stored."""
-        self.tasks = {one.id: one for one in sorted(tasks, key=lambda one: one.order)}
+        self.tasks = _whole(sorted(tasks, key=lambda one: (one.order, one.id)))
         self.events: list[TaskEvent] = []
         self._now = now
         self._children: dict[str | None, list[str]] = {}
@@ -312,6 +312,21 @@ class Graph:
                 note=one.note,
             )
         )
+
+
+def _whole(tasks: list[Task]) -> dict[str, Task]:
+    """The tasks by id, without a word of those that are no more since another branch removed them."""
+    found = {one.id: one for one in tasks}
+    for one in tasks:
+        if (one.parent_id is not None and one.parent_id not in found) or not found.keys() >= set(
+            one.depends_on
+        ):
+            found[one.id] = replace(
+                one,
+                parent_id=one.parent_id if one.parent_id in found else None,
+                depends_on=tuple(other for other in one.depends_on if other in found),
+            )
+    return found
 
 
 def _part(task: Task) -> float:

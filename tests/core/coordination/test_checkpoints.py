@@ -26,6 +26,31 @@ async def test_another_process_goes_on_where_an_agent_stood(checkpoints, open_st
     assert await checkpoints.agents() == ["ann", "ben"]
 
 
+async def test_agents_are_found_by_what_they_were_at_last(checkpoints):
+    await checkpoints.save("ann", {}, session_id="s", task_id="t", status="running")
+    await checkpoints.save("ben", {}, session_id="s")
+    await checkpoints.save("eve", {}, session_id="s", task_id="t")
+    moved = await checkpoints.save("eve", {}, session_id="other", task_id="t", status="running")
+    found = {
+        name: [one.agent_id for one in await checkpoints.latest(**asked)]
+        for name, asked in {
+            "all": {},
+            "session": {"session_id": "s"},
+            "task": {"task_id": "t"},
+            "both": {"session_id": "other", "status": "running"},
+            "none": {"session_id": "s", "task_id": "other"},
+        }.items()
+    }
+    assert found == {
+        "all": ["ann", "ben", "eve"],
+        "session": ["ann", "ben"],
+        "task": ["ann", "eve"],
+        "both": ["eve"],
+        "none": [],
+    }
+    assert (await checkpoints.latest(session_id="other")) == [moved]
+
+
 async def test_an_agent_is_known_as_it_was_at_a_moment(checkpoints, clock):
     first = await checkpoints.save("ann", {"n": 1})
     clock.advance(minutes=2)

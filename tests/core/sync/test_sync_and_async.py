@@ -17,7 +17,10 @@ from lance_context_core._loop import store_loop
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.state import AsyncShortTermState
 from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import (
     BlockingCallError,
@@ -49,9 +52,12 @@ from lance_context_core.sync import (
     Lock,
     Locks,
     Memory,
+    Plans,
     Sessions,
+    ShortTermState,
     TaskBoard,
     TaskStore,
+    Templates,
     Vectors,
 )
 from lance_context_core.sync.context import blocking_over
@@ -69,8 +75,11 @@ BLOCKING = {
     AsyncKnowledge: Knowledge,
     AsyncMemory: Memory,
     AsyncSessions: Sessions,
+    AsyncPlans: Plans,
+    AsyncShortTermState: ShortTermState,
     AsyncTaskBoard: TaskBoard,
     AsyncTaskStore: TaskStore,
+    AsyncTemplates: Templates,
     AsyncVectors: Vectors,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
@@ -79,7 +88,8 @@ NOT_AWAITED = {
     AsyncContext: {"branch", "scan", "uri"},
     AsyncLock: {"fencing"},
     AsyncLocks: {"acquire", "using"},
-    AsyncTaskStore: {"board"},
+    AsyncPlans: {"tasks"},
+    AsyncTaskStore: {"board", "here"},
     AsyncKnowledge: {"using"},
 }
 

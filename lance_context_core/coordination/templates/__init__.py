@@ -1,0 +1,1 @@
+"""Prompts with variables, which agents keep, change and fill in."""
