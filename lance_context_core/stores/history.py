@@ -34,7 +34,7 @@ CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""
 
 _MESSAGES = sql.equals("kind", "message")
-_COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
+COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class AsyncHistory:
             self._records,
             self._where(agent_id, session_id),
             expected_id=expected_id,
-            columns=_COLUMNS,
+            columns=COLUMNS,
         )
-        return None if last is None else _message(last)
+        return None if last is None else message_of(last)
 
     async def replace_tail(
         self,
@@ -241,11 +241,11 @@ class AsyncHistory:
         where = self._where(agent_id, session_id, filter=filter)
         check_span(offset=offset, limit=limit, last=last)
         rows = await self._records.table.slice(
-            where, columns=[*_COLUMNS, *SESSION], offset=offset, limit=limit, last=last
+            where, columns=[*COLUMNS, *SESSION], offset=offset, limit=limit, last=last
         )
         if filter is None and limit is None and offset == 0:
             self._records.remember_end(rows)
-        return await steps.each_row(_message, rows.select(_COLUMNS))
+        return await steps.each_row(message_of, rows.select(COLUMNS))
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
@@ -379,7 +379,7 @@ def _said(one: ContextRecord | Message) -> tuple[object, ...]:
     return one.role, one.name, tuple(parts)
 
 
-def _message(row: Mapping[str, Any]) -> Message:
+def message_of(row: Mapping[str, Any]) -> Message:
     """The message of a row; what was written as a record without parts has a text."""
     parts = parts_from_json(row["parts"]) if row["parts"] else ()
     return stored_message(

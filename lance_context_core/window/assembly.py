@@ -7,10 +7,10 @@ from lance_context_core.errors import BudgetError, InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.window import blocks
 from lance_context_core.window.counting import Measure
-from lance_context_core.window.cutting import places
+from lance_context_core.window.cutting import block_of, places
 from lance_context_core.window.dialects import DialectName, dialect
 from lance_context_core.window.sections import HistorySection, Offer, Section, Snippet
-from lance_context_core.window.sources import Sources
+from lance_context_core.window.sources import Sources, ending_of
 from lance_context_core.window.talk import Talk
 from lance_context_core.window.window import Citation, Outcome, Report, Window
 
@@ -87,9 +87,13 @@ class Assembly:
             nominal = max(1, self.room - others)
             if section.max_tokens is not None:
                 nominal = max(1, min(nominal, section.max_tokens))
-            found = places(await self.sources.sizes(), nominal, section.step)
-            cuts, self.n_not_considered = found.starts[found.nearest :], found.offset
-            stored = await self.sources.messages(offset=found.offset)
+            block = block_of(nominal)
+            end = await ending_of(self.sources, room=nominal, block=block)
+            found = places(end.sizes(), nominal, section.step, first=end.first, block=block)
+            cuts = found.starts[found.nearest :]
+            last_user = end.last_user()
+            offset = found.offset if last_user is None else min(found.offset, last_user)
+            stored, self.n_not_considered = end.messages(offset), offset
         return Talk.of(
             stored,
             now,

@@ -1,8 +1,9 @@
 """Where a history is cut: in steps, at places that stay the same while the conversation goes on.
 
-A place to cut is where a whole number of steps has been said since the session began. The first of them is
-taken from which on all fits. As more is said, it is left for the next one, once; until then every window
-begins with the same messages. Nothing is remembered for this: two processes cut alike.
+A session is divided into blocks of as many messages; a place to cut is where a block begins, or a whole
+number of steps after that. The first of them is taken from which on all fits. As more is said, it is left
+for the next one, once; until then every window begins with the same messages. Nothing is remembered for
+this, and nothing is read but the last blocks: two processes cut alike.
 """
 
 from bisect import bisect_left
@@ -13,8 +14,12 @@ from itertools import accumulate
 from lance_context_core.window.groups import Group
 
 BYTES_A_TOKEN = 4
-_FAR = 16
+_FAR = 8
 """In bytes a token: what is farther back than that many of the room does not fit."""
+_SHORT = 8
+"""In tokens: of messages as short as that, one block fills the room."""
+_BLOCKS = (64, 4_096)
+"""In messages: no block is shorter, and none is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +27,7 @@ class Places:
     """Where a session may be cut."""
 
     starts: tuple[int, ...]
-    """The indexes of messages, in order; the first is 0."""
+    """The indexes of messages in the session, in order."""
     nearest: int
     """How many of the `starts` are too far back for all to fit."""
 
@@ -32,20 +37,34 @@ class Places:
         return self.starts[self.nearest]
 
 
-def places(sizes: Sequence[int], room: int, step: float) -> Places:
-    """Where a session of messages of these bytes may be cut, for a room of tokens."""
+def block_of(room: int) -> int:
+    """How many messages a block has, for a room of tokens: a power of two."""
+    least, most = _BLOCKS
+    return min(max(1 << (max(room // _SHORT, 1) - 1).bit_length(), least), most)
+
+
+def is_enough(sizes: Sequence[int], room: int) -> bool:
+    """Whether messages of these bytes are more than a room of tokens might hold."""
+    return sum(sizes) > room * _FAR
+
+
+def places(sizes: Sequence[int], room: int, step: float, *, first: int, block: int) -> Places:
+    """Where a session may be cut that ends in messages of these bytes, of which the `first` begins a block."""
     ends = list(accumulate(sizes))
     total = ends[-1] if ends else 0
     stride = max(1, int(room * step * BYTES_A_TOKEN))
-    starts = [0]
-    for number in range(1, total // stride + 1):
+    found = [0]
+    for begin in range(0, len(sizes), block):
+        before = ends[begin - 1] if begin else 0
+        there = ends[min(begin + block, len(sizes)) - 1] - before
+        steps = (before + number * stride for number in range(1, there // stride + 1))
         # The first message that begins behind that many steps.
-        index = bisect_left(ends, number * stride) + 1
-        if starts[-1] < index < len(sizes):
-            starts.append(index)
+        for index in (begin, *(bisect_left(ends, one) + 1 for one in steps)):
+            if found[-1] < index < len(sizes):
+                found.append(index)
     far = total - room * _FAR
-    nearest = sum(1 for index in starts[1:] if ends[index - 1] <= far)
-    return Places(starts=tuple(starts), nearest=nearest)
+    nearest = sum(1 for index in found[1:] if ends[index - 1] <= far)
+    return Places(starts=tuple(first + index for index in found), nearest=nearest)
 
 
 def first_shown(

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
@@ -18,6 +17,7 @@ from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.window.endings import Ending, ending
 
 Place = tuple[str | None, str]
 """The session and the id of a record: an id is a session's own."""
@@ -41,6 +41,8 @@ class Sources:
     """How many messages of the session came before what the history shows, once it was chosen."""
     covered: int = 0
     """How many of these a summary in the window is of."""
+    _ending: Ending | None = None
+    """What was read of the end of the session."""
 
     @property
     def now(self) -> datetime:
@@ -54,16 +56,13 @@ class Sources:
 
     # The conversation
 
-    async def sizes(self) -> list[int]:
-        """The bytes of each message's text, and a few more for what is around it, in order."""
-        rows = await self._records.table.slice(self._session(), columns=["text"])
-        lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
-        return [int(one) + 16 for one in lengths.to_pylist()]
-
-    async def messages(self, *, offset: int, limit: int | None = None) -> list[Message]:
-        """The messages of the session, from one on; all, or as many as `limit`."""
+    async def messages(self, start: int, stop: int) -> list[Message]:
+        """The messages of the session from one on, up to another."""
+        known = self._ending
+        if known is not None and known.first <= start and stop <= known.n:
+            return known.messages(start, stop)
         return await self.history.get_messages(
-            self.agent_id, session_id=self.session_id, offset=offset, limit=limit
+            self.agent_id, session_id=self.session_id, offset=start, limit=stop - start
         )
 
     # What else is known
@@ -158,3 +157,11 @@ class Sources:
 def records_of(sources: Sources, context: str) -> Records:
     """The records of another context, in the scope of the window."""
     return replace(sources._records, context=context)  # noqa: SLF001 - for the sections of this room
+
+
+async def ending_of(sources: Sources, *, room: int, block: int) -> Ending:
+    """The end of the session, as far back as a room of tokens might reach; kept for other sections."""
+    where = sources._session()  # noqa: SLF001 - for the sections of this room
+    table = sources._records.table  # noqa: SLF001
+    found = sources._ending = await ending(table, where, room=room, block=block)  # noqa: SLF001
+    return found

@@ -1,8 +1,8 @@
 """Summaries of the beginning of a session: records with sources, which serve until the cut moves on.
 
 A summary is of the messages up to a place at which the history is cut. It is kept under the context
-`SUMMARIES`, in the layer L0, and names all that it is of among its `source_ids`: so it is erased with any
-of them. One that is of what is no longer there is not shown.
+`SUMMARIES`, in the layer L0, and names among its `source_ids` the summary before it and what was said
+since: so it is erased with any of what it is of. One that is of what is no longer there is not shown.
 """
 
 import hashlib
@@ -28,6 +28,8 @@ from lance_context_core.window.sources import Sources, records_of
 
 SUMMARIES = "summaries"
 """The context that holds them."""
+_N_LAST = 100
+"""So many of a session's summaries are looked through; each covers a step more than the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +79,14 @@ class SummarySection(Section):
         """A summary of all up to the cut, which is kept."""
         assert self.summariser is not None
         start = 0 if last is None else _covered(last)
-        messages = await sources.messages(offset=start, limit=sources.cut - start)
+        messages = await sources.messages(start, sources.cut)
         text = transcript(messages)
         if last is not None:
             text = f"Summary so far: {last.text}\n{text}"
         summary = await summarised(self.summariser, text, self.timeout_seconds)
-        ids = [*(last.source_ids if last else ()), *(str(one.id) for one in messages)]
-        return await _kept(sources, summary, ids, self.producer)
+        ids = [*([last.id] if last else ()), *(str(one.id) for one in messages)]
+        first = last.metadata.get("first_id") if last else ids[0]
+        return await _kept(sources, summary, ids, f"{first}", self.producer)
 
 
 async def _last(sources: Sources) -> ContextRecord | None:
@@ -93,16 +96,18 @@ async def _last(sources: Sources) -> ContextRecord | None:
         sql.equals("session_id", sources.session_id),
         sql.equals("agent_id", records.whose("agent_id", sources.agent_id)),
     )
-    found = await records.read(where, columns=WITHOUT_BLOB)
+    found = await records.read(where, columns=WITHOUT_BLOB, last=_N_LAST)
     fitting = [one for one in found if 0 < _covered(one) <= sources.cut]
     for one in sorted(fitting, key=_covered, reverse=True):
-        end = await sources.messages(offset=_covered(one) - 1, limit=1)
+        end = await sources.messages(_covered(one) - 1, _covered(one))
         if end and one.source_ids and end[0].id == one.source_ids[-1]:
             return one
     return None
 
 
-async def _kept(sources: Sources, summary: str, ids: Sequence[str], producer: str) -> ContextRecord:
+async def _kept(
+    sources: Sources, summary: str, ids: Sequence[str], first_id: str, producer: str
+) -> ContextRecord:
     """The record of a summary; of two that make one at the same time, the first is kept."""
     records = records_of(sources, SUMMARIES)
     named = "\0".join([sources.agent_id, sources.session_id, *ids])
@@ -112,7 +117,12 @@ async def _kept(sources: Sources, summary: str, ids: Sequence[str], producer: st
         "layer": "L0",
         "source_ids": tuple(ids),
         "session_id": sources.session_id,
-        "metadata": {"n_covered": len(ids), "producer": producer},
+        "metadata": {
+            "n_covered": sources.cut,
+            "first_id": first_id,
+            "last_id": ids[-1],
+            "producer": producer,
+        },
     }
     if (agent := records.whose("agent_id", sources.agent_id)) is not None:
         fields["agent_id"] = agent

@@ -166,6 +166,21 @@ async def count(access: Snapshots, view: View, where: str | None) -> int:
     return n_below + mine
 
 
+async def tail_of(
+    access: Snapshots,
+    view: View,
+    where: str | None,
+    columns: Sequence[str],
+    last: int,
+    *,
+    nothing: pa.Table,
+) -> tuple[pa.Table, int]:
+    """The last matching rows, in order, and how many match that come before them."""
+    span: dict[str, Any] = {"offset": 0, "limit": None, "last": last, "nothing": nothing}
+    rows = await slice_of(access, view, where, columns=columns, **span)
+    return rows, await count(access, view, where) - rows.num_rows
+
+
 async def slice_of(
     access: Snapshots,
     view: View,

@@ -20,6 +20,9 @@ _NAMES = re.compile(r"'(?:[^']|'')*'|`([^`]*)`")
 _FEW = 1_000
 """So many rows are sorted in a few milliseconds, in which the loop stands still."""
 
+_MANY = 16_384
+"""Of so many rows the ids are listed in a few milliseconds; of more, the last ones are looked for."""
+
 _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
@@ -81,11 +84,50 @@ async def slice_of(
     """
     if limit is None and last is None and offset == 0:
         return await scan(handle, where, columns)
-    ids = (await scan(handle, where, []))["_rowid"].to_numpy()
+    n_wanted = None if last is None else offset + last
+    ids = await _last_ids(handle, where, n_wanted)
     end = len(ids) if last is None else max(len(ids) - offset, 0)
     start = offset if last is None else max(end - last, 0)
     wanted = ids[start:end][:limit]
     return await take(handle, wanted, columns) if len(wanted) else nothing
+
+
+async def tail_of(
+    handle: Any, where: str | None, columns: Sequence[str], last: int, *, nothing: pa.Table
+) -> tuple[pa.Table, int]:
+    """The last matching rows, in order, and how many match that come before them."""
+    while True:
+        version = await handle.version()
+        rows, n = await asyncio.gather(
+            slice_of(handle, where, columns, nothing=nothing, last=last), count(handle, where)
+        )
+        # Another read may have brought the handle forward in between.
+        if await handle.version() == version:
+            return rows, n - rows.num_rows
+
+
+async def _last_ids(handle: Any, where: str | None, n: int | None) -> np.ndarray:
+    """The ids of matching rows in order: of all, or of the last ones, `n` at least if there are so many.
+
+    Rows are numbered as they come, so the last ones are looked for among the newest, and ever further
+    back.
+    """
+    n_rows = 0 if n is None else await handle.count_rows()
+    if n and n_rows > _MANY:
+        newest = (await written_last(handle, 1, []))["_rowid"][0].as_py()
+        reach = 2 * max(n, _FEW)
+        while 4 * reach < n_rows:
+            among = all_of([f"_rowid >= {max(newest - reach, 0)}", *([where] if where else [])])
+            if len(ids := await _ids(handle, among)) >= n:
+                return ids
+            reach *= 8
+    return await _ids(handle, where)
+
+
+async def _ids(handle: Any, where: str | None) -> np.ndarray:
+    """The ids of the matching rows, in order."""
+    found: np.ndarray = (await scan(handle, where, []))["_rowid"].to_numpy()
+    return found
 
 
 async def nearest(

@@ -152,6 +152,24 @@ class Table:
             nothing,
         )
 
+    async def tail(
+        self, where: str | None, *, columns: Sequence[str], last: int
+    ) -> tuple[pa.Table, int]:
+        """The last matching rows, as `slice` has them, and how many there are before these."""
+
+        async def over(view: View) -> tuple[pa.Table, int]:
+            nothing = await self._nothing_at(view, columns)
+            return await overlay.tail_of(self.access, view, where, columns, last, nothing=nothing)
+
+        if (found := await self.access.over(where, over)) is not None:
+            return found
+        nothing = self.nothing(columns)
+        return await self.access.look(
+            "read {}",
+            lambda handle: reading.tail_of(handle, where, columns, last, nothing=nothing),
+            (nothing, 0),
+        )
+
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
     ) -> pa.Table:
