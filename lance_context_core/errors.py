@@ -6,6 +6,7 @@ ContextStoreError
 │   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
 │   ├── FilterError                             a filter that cannot be understood
 │   ├── UnreadableDocumentError                 a file that no text can be had of
+│   ├── ModelAnswerError                        a language model's answer that nothing can be taken of
 │   └── BudgetError                             a budget below what must be in a window
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
@@ -41,6 +42,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "EmbeddingModelMismatchError",
     "FilterError",
     "UnreadableDocumentError",
+    "ModelAnswerError",
     "BudgetError",
     "NotFoundError",
     "AlreadyExistsError",
@@ -89,6 +91,17 @@ class FilterError(InvalidRequestError):
 
 class UnreadableDocumentError(InvalidRequestError):
     """No text can be had of a file: it is encrypted, broken, too large, or has none."""
+
+
+class ModelAnswerError(InvalidRequestError):
+    """A language model's answer is refused, empty, cut off, no JSON, or JSON of another shape."""
+
+    fault: str
+    """Which of these, in a word: see `lance_context_core.models.FAULTS`."""
+
+    def __init__(self, message: str, *, fault: str = "not_json") -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class BudgetError(InvalidRequestError):

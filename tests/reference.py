@@ -19,7 +19,7 @@ PACKAGE = "lance_context_core"
 COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
-    *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers"),
+    *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
     *("documents", "knowledge", "window", "coordination", "protocols"),
     *("adapting", "testing", "arguments", TOP),
 )

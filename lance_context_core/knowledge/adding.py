@@ -68,9 +68,12 @@ class Adding:
             return Added(session_id=session_id, ids=written.ids, job_id=None)
         jobs = noted or self._jobs(session_id, written.ids)
         decisions: Counter[str] = Counter()
+        faults: Counter[str] = Counter()
         if infer == "auto":
             for job in jobs:
-                decisions.update((await self._done(job)).result.get("decisions", {}))
+                result = (await self._done(job)).result
+                decisions.update(result.get("decisions", {}))
+                faults.update(result.get("faults", {}))
         elif not noted:
             await self.jobs.submit(jobs)
         return Added(
@@ -79,6 +82,7 @@ class Adding:
             job_id=jobs[0].id,
             job_ids=tuple(job.id for job in jobs),
             decisions=dict(decisions),
+            faults=dict(faults),
         )
 
     def _jobs(self, session_id: str, ids: Sequence[str]) -> list[Job]:

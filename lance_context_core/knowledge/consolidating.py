@@ -54,6 +54,35 @@ class Known:
         else:
             self._place(new)
 
+    def merge_into(self, id: str, new: ContextRecord) -> None:
+        """Let a fact be more evidence of a current one; where that cannot be, take it in."""
+        one = self.facts.get(id)
+        if one is None or not _is_current(one):
+            self.consider(new)
+        else:
+            self._merge(one, new)
+
+    def put_in_place_of(self, id: str, new: ContextRecord) -> None:
+        """Let a fact take the place of a current one without a slot, or that one its: dates decide.
+
+        What a person has corrected or pinned stays, and the new one contradicts it; what is not
+        current any more leaves the new one to itself.
+        """
+        one = self.facts.get(id)
+        if one is None or not _is_current(one) or one.retired_at is not None:
+            self.consider(new)
+        elif kept.is_protected(one):
+            self._contradict(new, [one])
+        elif _when(one) > _when(new):
+            self._add(kept.superseded(new, one.id, kept.about(one)["valid_from"]))
+            self.decisions["add"] -= 1
+            self.decisions["supersede"] += 1
+        else:
+            self._add(new)
+            self.facts[one.id] = kept.superseded(one, new.id, kept.about(new)["valid_from"])
+            self.superseded.append([one.id, new.id])
+            self.decisions["supersede"] += 1
+
     def settle(self) -> list[ContextRecord]:
         """Let one of several current values of one slot be current: the last.
 

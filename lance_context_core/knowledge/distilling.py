@@ -1,8 +1,6 @@
 """The job that makes chunks, facts and a summary of some turns of one session, in one commit."""
 
-import asyncio
 import inspect
-import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from lance_context_core.engine import sql
-from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -21,16 +18,27 @@ from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, summaries, turns
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidating import Known
-from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
+from lance_context_core.knowledge.deciding import Decided, neighbourhoods
+from lance_context_core.knowledge.finding import find
+from lance_context_core.knowledge.protocols import (
+    AsyncParaphraser,
+    Consolidator,
+    Extractor,
+    Paraphraser,
+    SessionSummariser,
+)
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
+from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
 from lance_context_core.records import ContextRecord
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.search.options import ALONE
 from lance_context_core.stores.records.scoped import Records
 
 EXTRACT = "extract"
 MOST_TURNS = 200
 """Of one job."""
+_MOST_NEIGHBOURS = 5
+"""Of a new fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +51,17 @@ class Distiller:
     """Where what is made of them is."""
     extractor: Extractor
     model: Paraphraser | AsyncParaphraser | None = None
+    """Says sentences in other words."""
     model_name: str = ""
+    consolidator: Consolidator | None = None
+    summariser: SessionSummariser | None = None
 
     @property
     def producer(self) -> str:
         """Who makes the facts: another one makes them anew."""
-        named = f"+{self.model_name}" if self.model is not None else ""
-        return f"{self.extractor.name}{named}"
+        named = [self.extractor.name, *([self.model_name] if self.model is not None else [])]
+        named += [one.name for one in (self.consolidator, self.summariser) if one is not None]
+        return "+".join(named)
 
     async def plan(
         self, *, session_id: str | None = None, parent_id: str | None = None
@@ -94,26 +106,13 @@ class Distiller:
         heard = await turns.read(self.spoken, conversation)
         wanted = set(job.input_ids)
         new = [one for one in heard if one.id in wanted]
-        candidates, rejected = _proven(self.extractor.extract(new), new)
-        usage: dict[str, int] = {}
-        if self.model is not None and candidates:
-            sentences = [one.text for one in candidates]
-            usage = {"calls": 1, "characters": sum(map(len, sentences))}
-            candidates, refused = _said_otherwise(candidates, await self._ask(sentences))
-            rejected["refused"] = refused
-        by_id = {one.id: one for one in new}
+        finding = await find(self.extractor, self.model, new)
+        facts = self._facts(job, conversation, new, finding.candidates)
+        decided = await self._decided(conversation, facts)
+        told = await self._summary(heard)
+        usage = finding.usage + decided.usage + Counter(told.usage)
+        faults = finding.faults + decided.faults + Counter(told.faults)
         now = self.made.now()
-        facts = [
-            kept.fact(
-                conversation,
-                by_id[one.source_id],
-                one,
-                job_id=job.id,
-                producer=self.producer,
-                now=now,
-            )
-            for one in candidates
-        ]
         pieces = [
             (turn, kept.chunk(conversation, turn, start, end, job_id=job.id, now=now))
             for turn in heard
@@ -125,8 +124,10 @@ class Distiller:
         own = [piece for turn, piece in pieces if turn.id in wanted]
 
         async def decide() -> Outcome:
-            done = await self._decide(job, conversation, own, facts, rejected, usage)
-            return replace(done, previous=previous)
+            done = await self._decide(job, conversation, own, facts, decided, told.text)
+            counts = finding.decisions + Counter(done.result["decisions"])
+            result = {**done.result, "decisions": dict(counts), "faults": dict(faults)}
+            return replace(done, previous=previous, usage=dict(usage), result=result)
 
         return decide
 
@@ -145,15 +146,65 @@ class Distiller:
 
     # Helpers
 
-    async def _ask(self, sentences: list[str]) -> Any:
-        assert self.model is not None
-        call: Any = self.model
-        if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-            getattr(call, "__call__", None)  # noqa: B004 - an object whose call is to be awaited
-        ):
-            return await call(sentences)
-        answer = await asyncio.to_thread(call, sentences)
-        return await answer if inspect.isawaitable(answer) else answer
+    def _facts(
+        self,
+        job: Job,
+        conversation: Conversation,
+        turns_of: Sequence[SpokenTurn],
+        found: Sequence[FactCandidate],
+    ) -> list[ContextRecord]:
+        """What was found, as records."""
+        by_id = {one.id: one for one in turns_of}
+        seen: Counter[tuple[object, ...]] = Counter()
+        facts = []
+        now = self.made.now()
+        for one in found:
+            place = (one.source_id, one.start, one.end, one.slot, one.kind)
+            facts.append(
+                kept.fact(
+                    conversation,
+                    by_id[one.source_id],
+                    one,
+                    job_id=job.id,
+                    producer=self.producer,
+                    now=now,
+                    nth=seen[place],
+                )
+            )
+            seen[place] += 1
+        return facts
+
+    async def _decided(self, conversation: Conversation, facts: Sequence[ContextRecord]) -> Decided:
+        """What the consolidator says of those that have no slot: asked once for a neighbourhood."""
+        if self.consolidator is None:
+            return Decided()
+        mine = {one.id: one for one in facts if kept.about(one)["slot"] is None}
+        known: dict[str, ContextRecord] = {}
+        near: dict[str, list[str]] = {}
+        for one in mine.values():
+            hits = await self.made.search(
+                one.text,
+                sql.equals("kind", kept.FACT),
+                turns.owned_by(conversation.owner),
+                filter={"fact.slot": None, "fact.subject": kept.about(one)["subject"]},
+                room=ALONE,
+                limit=_MOST_NEIGHBOURS,
+            )
+            found = [hit.record for hit in hits if hit.record.id not in mine]
+            known |= {each.id: each for each in found}
+            near[one.id] = [each.id for each in found]
+        said = []
+        for new_ids, known_ids in neighbourhoods(near):
+            new = [mine[id] for id in new_ids]
+            answer = self.consolidator.decide(new, [known[id] for id in known_ids])
+            said.append(await answer if inspect.isawaitable(answer) else answer)
+        return Decided.of(said)
+
+    async def _summary(self, heard: Sequence[SpokenTurn]) -> Summary:
+        if self.summariser is None:
+            return Summary()
+        told = self.summariser.summarise(heard)
+        return await told if inspect.isawaitable(told) else told
 
     async def _decide(
         self,
@@ -161,14 +212,16 @@ class Distiller:
         conversation: Conversation,
         pieces: Sequence[ContextRecord],
         facts: Sequence[ContextRecord],
-        rejected: Counter[str],
-        usage: dict[str, int],
+        decided: Decided,
+        told: str | None,
     ) -> Outcome:
-        known = Known.of(await self._around(conversation, facts))
+        known = Known.of(await self._around(conversation, facts, decided.targets()))
         for one in facts:
-            known.consider(one)
+            decided.apply(known, one)
         added, changed = known.changes()
         made = await self.summarised(conversation, job.id)
+        if made is not None and told is not None:
+            made = replace(made, text=told)
         there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
         new = [one for one in pieces if one.id not in there]
         if made is not None:
@@ -176,11 +229,10 @@ class Distiller:
                 added.append(made)
             elif not kept.is_protected(before.record):
                 changed.append((before, replace(made, created_at=before.record.created_at)))
-        counts = {name: n for name, n in (known.decisions + rejected).items() if n}
+        counts = {name: n for name, n in known.decisions.items() if n}
         return Outcome(
             added=[*new, *added],
             changed=changed,
-            usage=usage,
             result={
                 "decisions": counts,
                 "chunks": [one.id for one in new],
@@ -193,13 +245,13 @@ class Distiller:
         )
 
     async def _around(
-        self, conversation: Conversation, facts: Sequence[ContextRecord]
+        self, conversation: Conversation, facts: Sequence[ContextRecord], targets: Sequence[str]
     ) -> list[Held]:
         """The facts of this owner that the new ones may say again, or take the place of."""
         if not facts:
             return []
         fact = sql.equals("kind", kept.FACT)
-        there = sql.in_list("id", [one.id for one in facts])
+        there = sql.in_list("id", [*(one.id for one in facts), *targets])
         beside = sql.filtered(_beside(facts), columns=RECORD_FIELDS)
         return await commits.held(
             self.made, fact, turns.owned_by(conversation.owner), sql.any_of([there, beside])
@@ -226,55 +278,3 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     if words:
         either.append({"fact.slot": None, "fact.words": {"$in": words}})
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
-
-
-def _proven(
-    found: Sequence[FactCandidate], given: Sequence[SpokenTurn]
-) -> tuple[list[FactCandidate], Counter[str]]:
-    """The candidates whose evidence stands in the turns that were given; and how many have none."""
-    texts = {one.id: one.text for one in given}
-    proven: list[FactCandidate] = []
-    rejected: Counter[str] = Counter()
-    for one in found:
-        text = texts.get(one.source_id)
-        is_there = text is not None and 0 <= one.start < one.end <= len(text)
-        if is_there and one.text.strip() and (one.slot is None or one.value):
-            proven.append(one)
-        else:
-            rejected["rejected"] += 1
-    return proven, rejected
-
-
-def _said_otherwise(found: Sequence[FactCandidate], answer: Any) -> tuple[list[FactCandidate], int]:
-    """The candidates in a model's words, where these are words; and how many are not.
-
-    Raises InvalidRequestError for an answer that is not one sentence for each.
-    """
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or len(answer) != len(found):
-        what = type(answer).__name__
-        raise InvalidRequestError(
-            f"the model answered {len(found)} sentences with {what}"
-            f"{f' of {len(answer)}' if isinstance(answer, list | tuple) else ''}: "
-            "it has to return one text for each, in order"
-        )
-    said = [
-        replace(one, text=text.strip()) if _is_sentence(text, one.text) else one
-        for one, text in zip(found, answer, strict=True)
-    ]
-    refused = sum(not _is_sentence(text, one.text) for one, text in zip(found, answer, strict=True))
-    return said, refused
-
-
-def _is_sentence(text: Any, quote: str) -> bool:
-    """Whether it may stand for the quote: not empty, endless, repeated or JSON."""
-    if not isinstance(text, str) or not (said := text.strip()):
-        return False
-    if len(said) > 3 * len(quote) + 100 or "```" in said or "\0" in said:
-        return False
-    words = said.split()
-    if len(words) >= 12 and len(set(words)) * 3 < len(words):
-        return False
-    try:
-        return not isinstance(json.loads(said), dict | list)
-    except ValueError:
-        return True

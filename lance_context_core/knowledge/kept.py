@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._checks import dumps
@@ -122,10 +122,12 @@ def fact(
     job_id: str,
     producer: str,
     now: datetime,
+    nth: int = 0,
 ) -> ContextRecord:
-    """A fact that a turn states."""
+    """A fact that a turn states: the `nth` of its kind and slot in the same words, from 0."""
     start, end = candidate.start, candidate.end
-    id = made_id(FACT, conversation.session_id, turn.id, start, end, candidate.slot, candidate.kind)
+    about = (conversation.session_id, turn.id, start, end, candidate.slot, candidate.kind)
+    id = made_id(FACT, *about, *([nth] if nth else []))
     record = _made(id, FACT, "L1", conversation, job_id, now)
     own = {
         "kind": candidate.kind,
@@ -134,7 +136,7 @@ def fact(
         "subject": subject_of(turn, conversation),
         "words": normalised(candidate.text),
         "quote": turn.text[start:end],
-        "valid_from": turn.said_at.isoformat(),
+        "valid_from": (candidate.valid_from or turn.said_at).astimezone(UTC).isoformat(),
         "valid_to": None,
         "place": turn.place,
     }

@@ -70,12 +70,15 @@ class Proposing:
                 raise RuntimeError(f"session {child.session_id!r}: {child.error}")
         report: Counter[str] = Counter(turns=sum(len(one.input_ids) for one in done))
         usage: Counter[str] = Counter()
+        faults: Counter[str] = Counter()
         for child in done:
             report.update(child.result["decisions"])
+            faults.update(child.result.get("faults", {}))
             usage.update(child.usage)
 
         async def decide() -> Outcome:
-            return Outcome(state="proposed", usage=dict(usage), result={"report": dict(report)})
+            result = {"report": dict(report), "faults": dict(faults)}
+            return Outcome(state="proposed", usage=dict(usage), result=result)
 
         return decide
 
@@ -96,6 +99,7 @@ class Proposing:
             branch=job.branch,
             diff=_without_jobs(found),
             report=job.result["report"],
+            faults=job.result.get("faults", {}),
         )
 
     async def merge(self, job: Job, policy: MergePolicy | None) -> MergeReport:

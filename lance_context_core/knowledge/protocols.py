@@ -1,21 +1,64 @@
 """What callers may bring: who finds facts in turns, and who says them in other words."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
+from lance_context_core.knowledge.values import (
+    Consolidation,
+    Extraction,
+    FactCandidate,
+    SpokenTurn,
+    Summary,
+)
+from lance_context_core.records import ContextRecord
 
 
 class Extractor(Protocol):
-    """Finds facts in turns. It is given no more than one session at a time."""
+    """Finds facts in turns, at once or to be awaited. It is given one session at a time."""
 
     @property
     def name(self) -> str:
         """What it is, with its version: results of another name are made anew."""
         ...
 
-    def extract(self, turns: Sequence[SpokenTurn]) -> Sequence[FactCandidate]:
-        """The facts that these turns state, in their order; each says where it stands."""
+    def extract(
+        self, turns: Sequence[SpokenTurn]
+    ) -> "Sequence[FactCandidate] | Extraction | Awaitable[Sequence[FactCandidate] | Extraction]":
+        """The facts that these turns state, in their order; each says where it stands.
+
+        What it raises leaves the job to be run again later; InvalidRequestError fails it.
+        """
+        ...
+
+
+class Consolidator(Protocol):
+    """Says what becomes of new facts beside the known ones that are near to them."""
+
+    @property
+    def name(self) -> str:
+        """What it is, with its version."""
+        ...
+
+    def decide(
+        self, new: Sequence[ContextRecord], known: Sequence[ContextRecord]
+    ) -> Consolidation | Awaitable[Consolidation]:
+        """A decision for each of the new facts. It is asked once for a neighbourhood.
+
+        All of them are of one owner, and have no slot. What it decides is checked before it is done.
+        """
+        ...
+
+
+class SessionSummariser(Protocol):
+    """Says what a session is about."""
+
+    @property
+    def name(self) -> str:
+        """What it is, with its version."""
+        ...
+
+    def summarise(self, turns: Sequence[SpokenTurn]) -> Summary | Awaitable[Summary]:
+        """The summary of a session, as far as it was said. It is asked once for a job."""
         ...
 
 

@@ -77,10 +77,11 @@ class RuleExtractor:
 
     def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
         """The facts that these turns state, in their order."""
-        return [one for turn in turns if _is_heard(turn) for one in _of_turn(turn)]
+        return [one for turn in turns if is_heard(turn) for one in _of_turn(turn)]
 
 
-def _is_heard(turn: SpokenTurn) -> bool:
+def is_heard(turn: SpokenTurn) -> bool:
+    """Whether a turn is a person's, and no echo of what was recalled."""
     is_person = turn.role == "user" or (turn.role == "assistant" and turn.name is not None)
     return is_person and not any(turn.metadata.get(key) for key in _ECHOES)
 

@@ -1,6 +1,6 @@
 """The values of the knowledge: what is made of turns, what proves it, and what calls return."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -79,6 +79,57 @@ class FactCandidate:
     """Of the slot; needed with one."""
     importance: float = 0.5
     """In [0, 1]."""
+    valid_from: datetime | None = None
+    """Since when it holds; aware. None means since it was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What an extractor returns that has more to tell than the facts, such as one with a model."""
+
+    candidates: Sequence[FactCandidate] = ()
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What it did not take, or had to mend, by its name; `mended_…` was taken."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What it took: `calls`, `characters`, and tokens by the model's own names."""
+
+
+Op = Literal["add", "update", "supersede", "merge", "noop"]
+"""What becomes of a new fact: it stands by itself, takes the place of a known one (in words of its
+own, for `update`), is more evidence of one, or is not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a consolidator says of one new fact."""
+
+    new_id: str
+    op: Op
+    target_id: str | None = None
+    """The known fact that is meant; one of those that were given."""
+    text: str | None = None
+    """What is to be known, for `update`."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consolidation:
+    """What a consolidator returns: a new fact of which it says nothing is added."""
+
+    decisions: Sequence[Decision] = ()
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What of a model's answer was refused or mended, by its name."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a summariser returns."""
+
+    text: str | None = None
+    """None leaves the summary to the sentences of the session itself."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +146,8 @@ class Added:
     """All of them, where there are several."""
     decisions: Mapping[str, int] = field(default_factory=dict)
     """How many facts were added, merged, superseded and so on, as far as the jobs ran."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What of an extractor's or a model's work was refused or mended, by its name: `not_said`, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +230,8 @@ class Proposal:
     """What it would add, change and remove."""
     report: Mapping[str, int]
     """How many turns were read, and how many facts were added, merged, superseded and so on."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What of an extractor's or a model's work was refused or mended, by its name."""
 
     def __bool__(self) -> bool:
         """Whether it would change anything."""

@@ -1,4 +1,6 @@
-"""The contracts of the protocols, as classes of tests: prove with them a store of your own.
+"""The contracts of the protocols, as classes of tests, and models that need no network.
+
+With the contracts you prove a store of your own.
 
 Subclass one, name the subclass `Test…`, give it the fixtures that its docstring names, and run pytest:
 
@@ -14,14 +16,26 @@ from lance_context_core.testing import _pytest as _pytest  # first: it makes pyt
 from lance_context_core.testing.history import HistoryProviderTests
 from lance_context_core.testing.key_values import KeyValueStoreTests
 from lance_context_core.testing.memory import MemoryServiceTests
+from lance_context_core.testing.models import (
+    CassetteModel,
+    Fault,
+    FaultModel,
+    Scripted,
+    ScriptedModel,
+)
 from lance_context_core.testing.sessions import SessionStoreTests
 from lance_context_core.testing.vectors import Collections, VectorStoreTests
 
 __all__ = [
+    "CassetteModel",
     "Collections",
+    "Fault",
+    "FaultModel",
     "HistoryProviderTests",
     "KeyValueStoreTests",
     "MemoryServiceTests",
+    "Scripted",
+    "ScriptedModel",
     "SessionStoreTests",
     "VectorStoreTests",
 ]
