@@ -2,22 +2,37 @@
 
 from lance_context_core.jobs import JOB_STATES, Job, JobState
 from lance_context_core.knowledge.adding import Told
-from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
+from lance_context_core.knowledge.deciding import ModelConsolidator
+from lance_context_core.knowledge.extracting import ModelExtractor
+from lance_context_core.knowledge.makers import Model
+from lance_context_core.knowledge.protocols import (
+    AsyncParaphraser,
+    Consolidator,
+    Extractor,
+    Paraphraser,
+    SessionSummariser,
+)
 from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.knowledge.telling import ModelSummariser
 from lance_context_core.knowledge.values import (
     Added,
+    Consolidation,
+    Decision,
     Evidence,
     Explanation,
+    Extraction,
     FactCandidate,
     FactChange,
     Infer,
     KnowledgeHit,
     Link,
+    Op,
     Proposal,
     Prune,
     Quote,
     SearchType,
     SpokenTurn,
+    Summary,
     TraceEvent,
     Undone,
 )
@@ -48,6 +63,18 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "RuleExtractor",
     "SpokenTurn",
     "FactCandidate",
+    "Extraction",
     "Paraphraser",
     "AsyncParaphraser",
+    # With a language model
+    "Model",
+    "ModelExtractor",
+    "Consolidator",
+    "ModelConsolidator",
+    "Consolidation",
+    "Decision",
+    "Op",
+    "SessionSummariser",
+    "ModelSummariser",
+    "Summary",
 ]

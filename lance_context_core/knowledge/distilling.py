@@ -20,13 +20,7 @@ from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.deciding import Decided, neighbourhoods
 from lance_context_core.knowledge.finding import find
-from lance_context_core.knowledge.protocols import (
-    AsyncParaphraser,
-    Consolidator,
-    Extractor,
-    Paraphraser,
-    SessionSummariser,
-)
+from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
 from lance_context_core.records import ContextRecord
@@ -49,19 +43,12 @@ class Distiller:
     """Where the turns are."""
     made: Records
     """Where what is made of them is."""
-    extractor: Extractor
-    model: Paraphraser | AsyncParaphraser | None = None
-    """Says sentences in other words."""
-    model_name: str = ""
-    consolidator: Consolidator | None = None
-    summariser: SessionSummariser | None = None
+    makers: Makers
 
     @property
     def producer(self) -> str:
         """Who makes the facts: another one makes them anew."""
-        named = [self.extractor.name, *([self.model_name] if self.model is not None else [])]
-        named += [one.name for one in (self.consolidator, self.summariser) if one is not None]
-        return "+".join(named)
+        return self.makers.name
 
     async def plan(
         self, *, session_id: str | None = None, parent_id: str | None = None
@@ -106,7 +93,7 @@ class Distiller:
         heard = await turns.read(self.spoken, conversation)
         wanted = set(job.input_ids)
         new = [one for one in heard if one.id in wanted]
-        finding = await find(self.extractor, self.model, new)
+        finding = await find(self.makers.extractor, self.makers.paraphraser, new)
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
         told = await self._summary(heard)
@@ -176,7 +163,7 @@ class Distiller:
 
     async def _decided(self, conversation: Conversation, facts: Sequence[ContextRecord]) -> Decided:
         """What the consolidator says of those that have no slot: asked once for a neighbourhood."""
-        if self.consolidator is None:
+        if self.makers.consolidator is None:
             return Decided()
         mine = {one.id: one for one in facts if kept.about(one)["slot"] is None}
         known: dict[str, ContextRecord] = {}
@@ -196,14 +183,14 @@ class Distiller:
         said = []
         for new_ids, known_ids in neighbourhoods(near):
             new = [mine[id] for id in new_ids]
-            answer = self.consolidator.decide(new, [known[id] for id in known_ids])
+            answer = self.makers.consolidator.decide(new, [known[id] for id in known_ids])
             said.append(await answer if inspect.isawaitable(answer) else answer)
         return Decided.of(said)
 
     async def _summary(self, heard: Sequence[SpokenTurn]) -> Summary:
-        if self.summariser is None:
+        if self.makers.summariser is None:
             return Summary()
-        told = self.summariser.summarise(heard)
+        told = self.makers.summariser.summarise(heard)
         return await told if inspect.isawaitable(told) else told
 
     async def _decide(

@@ -19,9 +19,9 @@ from lance_context_core.knowledge import kept, states
 from lance_context_core.knowledge.adding import Adding, Told, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.explaining import Explaining
+from lance_context_core.knowledge.makers import Makers, Model
 from lance_context_core.knowledge.proposals import DISTILL, Proposing
-from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
-from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
 from lance_context_core.knowledge.searching import Question, search
 from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying, checked_policy
 from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
@@ -56,35 +56,36 @@ class AsyncKnowledge:
     """
 
     _records: Records
-    _extractor: Extractor = field(default_factory=RuleExtractor)
-    _model: Paraphraser | AsyncParaphraser | None = None
-    _model_name: str = ""
+    _makers: Makers = field(default_factory=Makers)
 
     def using(
         self,
         *,
         extractor: Extractor | None = None,
-        model: Paraphraser | AsyncParaphraser | None = None,
+        consolidator: Consolidator | None = None,
+        summariser: SessionSummariser | None = None,
+        model: Model | None = None,
         model_name: str = "model",
     ) -> Self:
-        """The same knowledge, made by another extractor, or in the words of a model.
+        """The same knowledge, made by others than the rules.
 
-        `model` is called with the sentences of one job, and returns one for each: what is empty, far
-        longer, repeats itself or is JSON is refused, and the sentence itself kept. It is never called
-        by a search. `model_name` says which one it is: another one's jobs are others.
+        - `extractor`, `consolidator`, `summariser`: who finds the facts, who says what becomes of
+          those without a slot beside the known ones, and who summarises sessions.
+        - `model`: a `LanguageModel`, which is the extractor and the consolidator, where these are not
+          given. Or a function, which is called with the sentences of one job, and returns one for
+          each: what is empty, far longer, repeats itself or is JSON is refused, and the sentence
+          itself kept. `model_name` says which one it is: another one's jobs are others.
+
+        None of them is ever called by a search.
         """
-        if extractor is not None and not callable(getattr(extractor, "extract", None)):
-            raise InvalidRequestError(
-                f"extractor is {shown(extractor)}: it needs a name and extract(turns)"
-            )
-        if model is not None and not callable(model):
-            raise InvalidRequestError(f"model is {shown(model)}: pass what can be called")
-        return replace(
-            self,
-            _extractor=extractor or self._extractor,
-            _model=model or self._model,
-            _model_name=check_name(model_name, "model_name") if model else self._model_name,
+        makers = self._makers.using(
+            extractor=extractor,
+            consolidator=consolidator,
+            summariser=summariser,
+            model=model,
+            model_name=model_name,
         )
+        return replace(self, _makers=makers)
 
     @property
     def jobs(self) -> AsyncJobs:
@@ -323,7 +324,7 @@ class AsyncKnowledge:
 
     @property
     def _distiller(self) -> Distiller:
-        return Distiller(self._spoken, self._made, self._extractor, self._model, self._model_name)
+        return Distiller(self._spoken, self._made, self._makers)
 
     @property
     def _proposing(self) -> Proposing:

@@ -1,11 +1,18 @@
 """Facts by rules: what people say of themselves in English, word for word. No model is needed."""
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from lance_context_core._checks import check_name, dumps, shown
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.chunks import Span, sentences
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
+
+Rule = tuple[str, float, re.Pattern[str]]
+"""A slot, how much it matters, and what says its value."""
 
 _I_AM = r"\bI(?:'m| am)"
 _I_HAVE = r"\bI(?:'ve| have)?"
@@ -71,13 +78,41 @@ class RuleExtractor:
     Only statements in the first person, and only of people: not of the system, of tools, or of an
     assistant without a name of its own; nor what was recalled from the memory before. The text of a
     fact is the sentence itself.
+
+    - `fields`: rules of your own, such as for a profile: by the name of a slot a regular expression
+      whose group `value` is what it is. They come before the others.
     """
 
     name: str = "rules/1"
+    fields: Mapping[str, str] = field(default_factory=dict)
+    _own: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rules = tuple((_slot_name(one), 0.8, _own_rule(one, of)) for one, of in self.fields.items())
+        object.__setattr__(self, "_own", rules)
+        if self.fields and self.name == "rules/1":
+            digest = hashlib.sha256(dumps(dict(self.fields)).encode()).hexdigest()[:8]
+            object.__setattr__(self, "name", f"{self.name}+{digest}")
 
     def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
         """The facts that these turns state, in their order."""
-        return [one for turn in turns if is_heard(turn) for one in _of_turn(turn)]
+        return [one for turn in turns if is_heard(turn) for one in _of_turn(turn, self._own)]
+
+
+def _slot_name(name: str) -> str:
+    return " ".join(check_name(name, "fields").casefold().replace("_", " ").split())
+
+
+def _own_rule(name: str, pattern: str) -> re.Pattern[str]:
+    try:
+        rule = re.compile(pattern)
+    except re.error as error:
+        raise InvalidRequestError(f"fields[{name!r}] is {shown(pattern)}: {error}") from error
+    if "value" not in rule.groupindex:
+        raise InvalidRequestError(
+            f"fields[{name!r}] is {shown(pattern)}: it needs a group (?P<value>…)"
+        )
+    return rule
 
 
 def is_heard(turn: SpokenTurn) -> bool:
@@ -86,22 +121,28 @@ def is_heard(turn: SpokenTurn) -> bool:
     return is_person and not any(turn.metadata.get(key) for key in _ECHOES)
 
 
-def _of_turn(turn: SpokenTurn) -> Iterator[FactCandidate]:
+def _of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
     text = turn.text.replace(_CURLY, "'")
     for start, end in sentences(text):
         sentence = text[start:end]
         if (
             end - start > _MOST_CHARACTERS
             or sentence.endswith("?")
-            or not _FIRST_PERSON.search(sentence)
+            or not (_FIRST_PERSON.search(sentence) or _is_of(sentence, own))
             or _IS_NO_STATEMENT.match(sentence)
         ):
             continue
-        yield from _of_sentence(turn, sentence, (start, end))
+        yield from _of_sentence(turn, sentence, (start, end), own)
 
 
-def _of_sentence(turn: SpokenTurn, sentence: str, span: Span) -> Iterator[FactCandidate]:
-    def candidate(kind: str, importance: float, **slot: str) -> FactCandidate:
+def _is_of(sentence: str, rules: Sequence[Rule]) -> bool:
+    return any(pattern.search(sentence) for _, _, pattern in rules)
+
+
+def _of_sentence(
+    turn: SpokenTurn, sentence: str, span: Span, own: Sequence[Rule]
+) -> Iterator[FactCandidate]:
+    def candidate(kind: str, importance: float, **slot: Any) -> FactCandidate:
         return FactCandidate(
             text=turn.text[span[0] : span[1]],
             source_id=turn.id,
@@ -112,7 +153,7 @@ def _of_sentence(turn: SpokenTurn, sentence: str, span: Span) -> Iterator[FactCa
             **slot,
         )
 
-    slots = {} if _DENIES.search(sentence) else _slots(sentence)
+    slots = {} if _DENIES.search(sentence) else _slots(sentence, own)
     for slot, (importance, value) in slots.items():
         yield candidate("attribute", importance, slot=slot, value=value)
     if slots:
@@ -125,9 +166,9 @@ def _of_sentence(turn: SpokenTurn, sentence: str, span: Span) -> Iterator[FactCa
         yield candidate("statement", 0.4)
 
 
-def _slots(sentence: str) -> dict[str, tuple[float, str]]:
+def _slots(sentence: str, own: Sequence[Rule]) -> dict[str, tuple[float, str]]:
     found: dict[str, tuple[float, str]] = {}
-    for slot, importance, pattern in _SLOTS:
+    for slot, importance, pattern in (*own, *_SLOTS):
         if match := pattern.search(sentence):
             found.setdefault(slot, (importance, match["value"].strip()))
     for importance, pattern in _NAMED_SLOTS:

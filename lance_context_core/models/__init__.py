@@ -1,6 +1,6 @@
 """A language model, as the store asks one: any that a program has, and what is made of its answers."""
 
-from lance_context_core.models.calling import FunctionModel, ask
+from lance_context_core.models.calling import FunctionModel, Said, ask
 from lance_context_core.models.reading import FAULTS, REPAIRS, Answer, read_answer
 from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
 
@@ -10,6 +10,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ModelRequest",
     "Completion",
     "FunctionModel",
+    "Said",
     # Asking one
     "ask",
     "read_answer",
