@@ -4,6 +4,7 @@ The layout is that of Lance's table format: a file that ends with a message of p
 whose place stands in its last 16 bytes. Only the fields that lead to files are looked at.
 """
 
+import os
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,14 @@ class Contents:
 def path(directory: Path, version: int) -> Path:
     """Where the manifest of a version is, of the table or branch in `directory`."""
     return directory / "_versions" / f"{_NEWEST - version:020}.manifest"
+
+
+def is_newest(directory: Path, version: int) -> bool:
+    """Whether a version is there, and no later one; False of tables whose manifests are named as of old."""
+    # By name, as building paths takes longer than looking.
+    folder = f"{directory}/_versions/"
+    later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
+    return not os.path.exists(later) and os.path.exists(this)
 
 
 def version(manifest: Path) -> int:
