@@ -16,6 +16,7 @@ from lance_context_core.embedders._protocol import VectorArray
 
 _TEXTS_AT_ONCE = 256
 _CHARS_AT_ONCE = 1_000_000
+_INSTANT_CHARS = 1_000
 _loading = threading.Lock()
 
 
@@ -51,6 +52,10 @@ class LocalEmbedder:
         """See `Embedder.embed_query`; a query is embedded like a document."""
         vector: VectorArray = self.embed_documents([text])[0]
         return vector
+
+    def is_instant(self, text: str) -> bool:
+        """Whether a text is embedded sooner than it is handed to another thread."""
+        return len(text) <= _INSTANT_CHARS and _load_once.cache_info().currsize > 0
 
     def __repr__(self) -> str:
         return "LocalEmbedder()"

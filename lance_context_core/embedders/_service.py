@@ -148,6 +148,10 @@ class EmbeddingService:
             with _Failures(self._model, n_texts=1):
                 raw = await embedder.aembed_query(text)
             return keep(raw)
+        is_instant: Callable[[str], bool] | None = getattr(embedder, "is_instant", None)
+        if is_instant is not None and is_instant(text):
+            with _Failures(self._model, n_texts=1):
+                return keep(embedder.embed_query(text))
         return await self._in_worker(embedder.embed_query, text, keep=keep, n_texts=1)
 
     async def _in_worker(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,26 +28,31 @@ class Picked:
     scores: list[float]
     score: str
     """What the column of the scores is called; empty if there is none."""
-    columns: Sequence[pa.Field]
-    """Of the table, its vectors among them."""
+    schema: pa.Schema
+    """The columns of the table, its vectors apart."""
+    vector: pa.Field | None
+    """The column of these, if it has one."""
     vectors: list[Any] | None
     """None where these were not asked for."""
     own: Sequence[float] | None = None
     """Of scores by words: what they are without the words of other turns; None if there are none of these."""
     coverage: float = 1.0
     """Of a search by words: the share that the best has of what these could score."""
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def column(self, name: str) -> list[Any]:
         """One value of each row."""
         if name == VECTOR and self.vectors is not None:
             return self.vectors
-        return [row.get(name) for row in self.rows]
+        if (known := self._columns.get(name)) is None:
+            known = self._columns[name] = [row.get(name) for row in self.rows]
+        return known
 
     def table(self) -> pa.Table:
         """All of it."""
         made = {
             one.name: column_of([{one.name: value} for value in self.column(one.name)], one)
-            for one in self.columns
+            for one in [*self.schema, *([self.vector] if self.vector else [])]
             if one.name not in LARGE and (one.name != VECTOR or self.vectors is not None)
         }
         made["_rowid"] = pa.array(self.ids, pa.uint64())
@@ -196,9 +201,8 @@ class HotTable:
         scores: Sequence[float] = (),
     ) -> Picked:
         there, block = list(numbers), self._block
-        rows = [block.row(number) for number in there]
-        ids = block.places(there)
+        rows, ids = block.some(there), block.places(there)
         self._found.update(zip(ids, rows, strict=True))
         vectors = [block.vector(number) for number in there] if VECTOR in columns else None
-        fields = [*self._table.spec.schema, *([block.vectors] if block.vectors else [])]
-        return Picked(ids, rows, list(scores), score, fields, vectors)
+        schema = self._table.spec.schema
+        return Picked(ids, rows, list(scores), score, schema, block.vectors, vectors)

@@ -246,6 +246,10 @@ class Block:
         """A row, without what is null, and without its vectors."""
         return self._rows[number]
 
+    def some(self, numbers: Iterable[int]) -> list[Row]:
+        """Those of many."""
+        return [*map(self._rows.__getitem__, numbers)]
+
     def vector(self, number: int) -> np.ndarray | None:
         """The vector of a row, if it has one."""
         return None if (found := self._matrix.of(number)) is None else found[0]

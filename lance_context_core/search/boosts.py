@@ -94,21 +94,19 @@ class Neighbours:
     ) -> dict[str, float]:
         """The lent shares of the scores that the channels gave."""
         lent = dict.fromkeys(candidates, 0.0)
-        before = {key: one.previous for key, one in candidates.items()}
+        scores = {key: one.score for key, one in candidates.items()}
+        links = {key: one.previous for key, one in candidates.items() if one.previous in scores}
+        before = dict(links)
         for share in self.shares:
             after: dict[str, float] = {}
             for key, earlier in before.items():
-                if earlier is None or earlier not in candidates or earlier == key:
-                    continue
-                lent[key] += share * candidates[earlier].score
-                after[earlier] = max(after.get(earlier, 0.0), candidates[key].score)
+                if earlier != key:
+                    lent[key] += share * scores[earlier]
+                    if scores[key] > after.get(earlier, -1.0):
+                        after[earlier] = scores[key]
             for key, score in after.items():
                 lent[key] += share * score
-            before = {
-                key: candidates[earlier].previous if earlier in candidates else None
-                for key, earlier in before.items()
-                if earlier is not None
-            }
+            before = {key: links[earlier] for key, earlier in before.items() if earlier in links}
         return lent
 
 
@@ -163,7 +161,8 @@ class Speaker:
         meant = named(question, names) if question and names else set()
         if len(meant) != 1:
             return {}
-        return {key: self.weight for key, one in candidates.items() if one.turn.name in meant}
+        (whom,) = meant
+        return {key: self.weight for key, one in candidates.items() if one.turn.name == whom}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +230,10 @@ class Recency:
         }
 
 
+_OURS = (Neighbours, Preceding, Speaker, Role, Recency)
+"""What these give need not be checked."""
+
+
 def gains(
     boosts: Sequence[Boost], question: str | None, candidates: Mapping[str, Candidate]
 ) -> tuple[dict[str, dict[str, float]], float]:
@@ -246,6 +249,9 @@ def gains(
         total = given.setdefault(boost.name, {})
         largest = boost.largest
         most += largest
+        if not total and type(boost) in _OURS:
+            total.update(found)
+            continue
         bound = largest * (1 + 1e-9)
         for key, gain in found.items():
             if key not in candidates:

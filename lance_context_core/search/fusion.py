@@ -89,6 +89,10 @@ DEFAULT_FUSION: Fusion = Convex()
 """Words a little ahead of vectors: measured on long chats with the local embedder."""
 
 
+BY_CANDIDATE = (Convex, ReciprocalRank)
+"""The fusions that look at one candidate at a time, so that they may be asked about a few."""
+
+
 def fused_scores(
     fusion: Fusion, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore]
 ) -> Mapping[str, float]:

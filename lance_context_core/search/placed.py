@@ -1,19 +1,33 @@
 """What was found by the places of its rows: who said it, when, and what was said before."""
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import NamedTuple
 
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.found import Found
 from lance_context_core.hot.block import LINK
-from lance_context_core.search.boosts import Boost, Neighbours, Preceding, Role, Speaker, Turn
+from lance_context_core.search.boosts import (
+    Boost,
+    Neighbours,
+    Preceding,
+    Recency,
+    Role,
+    Speaker,
+    Turn,
+)
 
-TURN = ("name", "role", "created_at", "text")
-"""What is read of a candidate for the boosts."""
+_TURN = Turn._fields
+"""What is read of a candidate for a boost of which is not known what it asks for."""
 
-_TIMELESS = (Neighbours, Preceding, Role, Speaker)
-"""The boosts that do not ask when a turn was said."""
+_ASKED: Mapping[type, Sequence[str]] = {
+    Neighbours: (),
+    Preceding: ("text",),
+    Speaker: ("name",),
+    Role: ("role",),
+    Recency: ("created_at",),
+}
+"""And for those that are known."""
 
 place = "{:020}".format
 """The id of a row as a text of one length: these sort in the order of writing."""
@@ -31,17 +45,23 @@ class Placed(NamedTuple):
         return cls([*map(place, rows.ids)], rows)
 
 
+def asked_by(boosts: Sequence[Boost]) -> list[str]:
+    """What of a turn the boosts may ask for."""
+    asked = {name for one in boosts for name in _ASKED.get(type(one), _TURN)}
+    return [name for name in _TURN if name in asked]
+
+
 def turns_of(found: Sequence[Placed], boosts: Sequence[Boost]) -> dict[str, Turn]:
-    """What is known of each row, by its place; the moment only if one of the boosts may ask for it."""
-    is_timed = not all(isinstance(one, _TIMELESS) for one in boosts)
+    """What is known of each row, by its place: of all that can be, what the boosts may ask for."""
+    asked = asked_by(boosts)
     turns: dict[str, Turn] = {}
     for places, rows in found:
-        name, role, moment, text = TURN
-        moments: list[datetime | None] = [None] * len(places)
-        if is_timed:
-            moments = [one and one.replace(tzinfo=UTC) for one in rows.column(moment)]
-        told = zip(rows.column(name), rows.column(role), moments, rows.column(text), strict=True)
-        turns.update(zip(places, map(Turn._make, told), strict=True))
+        nothing = [None] * len(places)
+        told = [rows.column(name) if name in asked else nothing for name in _TURN]
+        if "created_at" in asked:
+            moments = told[_TURN.index("created_at")]
+            told[_TURN.index("created_at")] = [one and one.replace(tzinfo=UTC) for one in moments]
+        turns.update(zip(places, map(Turn, *told), strict=True))
     return turns
 
 

@@ -27,9 +27,9 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
-from lance_context_core.search.boosts import Boost, Neighbours
+from lance_context_core.search.boosts import Boost
 from lance_context_core.search.options import ALONE, Room, SearchOptions
-from lance_context_core.search.placed import TURN, Placed, place, previous_of, turns_of
+from lance_context_core.search.placed import Placed, asked_by, place, previous_of, turns_of
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.surroundings import surroundings
 from lance_context_core.search.variety import mmr
@@ -269,7 +269,7 @@ async def _embedded(
 
 def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
     """What is read of candidates, beside what each channel says of them."""
-    turns = TURN if any(not isinstance(one, Neighbours) for one in boosts) else ("name",)
+    turns = ["name", *asked_by(boosts)]
     vectors = [VECTOR] if options.mmr_lambda is not None else []
     texts = reranking.COLUMNS if options.reranker is not None else []
     return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))

@@ -5,14 +5,15 @@ found, whose own score is 0 and which are hits if something is added to it.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 from lance_context_core.records import ChannelScore
 from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Turn, gains
 from lance_context_core.search.fusion import (
+    BY_CANDIDATE,
     DEFAULT_FUSION,
     Fusion,
     channel_scores,
@@ -100,18 +101,24 @@ def fuse(
     own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
     said = _Said(own, said_vector, said_text)
     given, most = said.gains(boosts, question, previous, turns)
-    alone: Mapping[str, float] = own
-    if own_words:
-        alone = fused_scores(
-            fusion, said_vector, _scaled(own_words, said_text, highest=words_weigh)
-        )
+
+    def unaided(keys: Collection[str]) -> dict[str, float]:
+        vector: Mapping[str, ChannelScore] = said_vector
+        among: Collection[str] = said_text
+        if isinstance(fusion, BY_CANDIDATE):
+            vector, among = {key: vector[key] for key in keys if key in vector}, keys
+        text = _scaled(own_words, said_text, among, highest=words_weigh)
+        alone = fused_scores(fusion, vector, text)
+        return {key: alone.get(key, 0.0) / (1 + most) for key in keys}
+
+    whole = 1 + most
     return _hits(
         said,
         given,
-        lambda key, more: (own[key] + more) / (1 + most),
+        lambda more: {key: (own[key] + gain) / whole for key, gain in more.items()},
         limit,
         own_words,
-        lambda key: alone.get(key, 0.0) / (1 + most),
+        unaided,
     )
 
 
@@ -137,7 +144,12 @@ def by_vector(
     own = {key: (cosine - low) / span if span else 0.0 for key, cosine in raw.items()}
     said = _Said(own, channel_scores(cosines), {})
     given, _ = said.gains(boosts, question, previous, turns)
-    return _hits(said, given, lambda key, more: vector_score(raw[key] + span * more), limit)
+    return _hits(
+        said,
+        given,
+        lambda more: {key: vector_score(raw[key] + span * gain) for key, gain in more.items()},
+        limit,
+    )
 
 
 def by_text(
@@ -163,10 +175,10 @@ def by_text(
     return _hits(
         said,
         given,
-        lambda key, more: text_score(raw[key] + high * more),
+        lambda more: {key: text_score(raw[key] + high * gain) for key, gain in more.items()},
         limit,
         own_words,
-        lambda key: text_score(own_words.get(key, 0.0)),
+        lambda keys: {key: text_score(own_words[key]) for key in keys},
     )
 
 
@@ -204,15 +216,16 @@ class _Said(NamedTuple):
         """What the boosts give to whom, and the most that they can give."""
         if not boosts:
             return {}, 0.0
+        own, vector, text = self
         candidates = {
             key: Candidate(
-                score=score,
-                vector=self.vector.get(key),
-                text=self.text.get(key),
-                turn=turns.get(key, _UNKNOWN),
-                previous=earlier if (earlier := previous.get(key)) in self.own else None,
+                score,
+                vector.get(key),
+                text.get(key),
+                turns.get(key, _UNKNOWN),
+                earlier if (earlier := previous.get(key)) in own else None,
             )
-            for key, score in self.own.items()
+            for key, score in own.items()
         }
         return gains(boosts, question, candidates)
 
@@ -220,26 +233,23 @@ class _Said(NamedTuple):
 def _hits(
     said: _Said,
     given: Mapping[str, Mapping[str, float]],
-    scale: Callable[[str, float], float],
+    scaled: Callable[[Mapping[str, float]], Mapping[str, float]],
     limit: int | None,
     own_words: Mapping[str, float] = _NO_SCORES,
-    unaided: Callable[[str], float] = float,
+    unaided: Callable[[Collection[str]], Mapping[str, float]] = dict.fromkeys,
 ) -> list[FusedHit]:
-    """The hits, best first; `scale` makes a score of a key and of what is added to it.
+    """The hits, best first; `scaled` makes scores of what is added to each key.
 
-    `unaided` is the score of a key of `own_words` by these alone.
+    `unaided` makes the scores that some keys of `own_words` have by these alone.
     """
     _, vector, text = said
     more = dict.fromkeys(said.own, 0.0)
     for some in given.values():
         for key, gain in some.items():
             more[key] += gain
-    scores = {
-        key: min(1.0, scale(key, gain))
-        for key, gain in more.items()
-        # What no channel found is no hit by itself.
-        if gain > 0 or key in vector or key in text
-    }
+    # What no channel found is no hit by itself.
+    may_be = {k: gain for k, gain in more.items() if gain > 0 or k in vector or k in text}
+    scores = {key: min(1.0, score) for key, score in scaled(may_be).items()}
     least = -math.inf
     if limit is not None and len(scores) > limit > 0:
         least = sorted(scores.values(), reverse=True)[limit - 1]
@@ -248,9 +258,12 @@ def _hits(
         for key, score in scores.items()
         if score >= least
     )
+    best = [key for *_, key in order[:limit]]
+    alone = unaided([key for key in best if key in own_words]) if own_words else _NO_SCORES
+    unraised = scaled(dict.fromkeys(best, 0.0))
     hits = []
-    for *_, key in order[:limit]:
-        own = min(scores[key], scale(key, 0.0)) if more[key] else scores[key]
+    for key in best:
+        own = min(scores[key], unraised[key])
         hits.append(
             FusedHit(
                 key=key,
@@ -258,7 +271,7 @@ def _hits(
                 vector=vector.get(key),
                 text=text.get(key) if own_words.get(key, 1.0) > 0 else None,
                 own=own,
-                handed=max(0.0, own - unaided(key)) if key in own_words else 0.0,
+                handed=max(0.0, own - alone[key]) if key in alone else 0.0,
                 gains=given,
             )
         )
@@ -266,16 +279,20 @@ def _hits(
 
 
 def _scaled(
-    own_words: Mapping[str, float], text: Mapping[str, ChannelScore], *, highest: float
+    own_words: Mapping[str, float],
+    text: Mapping[str, ChannelScore],
+    among: Collection[str],
+    *,
+    highest: float,
 ) -> dict[str, ChannelScore]:
-    """What the own words of each have on the scale of `text`."""
+    """What the own words of some have on the scale of `text`."""
     low, high = (pick((one.raw for one in text.values()), default=0.0) for pick in (min, max))
     scaled = {}
-    for key, one in text.items():
-        if (own := own_words.get(key, 0.0)) > 0:
+    for key in among:
+        if (own := own_words.get(key, 0.0)) > 0 and (one := text.get(key)) is not None:
             share = (own - low) / (high - low) if high > low else 1.0
             normalised = min(one.normalised, highest * max(0.0, share))
-            scaled[key] = replace(one, normalised=normalised)
+            scaled[key] = ChannelScore(raw=one.raw, normalised=normalised, rank=one.rank)
     return scaled
 
 
