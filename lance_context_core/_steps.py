@@ -54,6 +54,13 @@ async def may_take(n: int) -> int:
     return turn.take(n) or await turn.take_later(n)
 
 
+async def take_all(n: int) -> None:
+    """Wait until as much may be done as `n` items take, or as one turn holds if that is less."""
+    turn, n_left = _turn(), min(n, STEP)
+    while n_left:
+        n_left -= turn.take(n_left) or await turn.take_later(n_left)
+
+
 def _turn() -> "_Turn":
     loop = asyncio.get_running_loop()
     turn: _Turn | None = getattr(_thread, "turn", None)

@@ -15,6 +15,10 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.block import LARGE, Block, UnsureError
 from lance_context_core.hot.masks import Condition
 
+_STEPS = 12
+_ROWS_A_STEP = 1_000
+"""A search takes about a millisecond, and four in twenty thousand rows."""
+
 _MANY = 512
 """So many rows are asked a condition in a millisecond or two; more of them beside the loop."""
 
@@ -78,6 +82,11 @@ class HotTable:
         self._conditions = [(shown, self._shown)]
         self._found: dict[int, Row] = {}
         """What was found, by the ids that it was found by."""
+
+    @property
+    def n_steps(self) -> int:
+        """As long as how many of `_steps.STEP` a search takes, about."""
+        return _STEPS + self._block.n_rows // _ROWS_A_STEP
 
     def nothing(self, columns: Sequence[str], score: str = "") -> pa.Table:
         """As `Table.nothing`."""

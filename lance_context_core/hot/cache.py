@@ -50,7 +50,7 @@ class SearchCache:
 
     max_bytes: int = 128 * 1024 * 1024
     """What all scopes together take at most, about."""
-    max_records: int = 10_000
+    max_records: int = 25_000
     """A scope of more is searched by the engine."""
 
     def __post_init__(self) -> None:

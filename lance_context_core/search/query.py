@@ -38,6 +38,9 @@ R = TypeVar("R")
 
 _AS_USUAL = SearchOptions()
 
+_ASKING = 2
+"""So many of `_steps.STEP` it takes to know what is asked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched(Generic[R]):
@@ -104,6 +107,7 @@ async def search(
     options = _AS_USUAL if options is None else options
     if not isinstance(options, SearchOptions):
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
+    await steps.take_all(_ASKING)
     room = searched.room.with_options(options, mode)
     where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
     question = _asked(searched, query, vector, mode, options)
@@ -112,6 +116,7 @@ async def search(
         table = await hot.of(searched.table, scope, where, searched.where)
         with suppress(UnsureError, UnsureOfRowError):
             if table is not None:
+                await steps.take_all(table.n_steps)
                 hits = await _found(searched, table, question, where, room, limit, options)
                 hot.count(table)
                 return hits

@@ -236,7 +236,7 @@ def _hits(
     scaled: Callable[[Mapping[str, float]], Mapping[str, float]],
     limit: int | None,
     own_words: Mapping[str, float] = _NO_SCORES,
-    unaided: Callable[[Collection[str]], Mapping[str, float]] = dict.fromkeys,
+    unaided: Callable[[Collection[str]], Mapping[str, float]] = lambda _: _NO_SCORES,
 ) -> list[FusedHit]:
     """The hits, best first; `scaled` makes scores of what is added to each key.
 

@@ -7,6 +7,7 @@ from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 
 from lance_context_core import Document, Item, Message
 from lance_context_core import _steps as steps
+from lance_context_core.hot.block import Block
 from lance_context_core.rows import items as itemrows
 from lance_context_core.stores import history, vectors
 from lance_context_core.stores.records import changing, context, mappings, scoped, writing
@@ -106,6 +107,19 @@ async def test_the_event_loop_comes_round_while_many_are_converted(
         await work(store)
     assert sum(rounds.noted.values()) >= N
     assert max(rounds.noted.values()) <= MOST_IN_A_ROUND
+
+
+async def test_the_event_loop_comes_round_while_many_search_what_is_in_memory(store, monkeypatch):
+    await store.memory.add([f"tea {i}" for i in range(10)], user_id="ada")
+    await store.memory.search("tea", user_id="ada")
+    asked = [store.memory.search("tea", user_id="ada", limit=1) for _ in range(100)]
+    async with Rounds() as rounds:
+        monkeypatch.setattr(Block, "match", rounds.noting(Block.match))
+        await asyncio.gather(*asked)
+        for _ in range(100):
+            await store.memory.search("tea", user_id="ada", limit=1)
+    assert sum(rounds.noted.values()) == 200
+    assert max(rounds.noted.values()) <= 6
 
 
 async def test_many_tasks_convert_no_more_in_a_round_than_one_does():

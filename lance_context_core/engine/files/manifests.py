@@ -47,12 +47,12 @@ def path(directory: Path, version: int) -> Path:
     return directory / "_versions" / f"{_NEWEST - version:020}.manifest"
 
 
-def is_newest(directory: Path, version: int) -> bool:
+def is_newest(directory: str, version: int) -> bool:
     """Whether a version is there, and no later one; False of tables whose manifests are named as of old."""
-    # By name, as building paths takes longer than looking.
     folder = f"{directory}/_versions/"
     later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
-    return not os.path.exists(later) and os.path.exists(this)
+    exists = os.path.exists  # To make paths takes longer than to look.
+    return exists(this) and not exists(later)
 
 
 def version(manifest: Path) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -110,7 +109,7 @@ async def _is_passed(access: Access, view: View) -> bool:
     if view.entries:
         return False  # Then no read does.
     access.connection.require_open()
-    folder = Path(access.connection.uri, f"{access.name}.lance")
+    folder = f"{access.connection.uri}/{access.name}.lance"
     if access.ref is None and manifests.is_newest(folder, view.version):
         # Two looks at the disk, instead of the engine's, which takes longer than a search.
         return False

@@ -378,6 +378,31 @@ def test_the_event_loop_runs_while_a_blocking_embedder_works():
     assert answers == [True, True]
 
 
+def test_a_question_that_is_embedded_in_no_time_goes_to_no_other_thread():
+    threads = []
+
+    class Quick:
+        model, dimension = "quick", None
+
+        def is_instant(self, text):
+            return len(text) < 5
+
+        def embed_documents(self, texts):
+            return vectors_of(texts)
+
+        def embed_query(self, text):
+            threads.append(threading.current_thread())
+            return np.array(vectors_of([text])[0])
+
+    async def main():
+        service = EmbeddingService(Quick())
+        await service.embed_query("a")
+        await service.embed_query("a" * 5)
+
+    asyncio.run(main())
+    assert [one is threading.main_thread() for one in threads] == [True, False]
+
+
 def test_a_cancelled_call_leaves_right_vectors_and_no_broken_ones():
     started, go = threading.Event(), threading.Event()
     calls = []

@@ -149,6 +149,13 @@ def test_threads_that_ask_at_once_load_the_local_model_once():
     assert _load_once.cache_info().misses == 1
 
 
+def test_a_short_question_is_instant_once_the_model_is_there():
+    embedder = LocalEmbedder()
+    embedder.embed_query("kite")
+    assert embedder.is_instant("what happened to the kite?")
+    assert not embedder.is_instant("kite " * 1_000)
+
+
 def test_a_missing_extra_is_named_with_the_command_that_brings_it(monkeypatch):
     embedder = LocalEmbedder()
     _load_once.cache_clear()

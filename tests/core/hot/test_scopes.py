@@ -13,6 +13,7 @@ from core.engine.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, InvalidRequestError, Message
 from lance_context_core.engine.table import following
+from lance_context_core.engine.table.access import Access
 from lance_context_core.hot.cache import blocks_of
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
@@ -89,6 +90,18 @@ async def test_what_another_program_writes_into_the_table_is_found(store):
     await table.update(where="text = 'a red kite'", updates={"user_id": "bob"})
     assert await found(store, "kite") == []
     assert await found(store, "kite", user="bob") == ["a red kite"]
+
+
+async def test_what_is_in_memory_is_found_without_a_look_by_the_engine(store, monkeypatch):
+    await store.memory.add(["a red kite"], user_id="ann")
+    await store.flush()
+    await found(store, "kite")
+
+    async def peek(*_):
+        raise AssertionError("the engine was asked")
+
+    monkeypatch.setattr(Access, "peek", peek)
+    assert await found(store, "kite") == ["a red kite"]
 
 
 async def test_a_scope_of_too_many_records_is_searched_by_the_engine(tmp_path):
