@@ -79,7 +79,7 @@ $(VENV)/demo: $(VENV)/made
 	touch $@
 
 $(VENV)/ready: $(VENV)/made
-	$(INSTALL) -e ".[local,images]" --group test --group lint
+	$(INSTALL) -e ".[local,images]" -e apps/cli --group test --group lint
 	touch $@
 
 $(VENV)/made: pyproject.toml constraints.txt

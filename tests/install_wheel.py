@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
-SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index")
+SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index", "apps/cli")
 """What wheels are built of."""
 UV = (sys.executable, "-m", "uv")
 """Installs in a tenth of the time that pip takes."""
@@ -29,6 +29,10 @@ class Environment:
 
 ENVIRONMENTS = (
     Environment(constraints="constraints.txt", steps=((("lance-context-core",), "core.py"),)),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-cli"), "cli.py"),),
+    ),
     Environment(
         constraints="tests/pins/langchain-newest.txt",
         steps=(

@@ -15,6 +15,7 @@ SOURCES = {
         f"{name}_lance_context": ROOT / "adapters" / name
         for name in ("agentscope", "langchain", "llama_index")
     },
+    "lance_context_cli": ROOT / "apps" / "cli",
 }
 """Packages, and where the file is that declares what they need."""
 

@@ -124,7 +124,7 @@ def test_every_block_is_run_or_says_why_it_is_not(page):
     if page.parent == REFERENCE:
         assert kinds.keys() <= {"python signature", "text"}
         return
-    assert kinds.keys() <= {"python", "python no-run", "bash", "text"}
+    assert kinds.keys() <= {"python", "python no-run", "bash", "console", "text"}
     assert kinds["python no-run"] == NOT_RUN.get(page.name, 0)
     skipped = [block.code for block in blocks(page) if block.info == "python no-run"]
     assert all(code.startswith("# Not run by the tests: ") for code in skipped)

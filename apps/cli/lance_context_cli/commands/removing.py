@@ -1,0 +1,74 @@
+"""What shall be known no more: hidden from every read, or gone from every file."""
+
+import json
+from typing import Any
+
+import click
+
+from lance_context_cli.call import Call, pass_call
+from lance_context_cli.commands._filters import filter_option, parsed
+from lance_context_cli.place import confirm
+
+_yes = click.option("--yes", is_flag=True, help="Do it without a question.")
+
+
+@click.command
+@click.argument("id")
+@_yes
+@pass_call
+def forget(call: Call, id: str, yes: bool) -> None:
+    """Hide a record from every read; earlier versions still hold it."""
+    from lance_context_core.errors import NotFoundError
+
+    context = call.place.writing().context()
+    if (record := context.get(id=id)) is None:
+        raise NotFoundError(f"there is no record {id!r} here")
+    call.output.note(f"{record['kind']} {id}: {record['text'] or record['content_type']}")
+    confirm("Forget it?", is_sure=yes)
+    call.output.fields({"forgotten": context.forget(id=id)})
+
+
+@click.command
+@click.argument("ids", nargs=-1)
+@filter_option
+@click.option("--keep-derived", is_flag=True, help="Leave what was made of it.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@_yes
+@pass_call
+def erase(
+    call: Call,
+    ids: tuple[str, ...],
+    filter_json: str | None,
+    keep_derived: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Take records out of every file and every version, with what was made of them.
+
+    With neither IDS nor --filter: all that is of --tenant, --user and --agent.
+    """
+    what: dict[str, Any] = {"derived": not keep_derived}
+    if ids:
+        what["ids"] = ids
+    if (filter := parsed(filter_json)) is not None:
+        what["filter"] = filter
+    store = call.place.writing()
+    found = store.erase(**what, dry_run=True)
+    if dry_run:
+        call.output.fields(_counts(found))
+        return
+    if not yes:
+        call.output.note(f"It takes {json.dumps(_told(found))} out of every version and file.")
+    confirm("Erase this for good?", is_sure=yes)
+    call.output.fields(_counts(store.erase(**what)))
+
+
+def _counts(erasure: Any) -> dict[str, Any]:
+    return {name: getattr(erasure, name) for name in erasure.__dataclass_fields__}
+
+
+def _told(erasure: Any) -> dict[str, Any]:
+    return {name: one for name, one in _counts(erasure).items() if one}
+
+
+COMMANDS = (forget, erase)

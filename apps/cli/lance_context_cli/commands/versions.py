@@ -1,0 +1,163 @@
+"""The store in time: what was when, what differs, and ways that part and come together."""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Literal
+
+import click
+
+from lance_context_cli import exits
+from lance_context_cli.call import Call, pass_call
+from lance_context_cli.commands._lines import fields_of, text_of
+from lance_context_cli.output import Line, plain
+from lance_context_cli.place import confirm, ref
+
+
+@click.command
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--stat", is_flag=True, help="Tell what each version added, changed and removed.")
+@pass_call
+def log(call: Call, limit: int, stat: bool) -> None:
+    """List the versions, newest first, with their tags."""
+    store = call.place.reading()
+    newest_first = store.versions(limit=limit + stat)[::-1]
+    before = [one.number for one in newest_first[1:]] if stat else []
+
+    def lines() -> Iterator[Line]:
+        for one, last in zip_longest(newest_first[:limit], before[:limit]):
+            counts = {} if last is None else _counts(store.diff(last, one.number))
+            told = " ".join(f"{name} {n}" for name, n in counts.items() if n)
+            plain = {"number": one.number, "created_at": one.created_at, "tags": one.tags}
+            yield Line((one.number, one.created_at, one.tags, told), plain | counts)
+
+    call.output.rows(("version", "created", "tags", ""), lines())
+
+
+@click.command
+@click.argument("before")
+@click.argument("after", required=False)
+@click.option("--quiet", is_flag=True, help="Print nothing; end with 1 if they differ.")
+@pass_call
+def diff(call: Call, before: str, after: str | None, quiet: bool) -> None:
+    """Show the records that differ between two versions, tags or moments; else with now."""
+    found = call.place.reading().diff(ref(before), ref(after) if after is not None else None)
+    if quiet:
+        raise click.exceptions.Exit(exits.NO if any(_counts(found).values()) else exits.OK)
+    lines = [_difference("-", "removed", one) for one in found.removed]
+    lines += [_change(one) for one in found.changed]
+    lines += [_difference("+", "added", one) for one in found.added]
+    call.output.rows(("", "id", "kind", "session", "text", "fields"), lines)
+
+
+@click.command
+@click.argument("name", required=False)
+@click.argument("version", required=False)
+@click.option("-d", "--delete", is_flag=True, help="Take the tag away; the version stays.")
+@pass_call
+def tag(call: Call, name: str | None, version: str | None, delete: bool) -> None:
+    """List the tags; or give the current version, or another one, a name."""
+    if name is None:
+        tags = sorted(call.place.reading().tags().items(), key=lambda one: (one[1], one[0]))
+        call.output.rows(
+            ("tag", "version"),
+            (Line((tag, number), {"tag": tag, "version": number}) for tag, number in tags),
+        )
+    elif delete:
+        _deleted("tag", name, was_there=call.place.whole().delete_tag(name))
+        call.output.fields({"deleted": name})
+    else:
+        number = call.place.whole().tag(name, version=ref(version) if version is not None else None)
+        call.output.fields({"tag": name, "version": number})
+
+
+@click.command
+@click.argument("name", required=False)
+@click.option("--from", "start", metavar="REF", help="Where it begins; else at what is now.")
+@click.option("-d", "--delete", is_flag=True, help="Drop the branch, and all that is on it alone.")
+@click.option("--yes", is_flag=True, help="Drop it without a question.")
+@pass_call
+def branch(call: Call, name: str | None, start: str | None, delete: bool, yes: bool) -> None:
+    """List the branches; or begin one."""
+    if name is None:
+        call.output.rows(
+            ("branch", "of", "from version"),
+            (
+                Line((one.name, one.parent, one.forked_at), one)
+                for one in call.place.reading().branches()
+            ),
+        )
+    elif delete:
+        store = call.place.whole()
+        confirm(f"Drop the branch {name!r} with all that is on it alone?", is_sure=yes)
+        _deleted("branch", name, was_there=store.delete_branch(name))
+        call.output.fields({"deleted": name})
+    else:
+        call.place.whole().create_branch(name, at=ref(start) if start is not None else None)
+        call.output.fields({"branch": name})
+
+
+@click.command
+@click.argument("source")
+@click.option(
+    "--policy",
+    type=click.Choice(["newest", "ours", "theirs"]),
+    default="newest",
+    show_default=True,
+    help="Whose change counts where both changed the same.",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@pass_call
+def merge(
+    call: Call, source: str, policy: Literal["newest", "ours", "theirs"], dry_run: bool
+) -> None:
+    """Bring what was done on the branch SOURCE into main, or into that of --branch."""
+    report = call.place.whole().merge(source, policy=policy, dry_run=dry_run)
+    call.output.rows(
+        ("table", "added", "updated", "deleted", "kept"),
+        (
+            Line(
+                (name, one.added, one.updated, one.deleted, one.kept), {"table": name} | plain(one)
+            )
+            for name, one in report.tables.items()
+        ),
+    )
+    for one in report.conflicts:
+        call.output.note(f"conflict: {one.conflict.table} {one.conflict.id}: {one.reason}")
+
+
+@click.command
+@click.argument("version")
+@click.option("--yes", is_flag=True, help="Do it without a question.")
+@pass_call
+def restore(call: Call, version: str, yes: bool) -> None:
+    """Make the store what it was at a version, tag or moment, as a new version."""
+    store = call.place.whole()
+    confirm(f"Make {store.uri} what it was at {version!r}?", is_sure=yes)
+    call.output.fields({"version": store.restore(ref(version))})
+
+
+def _counts(found: Any) -> dict[str, int]:
+    names = ("added", "changed", "removed")
+    return {name: len(getattr(found, name)) for name in names}
+
+
+def _difference(sign: str, change: str, record: Any, fields: tuple[str, ...] = ()) -> Line:
+    value = fields_of(record)
+    cells = (sign, value["id"], value["kind"], value["session_id"], text_of(value), fields)
+    return Line(cells, {"change": change, "record": value})
+
+
+def _change(change: Any) -> Line:
+    line = _difference("~", "changed", change.after, change.fields)
+    before = {"before": fields_of(change.before), "fields": change.fields}
+    return Line(line.cells, {"change": "changed", "record": fields_of(change.after)} | before)
+
+
+def _deleted(kind: str, name: str, *, was_there: bool) -> None:
+    from lance_context_core.errors import NotFoundError
+
+    if not was_there:
+        raise NotFoundError(f"there is no {kind} {name!r}")
+
+
+COMMANDS = (log, diff, tag, branch, merge, restore)

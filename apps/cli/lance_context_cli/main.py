@@ -1,0 +1,86 @@
+"""`lance-ctx`: its options, its commands, and how it ends."""
+
+import os
+import sys
+import warnings
+from typing import NoReturn
+
+import click
+
+from lance_context_cli import __version__, exits
+from lance_context_cli.call import Call
+from lance_context_cli.commands import looking, removing, upkeep, versions
+from lance_context_cli.output import Format, Output
+from lance_context_cli.place import Place
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "-C",
+    "--store",
+    "uri",
+    metavar="PLACE",
+    envvar="LANCE_CONTEXT_STORE",
+    help="The store: a directory, or a URI such as s3://bucket/memory.",
+)
+@click.option("--at", metavar="REF", help="As it was: a version, a tag, or a moment (ISO 8601).")
+@click.option("--branch", metavar="NAME", help="On this branch, rather than on main.")
+@click.option("--tenant", metavar="ID", help="What this tenant may see, and nothing else.")
+@click.option("--user", "user_id", metavar="ID", help="What is of this user.")
+@click.option("--agent", "agent_id", metavar="ID", help="What is of this agent.")
+@click.option(
+    "--embedder",
+    metavar="NAME",
+    envvar="LANCE_CONTEXT_EMBEDDER",
+    help="The one that the store is written with, such as local: then search is by meaning, too.",
+)
+@click.option("--json", "format", flag_value="json", help="Print one document of JSON.")
+@click.option("--jsonl", "format", flag_value="jsonl", help="Print a line of JSON for each thing.")
+@click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
+@click.version_option(__version__, prog_name="lance-ctx")
+@click.pass_context
+def cli(
+    context: click.Context, /, format: Format | None, is_local: bool, **place: str | None
+) -> None:
+    """Look at an agent's memory, search it, go through its versions, erase from it.
+
+    Commands that look change nothing. Each ends with 0 if all is well, 1 if the answer is no, 2 if
+    the request is wrong, 3 if something is not found, 4 if others were in the way, 5 if it is refused.
+    """
+    context.obj = Call(Place(**place), Output(format or "people", is_local))
+
+
+for room in (looking, versions, removing, upkeep):
+    for command in room.COMMANDS:
+        cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """Run the command that the arguments name, and end the process."""
+    warnings.showwarning = _told
+    sys.exit(_ended())
+
+
+def _ended() -> int:
+    try:
+        ended = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return exits.INTERRUPTED
+    except BrokenPipeError:  # Who reads has read enough: click, too, ends with 1 then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.NO
+    except Exception as error:
+        code = exits.code_of(error)
+        if code is None:
+            raise
+        Output().note(f"lance-ctx: {error}")
+        return code
+    return ended if isinstance(ended, int) else exits.OK
+
+
+def _told(message: Warning | str, *_: object, **__: object) -> None:
+    Output().note(f"lance-ctx: {message}")

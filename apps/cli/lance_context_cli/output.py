@@ -1,0 +1,135 @@
+"""What a command prints: data to stdout, for people or for programs; words to stderr."""
+
+import base64
+import dataclasses
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import Enum
+from itertools import islice
+from typing import Any, Literal
+
+import click
+
+from lance_context_cli.safe import escaped, shown, shown_in_lines
+
+Format = Literal["people", "json", "jsonl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing of a list: its cells for people, and the same for programs."""
+
+    cells: tuple[object, ...]
+    plain: object
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command's answer goes, and in which form."""
+
+    format: Format = "people"
+    is_local: bool = False
+    """Whether moments are told in the time zone of this machine rather than in UTC."""
+
+    def rows(self, heading: Sequence[str], lines: Iterable[Line]) -> None:
+        """Print a list: a table on a terminal, columns parted by tabs elsewhere."""
+        if self.format == "json":
+            click.echo(_json([one.plain for one in lines], indent=2))
+        elif self.format == "jsonl":
+            for one in lines:
+                click.echo(_json(one.plain))
+        elif sys.stdout.isatty():
+            _table(heading, (self._cells(one) for one in lines))
+        else:
+            for one in lines:
+                click.echo("\t".join(self._cells(one)))
+
+    def fields(self, value: Mapping[str, object]) -> None:
+        """Print one thing: a line for each of its fields that has a value, or an object of JSON."""
+        if self.format != "people":
+            click.echo(_json(value, indent=2 if self.format == "json" else None))
+            return
+        told = {name: one for name, one in value.items() if one not in (None, "", (), [], {})}
+        width = max(map(len, told), default=0)
+        for name, one in told.items():
+            click.echo(f"{click.style(name.ljust(width), bold=True)}  {self._cell(one)}")
+
+    def text(self, text: str) -> None:
+        """Print a text that was remembered, in its own lines; nothing for programs."""
+        if self.format == "people":
+            click.echo(shown_in_lines(text))
+
+    def heading(self, who: str, when: datetime) -> None:
+        """Print who says what follows, and when."""
+        click.echo(f"{click.style(shown(who), bold=True)}  {self._moment(when)}")
+
+    def note(self, words: str) -> None:
+        """Tell a person something that is no data."""
+        click.echo(shown(words), err=True)
+
+    def _cells(self, line: Line) -> list[str]:
+        return [self._cell(cell) for cell in line.cells]
+
+    def _cell(self, value: object) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, datetime):
+            return self._moment(value)
+        if isinstance(value, float):
+            return f"{value:.3f}"
+        if isinstance(value, str):
+            return shown(value)
+        if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+            return shown(", ".join(value))
+        if isinstance(value, Mapping | list | tuple):
+            return shown(_json(value))
+        return shown(str(value))
+
+    def _moment(self, moment: datetime) -> str:
+        if self.is_local:
+            return moment.astimezone().isoformat(" ", "seconds")
+        return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", "Z")
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON knows: dataclasses as objects, moments as ISO 8601, bytes as base64."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return value.value if isinstance(value, Enum) else value
+
+
+def _json(value: object, *, indent: int | None = None) -> str:
+    return escaped(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str))
+
+
+def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
+    """A table as wide as the screen; where it is longer than that, in the user's pager."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    table = Table(*heading, box=None, pad_edge=False, header_style="bold")
+    height = shutil.get_terminal_size().lines - 2
+    first = list(islice(rows, height + 1))
+    for row in first:
+        table.add_row(*map(Text, row))
+    if len(first) <= height:
+        console.print(table)
+        return
+    for row in rows:
+        table.add_row(*map(Text, row))
+    with console.pager(styles=not console.no_color):
+        console.print(table)
