@@ -66,6 +66,7 @@ def test_what_was_measured_replaces_its_own_part_of_a_page():
         replaced("# Another page", "new")
 
 
+@pytest.mark.slow
 def test_records_are_the_same_at_every_size_and_as_frequent_as_they_say():
     def plain(batch):
         return [one | {"embedding": one["embedding"].tolist()} for one in batch]

@@ -56,6 +56,7 @@ class StoredHistoryTests(HistoryProviderTests):
         for read, message in zip(found, given, strict=True):
             assert read == replace(message, created_at=message.created_at or clock.now())
 
+    @pytest.mark.slow
     @pytest.mark.local
     async def test_an_image_of_fifty_megabytes_comes_back_whole(self, history):
         data = Random(0).randbytes(50 * 2**20)

@@ -42,6 +42,7 @@ async def test_sessions_of_different_tenants_have_nothing_to_do_with_each_other(
     assert (found.title, found.status, found.tenant, found.n_messages) == ("y", "active", "y", 1)
 
 
+@pytest.mark.slow
 async def test_users_and_agents_who_call_theirs_alike_have_one_each_at_every_width(store, clock):
     """Every handle sees, gets, changes and deletes what a handle of the session itself does."""
     whose = [("x", "ada", None), ("x", "bob", None), ("y", "ada", None), ("x", None, None)]

@@ -175,6 +175,7 @@ async def check(handle, alive):
     assert [row["key"] for row in await search.to_list()] == best
 
 
+@pytest.mark.slow
 @settings(
     max_examples=2 * settings.default.max_examples // 5,
     deadline=None,

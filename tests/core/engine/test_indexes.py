@@ -66,6 +66,7 @@ def test_an_index_that_was_split_as_it_grew_still_finds_the_nearest(tmp_path):
             assert found == [f"d{number}" for number in nearest(rows, query, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_deleted", [1, 15, 100])
 def test_after_deletions_and_maintenance_a_search_still_finds_as_many_as_match(tmp_path, n_deleted):
     rows = vectors(3_000)

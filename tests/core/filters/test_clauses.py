@@ -358,14 +358,14 @@ filtered = filters.map(lambda one: sql.compile(one, columns=FILTERED))
 
 
 @given(some=st.lists(st.one_of(nested, selections, shown, filtered), min_size=12, max_size=12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 def test_whatever_is_put_together_of_them(table, some):
     for clause in some:
         agree(table, clause)
 
 
 @given(some=st.lists(leaves, min_size=20, max_size=20))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 def test_a_filter_and_its_negation(table, some):
     for filter in some:
         n_matching = agree(table, sql.compile(filter, columns=FILTERED))

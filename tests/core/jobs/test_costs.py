@@ -68,6 +68,7 @@ async def told_and_left(store, text):
     await asyncio.gather(work, return_exceptions=True)
 
 
+@pytest.mark.slow
 def test_many_turns_of_one_call_are_several_jobs_that_all_run(tmp_path, clock):
     turns = [said(f"I have {n} dogs.") for n in range(401)]
     with opened(tmp_path, clock) as store:

@@ -62,6 +62,7 @@ def test_an_unknown_search_type_is_refused(memory):
         memory.search("x", search_type="turns", valid_at=day(2024))
 
 
+@pytest.mark.slow
 def test_every_fact_of_a_conversation_ends_in_turns_that_still_say_so(store, memory):
     for n, turn in enumerate(json.loads(SAMPLE.read_text(encoding="utf-8"))["turns"][:40]):
         message = Message(role="user", name=turn["speaker"], parts=turn["text"], id=f"t{n}")

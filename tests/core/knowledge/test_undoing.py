@@ -109,6 +109,7 @@ def test_the_summary_is_made_of_what_is_left(store, memory):
 TOWNS = ["Oslo", "Bergen", "Rome"]
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, settings.default.max_examples // 6))
 @given(
     told=st.lists(st.tuples(st.sampled_from(TOWNS), st.integers(2020, 2023)), max_size=4),

@@ -126,6 +126,7 @@ async def test_reading_a_store_without_a_journal_makes_none(place):
     assert files(place) == before
 
 
+@pytest.mark.slow
 async def test_opening_and_closing_again_and_again_leaves_nothing_open(place):
     def held():
         # The event loop's own pool has as many threads as have ever been busy at once.

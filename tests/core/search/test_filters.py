@@ -67,11 +67,9 @@ def store(request):
         store.vectors("docs").add([Document(text=text, metadata=BLUE) for text in better])
         messages = [Message.user(text, metadata=BLUE) for text in better]
         store.history.append_many("", messages, session_id="s")
-        for row in ROWS:
-            message = Message.user(text_of(row), id=row["id"], metadata=row["metadata"])
-            store.history.append_many("", [message], session_id="s")
-        memories = [Message.user(text_of(r), id=r["id"], metadata=r["metadata"]) for r in ROWS]
-        store.memory.add(memories, user_id="u")
+        rows = [Message.user(text_of(r), id=r["id"], metadata=r["metadata"]) for r in ROWS]
+        store.history.append_many("", rows, session_id="s")
+        store.memory.add(rows, user_id="u")
         store.vectors("docs").add(
             [Document(id=r["id"], text=text_of(r), metadata=r["metadata"]) for r in ROWS]
         )

@@ -84,6 +84,7 @@ async def test_nothing_is_taken_if_another_message_is_the_last(history):
     assert await ids(history) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 async def test_of_many_who_take_messages_each_gets_another_one(history):
     await said(history, "abcdef")
 

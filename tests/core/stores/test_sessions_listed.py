@@ -30,6 +30,7 @@ async def check_pages(store):
     return whole
 
 
+@pytest.mark.slow
 async def test_a_page_is_a_part_of_the_list_whatever_happened_to_the_sessions(store, clock):
     drawn = random.Random(1)
     await said(store, clock, range(N))

@@ -133,6 +133,7 @@ async def test_new_rows_join_the_indexes_when_they_are_enough_of_the_table(store
     await upkeep.stop()
 
 
+@pytest.mark.slow
 async def test_what_a_merge_takes_out_of_an_index_is_indexed_in_the_same_run(store):
     records = store._resources.records
     upkeep = upkeep_of(store)

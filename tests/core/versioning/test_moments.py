@@ -112,6 +112,7 @@ async def test_what_comes_from_a_branch_was_not_there_before_it_was_merged(store
     await check(branch, on_branch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 async def test_every_time_shows_what_was_read_then(store, seed):
     random, seen = Random(seed), {}

@@ -103,6 +103,7 @@ async def test_a_page_of_the_versions_reads_no_others(store, listings, reads):
             await store.versions(**wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_holes_are_seen_as_the_list_of_all_shows_them(store, seed):
     random = Random(seed)

@@ -361,6 +361,7 @@ async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, c
     assert len(after) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [1 / 12, 31])
 async def test_a_dry_run_changes_nothing_and_tells_what_happens(store, clock, days, tmp_path):
     await written(store, 5)

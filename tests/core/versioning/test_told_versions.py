@@ -172,6 +172,7 @@ async def test_a_number_that_nobody_was_told_of_means_nothing(store):
             await store.checkout(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 async def test_whatever_comes_between_each_write_is_in_the_version_that_it_tells(store, seed):
     random, told = Random(seed), {}

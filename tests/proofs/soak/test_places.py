@@ -69,6 +69,7 @@ class Off:
         return datetime.now(UTC) + self._off
 
 
+@pytest.mark.slow
 async def test_processes_whose_clocks_are_hours_apart_keep_one_order_and_lose_nothing(tmp_path):
     short = VersionRetention(
         all_for=timedelta(minutes=5), hourly_for=timedelta(0), daily_for=timedelta(0)

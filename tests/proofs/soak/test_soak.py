@@ -285,6 +285,7 @@ def test_a_journal_goes_on_where_its_predecessor_was_killed(tmp_path):
     assert [one["batch"] for one in notes(tmp_path / "journal")] == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_each_message_is_the_nearest_to_itself_whatever_its_neighbours_are_lent():
     said = [
         Batch(f"{name}x{n}", 1 + n % 4)

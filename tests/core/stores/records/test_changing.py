@@ -136,6 +136,7 @@ async def test_a_vector_that_comes_later_makes_a_record_searchable_by_vector(ctx
     )
 
 
+@pytest.mark.slow
 async def test_concurrent_updates_of_one_record_all_count(open_store):
     contexts = [open_store().context(), open_store().context()]
     await contexts[0].add("user", "a", external_id="x")
