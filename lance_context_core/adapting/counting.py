@@ -3,16 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from lance_context_core._checks import dumps
-from lance_context_core.messages.parts import (
-    DataPart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    iter_parts,
-)
+from lance_context_core.messages import Part, iter_parts
+from lance_context_core.messages import parts as kinds
 
 
 def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str:
@@ -33,17 +25,17 @@ def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str
 
 def _lines(part: Part, *, with_reasoning: bool) -> Iterator[str]:
     match part:
-        case TextPart():
+        case kinds.TextPart():
             yield part.text
-        case ReasoningPart() if with_reasoning:
+        case kinds.ReasoningPart() if with_reasoning:
             yield part.text
-        case ToolCallPart():
+        case kinds.ToolCallPart():
             yield part.name
             yield part.arguments if isinstance(part.arguments, str) else dumps(part.arguments)
-        case ToolResultPart():
+        case kinds.ToolResultPart():
             # What it holds follows it in `iter_parts`.
             yield part.name or ""
-        case DataPart():
+        case kinds.DataPart():
             yield dumps(part.data)
-        case UnknownPart():
+        case kinds.UnknownPart():
             yield dumps({"type": part.type, **part.payload})

@@ -1,6 +1,6 @@
 """The tables of the store: their columns, their keys, and the format that they are written in."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -106,6 +106,11 @@ def _required(name: str, type_: pa.DataType | None = None) -> pa.Field:
     return pa.field(name, type_ or pa.string(), nullable=False)
 
 
+def _indexed(*, ranges: Iterable[str] = (), few_values: Iterable[str] = ()) -> dict[str, str]:
+    """The index of the key and of each other column, by how many values it has."""
+    return dict.fromkeys((KEY, *ranges), "btree") | dict.fromkeys(few_values, "bitmap")
+
+
 _PRIMARY_KEY = pa.field(
     KEY,
     pa.string(),
@@ -173,18 +178,10 @@ RECORDS = TableSpec(
     ),
     is_ordered=True,
     tells_versions=True,
-    indexed={
-        KEY: "btree",
-        "id": "btree",
-        "external_id": "btree",
-        "session_id": "btree",
-        "tenant": "bitmap",
-        "user_id": "bitmap",
-        "agent_id": "bitmap",
-        "kind": "bitmap",
-        "created_at": "btree",
-        "updated_at": "btree",
-    },
+    indexed=_indexed(
+        ranges=("id", "external_id", "session_id", "created_at", "updated_at"),
+        few_values=("tenant", "user_id", "agent_id", "kind"),
+    ),
 )
 
 SESSIONS = TableSpec(
@@ -199,7 +196,7 @@ SESSIONS = TableSpec(
             pa.field("expires_at", TIMESTAMP),
         ]
     ),
-    indexed={KEY: "btree"},
+    indexed=_indexed(),
 )
 
 VECTORS = TableSpec(
@@ -211,7 +208,7 @@ VECTORS = TableSpec(
             *_LATER,
         ]
     ),
-    indexed={KEY: "btree", "id": "btree", "tenant": "bitmap", "user_id": "bitmap"},
+    indexed=_indexed(ranges=("id",), few_values=("tenant", "user_id")),
 )
 
 DOCUMENTS = TableSpec(
@@ -236,16 +233,10 @@ DOCUMENTS = TableSpec(
             pa.field("blob", pa.large_binary()),
         ]
     ),
-    indexed={
-        KEY: "btree",
-        "document_id": "btree",
-        "hash": "btree",
-        "tenant": "bitmap",
-        "user_id": "bitmap",
-        "conversation_id": "btree",
-        "project_id": "btree",
-        "file_type": "bitmap",
-    },
+    indexed=_indexed(
+        ranges=("document_id", "hash", "conversation_id", "project_id"),
+        few_values=("tenant", "user_id", "file_type"),
+    ),
 )
 
 KEY_VALUES = TableSpec(
@@ -264,7 +255,7 @@ KEY_VALUES = TableSpec(
             *_LATER,
         ]
     ),
-    indexed={KEY: "btree", "namespace": "btree", "id": "btree"},
+    indexed=_indexed(ranges=("namespace", "id")),
     has_many_vectors=True,
     repeats_keys=True,
 )

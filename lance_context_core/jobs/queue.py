@@ -60,13 +60,7 @@ class Queue:
     async def run_due(
         self, now: datetime | None = None, *, limit: int | None = None
     ) -> builtins.list[Job]:
-        """Run the jobs that are due, the oldest first, at most `limit`; returns what became of them.
-
-        Due is what is scheduled for `now` (by default this moment) or earlier, and what a worker has
-        taken and not finished before its lease ended. Of several processes each job is run by one.
-        A job that fails does not stop the others: it says why, and is due again later, up to five
-        times.
-        """
+        """See `AsyncJobs.run_due`."""
         moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
         done: builtins.list[Job] = []

@@ -17,6 +17,8 @@ _PACKED = (
     *("kind", "state", "producer", "parent_id", "attempts", "error", "fence", "branch"),
     *("usage", "result", "undone_by", *_TIMES),
 )
+_SHARED = ("id", "created_at", "updated_at", "session_id", "tenant", "user_id", "agent_id")
+"""What a record and its job call alike."""
 
 
 def job_id(
@@ -54,18 +56,12 @@ def to_record(job: Job, context: str) -> ContextRecord:
     for name in _TIMES:
         packed[name] = packed[name] and packed[name].isoformat()
     return ContextRecord(
-        id=job.id,
         kind=KIND,
         content_type="application/json",
         context=context,
-        created_at=job.created_at,
-        updated_at=job.updated_at,
         source_ids=job.input_ids,
-        session_id=job.session_id,
-        tenant=job.tenant,
-        user_id=job.user_id,
-        agent_id=job.agent_id,
         metadata={"job": packed},
+        **{name: getattr(job, name) for name in _SHARED},
     )
 
 
@@ -74,14 +70,5 @@ def from_record(record: ContextRecord) -> Job:
     packed = {name: one for name, one in record.metadata["job"].items() if name in _PACKED}
     for name in _TIMES:
         packed[name] = packed.get(name) and datetime.fromisoformat(packed[name])
-    return Job(
-        id=record.id,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        input_ids=record.source_ids,
-        session_id=record.session_id,
-        tenant=record.tenant,
-        user_id=record.user_id,
-        agent_id=record.agent_id,
-        **packed,
-    )
+    shared = {name: getattr(record, name) for name in _SHARED}
+    return Job(input_ids=record.source_ids, **shared, **packed)

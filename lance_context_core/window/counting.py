@@ -11,19 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from lance_context_core._checks import dumps, shown
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.messages import (
-    DataPart,
-    ImagePart,
-    MediaPart,
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    iter_parts,
-)
+from lance_context_core.messages import Message, Part, iter_parts
+from lance_context_core.messages import parts as kinds
 
 IMAGE_TOKENS = 1_000
 """What a picture is taken for: more than most models charge for one of usual size."""
@@ -155,24 +144,24 @@ class Measure:
 
     def _part(self, part: Part) -> int:
         match part:
-            case TextPart():
+            case kinds.TextPart():
                 return self.text(part.text)
-            case ReasoningPart():
+            case kinds.ReasoningPart():
                 # A signature is the thinking in another form: it is charged as it was generated.
                 return max(self.text(part.text), len(part.signature or "") // 8) + 2
-            case ToolCallPart():
+            case kinds.ToolCallPart():
                 given = part.arguments
                 arguments = given if isinstance(given, str) else dumps(given)
                 return CALL_TOKENS + self.text(part.name) + self.text(arguments)
-            case ToolResultPart():
+            case kinds.ToolResultPart():
                 return CALL_TOKENS  # What it holds follows it.
-            case DataPart():
+            case kinds.DataPart():
                 return self.text(dumps(part.data))
-            case UnknownPart():
+            case kinds.UnknownPart():
                 return self.text(dumps({"type": part.type, **part.payload}))
-            case ImagePart():
+            case kinds.ImagePart():
                 return IMAGE_TOKENS
-            case MediaPart():
+            case kinds.MediaPart():
                 return MEDIA_TOKENS
         return 0
 

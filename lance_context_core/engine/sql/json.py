@@ -17,17 +17,7 @@ from lance_context_core.engine.sql.clauses import (
     quote_string,
 )
 from lance_context_core.engine.sql.numbers import compare_double, compare_integer, is_number
-from lance_context_core.filters import (
-    Absent,
-    Comparison,
-    Condition,
-    Contains,
-    ContainsAll,
-    ContainsAny,
-    Field,
-    Membership,
-    Text,
-)
+from lance_context_core.filters import tree
 
 _EXACT = 2**53
 """Up to here a double is as good as the number that it is made of."""
@@ -41,33 +31,33 @@ _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 _POSITION = re.compile(r"\+?[0-9]+")
 
 
-def condition(leaf: Condition, column: str) -> str:
+def condition(leaf: tree.Condition, column: str) -> str:
     """The condition on a quoted JSON column. It is NULL for some rows that do not match."""
     place = _place(leaf.field, column)
     match leaf:
-        case Absent():
+        case tree.Absent():
             return f"{place.text} IS NULL OR {place.text} = 'null'"
-        case Comparison(operator="eq", operand=operand):
+        case tree.Comparison(operator="eq", operand=operand):
             return _is_one_of(leaf, place, [operand])
-        case Comparison(operator=operator, operand=str(operand)):
+        case tree.Comparison(operator=operator, operand=str(operand)):
             return f"{place.string} {SIGNS[operator]} {quote_string(operand)}"
-        case Comparison(operator=operator, operand=operand) if has_order(operand):
+        case tree.Comparison(operator=operator, operand=operand) if has_order(operand):
             kept = _kept_ordered(place, SIGNS[operator], operand)
             return any_of(
                 [_ordered(place, SIGNS[operator], operand), kept] if is_number(operand) else [kept]
             )
-        case Membership(operands=operands):
+        case tree.Membership(operands=operands):
             return _is_one_of(leaf, place, operands)
-        case Contains(operand=str(operand)):
+        case tree.Contains(operand=str(operand)):
             part = f"contains({place.string}, {quote_string(operand)})"
             return any_of([part, _has_element(place, operand)])
-        case Contains(operand=operand):
+        case tree.Contains(operand=operand):
             return _has_element(place, operand)
-        case ContainsAny(operands=operands):
+        case tree.ContainsAny(operands=operands):
             return any_of(_has_element(place, one) for one in operands)
-        case ContainsAll(operands=operands):
+        case tree.ContainsAll(operands=operands):
             return all_of([place.items.is_list, *(_has_element(place, one) for one in operands)])
-        case Text(part=part):
+        case tree.Text(part=part):
             return f"contains(lower({place.string}), lower({quote_string(part)}))"
     return NOTHING
 
@@ -103,7 +93,7 @@ class _Place:
         return _Place(value, f"json_extract({value}, '$')", "arrow_cast(NULL, 'Utf8')")
 
 
-def _place(field: Field, column: str) -> _Place:
+def _place(field: tree.Field, column: str) -> _Place:
     values: list[str] = []
     strings: list[str] = []
     for path in field.paths:
@@ -138,7 +128,7 @@ def _get(parent: str, key: str, *, is_top: bool) -> str:
     return f"json_get({parent}, {quote_string(key)})"
 
 
-def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
+def _is_one_of(leaf: tree.Condition, place: _Place, operands: Sequence[Any]) -> str:
     lists = [one for one in operands if isinstance(one, list)]
     others = [one for one in operands if not isinstance(one, list)]
     clauses = [
@@ -152,7 +142,7 @@ def _is_one_of(leaf: Condition, place: _Place, operands: Sequence[Any]) -> str:
     return any_of(clauses)
 
 
-def _equal_json(leaf: Condition, place: _Place, operands: Sequence[Any]) -> Iterator[str]:
+def _equal_json(leaf: tree.Condition, place: _Place, operands: Sequence[Any]) -> Iterator[str]:
     """The clauses of which one holds where the value is one of some in JSON."""
     texts: list[str] = []
     patterns: list[str] = []

@@ -10,16 +10,7 @@ from typing import Any
 from lance_context_core._stand_ins import TYPE, has_order
 from lance_context_core.engine.sql.clauses import COMPARISONS, Test, UnsureError
 from lance_context_core.engine.sql.numbers import is_number
-from lance_context_core.filters import (
-    Absent,
-    Comparison,
-    Condition,
-    Contains,
-    ContainsAll,
-    ContainsAny,
-    Membership,
-    Text,
-)
+from lance_context_core.filters import tree
 
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 """What the engine keeps of integers as they are."""
@@ -27,7 +18,7 @@ _LEAST, _GREATEST = -(2**63), 2**64 - 1
 _ABSENT = object()
 
 
-def condition(leaf: Condition, column: str) -> Test | None:
+def condition(leaf: tree.Condition, column: str) -> Test | None:
     """Whether a row meets the condition; None if only the engine can tell of any."""
     if (holds := _holds(leaf)) is None:
         return None
@@ -63,35 +54,35 @@ def _found(value: Any, paths: Sequence[Sequence[str]]) -> Any:
     return None
 
 
-def _holds(leaf: Condition) -> Callable[[Any], bool] | None:
+def _holds(leaf: tree.Condition) -> Callable[[Any], bool] | None:
     match leaf:
-        case Absent():
+        case tree.Absent():
             return lambda found: found is None
-        case Comparison(operator="eq", operand=operand) if _is_plain(operand):
+        case tree.Comparison(operator="eq", operand=operand) if _is_plain(operand):
             return lambda found: _same(_sure(found), operand)
-        case Comparison(operator=name, operand=operand) if isinstance(operand, str) or is_number(
-            operand
-        ):
+        case tree.Comparison(operator=name, operand=operand) if isinstance(
+            operand, str
+        ) or is_number(operand):
             stands, is_text = COMPARISONS[name], isinstance(operand, str)
             return lambda found: (
                 isinstance(found := _sure(found), str) is is_text
                 and (is_text or is_number(found))
                 and bool(stands(found, operand))
             )
-        case Membership(operands=operands) if all(map(_is_plain, operands)):
+        case tree.Membership(operands=operands) if all(map(_is_plain, operands)):
             return lambda found: any(_same(_sure(found), one) for one in operands)
-        case Contains(operand=operand) if _is_plain(operand):
+        case tree.Contains(operand=operand) if _is_plain(operand):
             return lambda found: (
                 (isinstance(operand, str) and isinstance(found, str) and operand in found)
                 or _has(_sure(found), operand)
             )
-        case ContainsAny(operands=operands) if all(map(_is_plain, operands)):
+        case tree.ContainsAny(operands=operands) if all(map(_is_plain, operands)):
             return lambda found: any(_has(_sure(found), one) for one in operands)
-        case ContainsAll(operands=operands) if all(map(_is_plain, operands)):
+        case tree.ContainsAll(operands=operands) if all(map(_is_plain, operands)):
             return lambda found: (
                 isinstance(_sure(found), list) and all(_has(found, one) for one in operands)
             )
-        case Text(part=part):
+        case tree.Text(part=part):
             return lambda found: isinstance(found, str) and lower(part) in lower(found)
     return None
 

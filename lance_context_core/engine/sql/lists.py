@@ -1,6 +1,6 @@
 """Clauses about a column with lists of texts; a null is an empty list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lance_context_core.engine.sql.clauses import (
     EVERYTHING,
@@ -42,23 +42,30 @@ def has_element(column: str, text: str) -> Clause:
 
 def has_any(column: str, texts: Sequence[str]) -> Clause:
     """That at least one of `texts` is in the list."""
-    if not texts:
-        return NOTHING
-    wanted = frozenset(texts)
-    return Clause(
-        f"array_has_any({quote_identifier(column)}, {_array(texts)})",
-        lambda row: not wanted.isdisjoint(row.get(column) or ()),
+    return _compared(
+        column, "array_has_any", texts, lambda wanted, found: not wanted.isdisjoint(found), NOTHING
     )
 
 
 def has_all(column: str, texts: Sequence[str]) -> Clause:
     """That all of `texts` are in the list; none are in every one."""
+    return _compared(column, "array_has_all", texts, frozenset.issubset, EVERYTHING)
+
+
+def _compared(
+    column: str,
+    function: str,
+    texts: Sequence[str],
+    holds: Callable[[frozenset[str], Iterable[str]], bool],
+    without: Clause,
+) -> Clause:
+    """The engine's function of a list and of texts, and what it is here; `without` any texts it is known."""
     if not texts:
-        return EVERYTHING
+        return without
     wanted = frozenset(texts)
     return Clause(
-        f"array_has_all({quote_identifier(column)}, {_array(texts)})",
-        lambda row: wanted.issubset(row.get(column) or ()),
+        f"{function}({quote_identifier(column)}, {_array(texts)})",
+        lambda row: holds(wanted, row.get(column) or ()),
     )
 
 
