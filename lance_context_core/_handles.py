@@ -24,6 +24,7 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.versioning.places import Whole
+from lance_context_core.window.windows import AsyncWindows
 
 DEFAULT_CONTEXT = "default"
 
@@ -63,6 +64,11 @@ class AsyncStores:
     def knowledge(self) -> AsyncKnowledge:
         """What is known of what was said, with its evidence, and the jobs that make it."""
         return AsyncKnowledge(self._records())
+
+    @property
+    def windows(self) -> AsyncWindows:
+        """What agents were shown, step by step, where it was kept."""
+        return AsyncWindows(self._records())
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.

@@ -49,9 +49,11 @@ from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.templates import Templates
+from lance_context_core.sync.windows import Windows
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
+from lance_context_core.window.windows import AsyncWindows
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Reading
@@ -68,6 +70,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Knowledge
     "Jobs",
     "AsyncJobs",
+    # Windows that were kept
+    "Windows",
+    "AsyncWindows",
     # Working together
     "Locks",
     "Lock",

@@ -23,6 +23,7 @@ from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskStore
 from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.vectors import Vectors
+from lance_context_core.sync.windows import Windows
 
 
 class ContextStore(Blocking[AsyncContextStore]):
@@ -80,6 +81,11 @@ class ContextStore(Blocking[AsyncContextStore]):
     def knowledge(self) -> Knowledge:
         """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
         return Knowledge(self._aio.knowledge)
+
+    @property
+    def windows(self) -> Windows:
+        """What agents were shown, step by step, where it was kept."""
+        return Windows(self._aio.windows)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""

@@ -33,6 +33,7 @@ from lance_context_core.window.counting import (
 from lance_context_core.window.dialects import DIALECTS, DialectName, dialect
 from lance_context_core.window.dialects.common import Dialect, Violation
 from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_of
+from lance_context_core.window.kept import KeptWindow, Seen
 from lance_context_core.window.sections import (
     DocumentsSection,
     HistorySection,
@@ -82,6 +83,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Citation",
     "Cited",
     "WindowDiff",
+    # Windows that were kept
+    "KeptWindow",
+    "Seen",
     # Making a conversation shorter
     "CompactionStrategy",
     "CompactionPipeline",

@@ -1,6 +1,7 @@
 """What `assemble` is asked for: its arguments, checked."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict
 
 from lance_context_core._checks import check_name, check_text, listed, shown
@@ -12,6 +13,7 @@ from lance_context_core.window.assembly import Assembly
 from lance_context_core.window.budget import Budget, as_budget
 from lance_context_core.window.counting import Measure, TokenCounter, as_token_counter
 from lance_context_core.window.dialects import DialectName
+from lance_context_core.window.kept import asked
 from lance_context_core.window.sections import HistorySection, Section
 from lance_context_core.window.sources import Sources
 from lance_context_core.window.window import Window
@@ -60,14 +62,25 @@ async def assemble(
         user_id=user_id,
         query=None if query is None else check_text(query, "query"),
     )
+    given, said, at = as_budget(budget), _messages(messages), records.now()
     assembly = Assembly(
         sources=sources,
         sections=chosen,
-        room=as_budget(budget).room,
+        room=given.room,
         measure=Measure(as_token_counter(counter)),
         dialect=dialect,
     )
-    return await assembly.run(_messages(messages))
+    told = asked(
+        session_id=session_id,
+        agent_id=agent_id,
+        user_id=user_id,
+        query=query,
+        dialect=dialect,
+        budget=given,
+        sections=chosen,
+        messages=len(said),
+    )
+    return replace(await assembly.run(said), asked=told, at=at)
 
 
 DEFAULTS: Mapping[str, object] = {

@@ -111,6 +111,10 @@ class Window:
     dialect: DialectName
     sizes: tuple[int, ...]
     """The tokens of each message."""
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The arguments of `assemble`, in JSON, by which `store.windows` keeps it."""
+    at: datetime | None = field(default=None, compare=False, repr=False)
+    """When it was assembled."""
 
     def render(self) -> dict[str, Any]:
         """The part of a request to the provider that holds the messages: plain JSON, byte for byte."""

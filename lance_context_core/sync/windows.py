@@ -1,0 +1,12 @@
+"""The windows that were kept, from synchronous code."""
+
+from lance_context_core.sync._blocking import Blocking, blocking
+from lance_context_core.window.windows import AsyncWindows
+
+
+class Windows(Blocking[AsyncWindows]):
+    """The windows that agents were shown; `AsyncWindows` is the asynchronous one."""
+
+    keep = blocking(AsyncWindows.keep)
+    get = blocking(AsyncWindows.get)
+    list = blocking(AsyncWindows.list)

@@ -1,0 +1,178 @@
+"""The windows that were kept: what an agent saw at each step, read again as it was then."""
+
+import builtins
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._checks import check_name, check_span, shown
+from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records.context import AsyncContext
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
+from lance_context_core.window.summaries import SUMMARIES
+from lance_context_core.window.window import Window
+
+WINDOWS = "windows"
+"""The context that holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncWindows:
+    """The windows that agents were shown, of which arguments and ids are kept, and no texts.
+
+    So what is erased or expires is gone from what is read here, too, and the window says so.
+    """
+
+    _records: Records
+
+    async def keep(
+        self, window: Window, *, run_id: str = "", expires_at: datetime | None = None
+    ) -> str:
+        """Keep a window that `assemble` made: a step of a session, or of a run of it; returns its id.
+
+        What was an argument is kept as it was given: instructions and pins too. Raises
+        InvalidRequestError for a window that something else made.
+        """
+        if not isinstance(window, Window):
+            raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")
+        if window.at is None or not window.asked:
+            raise InvalidRequestError("window tells no arguments: give one that assemble made")
+        fields: dict[str, Any] = {
+            "kind": "window",
+            "session_id": window.asked["session_id"],
+            "run_id": check_name(run_id, "run_id") if run_id else None,
+            "expires_at": expires_at,
+            "created_at": window.at,
+        }
+        if agent := self._records.whose("agent_id", window.asked.get("agent_id", "")):
+            fields["agent_id"] = agent
+        said = noted(window).encode()
+        made = await AsyncContext(self._own()).add("window", said, "application/json", **fields)
+        return made.ids[0]
+
+    async def get(self, window_id: str) -> KeptWindow:
+        """What the agent saw: the texts are those of that moment, if its version is still there.
+
+        Raises NotFoundError for an unknown id.
+        """
+        records = self._own()
+        found = await records.visible(
+            sql.all_of(
+                [sql.equals("id", check_name(window_id, "window_id")), sql.equals("kind", "window")]
+            )
+        )
+        if found is None or found.blob is None:
+            raise NotFoundError(f"there is no window {window_id!r}: keep what assemble made")
+        return await self._shown(found)
+
+    async def list(
+        self,
+        session_id: str,
+        *,
+        agent_id: str = "",
+        run_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[str]:
+        """The ids of a session's windows, or of a run's, in the order of the steps."""
+        check_span(offset=offset, limit=limit, last=None)
+        records = self._own()
+        where = records.where(
+            sql.equals("kind", "window"),
+            sql.equals("session_id", check_name(session_id, "session_id")),
+            sql.equals("agent_id", records.whose("agent_id", agent_id)),
+            *([] if run_id is None else [sql.equals("run_id", check_name(run_id, "run_id"))]),
+        )
+        rows = await records.table.slice(where, columns=["id"], offset=offset, limit=limit)
+        ids: builtins.list[str] = rows["id"].to_pylist()
+        return ids
+
+    def _own(self) -> Records:
+        return replace(self._records, context=WINDOWS)
+
+    async def _shown(self, record: ContextRecord) -> KeptWindow:
+        said, entries = read((record.blob or b"").decode())
+        at = datetime.fromisoformat(said["at"])
+        texts, is_as_of_then = await self._texts(said["asked"], entries, at)
+        return KeptWindow(
+            id=record.id,
+            at=at,
+            session_id=said["asked"]["session_id"],
+            run_id=record.run_id,
+            asked=said["asked"],
+            tokens=said["tokens"],
+            tokens_by_section=said["tokens_by_section"],
+            room=said["room"],
+            seen=tuple(_seen(one, texts, said["asked"]) for one in entries),
+            left_out=said["left_out"],
+            n_not_considered=said["n_not_considered"],
+            is_as_of_then=is_as_of_then,
+        )
+
+    async def _texts(
+        self, asked: Mapping[str, Any], entries: Iterable[Entry], at: datetime
+    ) -> tuple[dict[tuple[str | None, str], str], bool]:
+        """What the records said then, by session and id; and whether that could be told."""
+        ids = {id for one in entries for id in one.ids}
+        now = await _read(self._records, asked, ids)
+        try:
+            resources = await self._records.resources.shown_at(at)
+        except NotFoundError:
+            return now, False
+        then = await _read(replace(self._records, resources=resources), asked, ids)
+        # What was said in that moment itself may have been kept right after it. What is gone today
+        # is shown by no version that is read here.
+        return {place: then.get(place, text) for place, text in now.items()}, True
+
+
+async def _read(
+    records: Records, asked: Mapping[str, Any], ids: Iterable[str]
+) -> dict[tuple[str | None, str], str]:
+    found: dict[tuple[str | None, str], str] = {}
+    wanted = sorted(ids)
+    for context in (records.context, SUMMARIES):
+        own = replace(records, context=context)
+        for one in await own.read(own.where(sql.in_list("id", wanted)), columns=WITHOUT_BLOB):
+            found[one.session_id, one.id] = one.text or ""
+    for section in asked["sections"]:
+        if section["section"] == "DocumentsSection":
+            vectors = AsyncVectors(
+                section.get("collection", "default"), records.resources, records.scope
+            )
+            found |= {(None, str(one.id)): one.text or "" for one in await vectors.get(wanted)}
+    return found
+
+
+def _seen(
+    entry: Entry, texts: Mapping[tuple[str | None, str], str], asked: Mapping[str, Any]
+) -> Seen:
+    there = [
+        texts[place]
+        for id in entry.ids
+        if (place := _place(texts, entry.session_id, id)) is not None
+    ]
+    named = (one for one in asked["sections"] if one["name"] == entry.section)
+    given: Mapping[str, Any] = next(named, {})
+    if not entry.ids and entry.verdict == "kept":
+        there = [one for one in (given.get("text"), *given.get("texts", ())) if one]
+    return Seen(
+        section=entry.section,
+        verdict=entry.verdict,
+        tokens=entry.tokens,
+        ids=tuple(entry.ids),
+        session_id=entry.session_id if entry.kind == "message" else None,
+        text="\n".join(there) if there else None,
+        gone=tuple(id for id in entry.ids if _place(texts, entry.session_id, id) is None),
+    )
+
+
+def _place(
+    texts: Mapping[tuple[str | None, str], str], session_id: str | None, id: str
+) -> tuple[str | None, str] | None:
+    """Under which place a record is found: ids of memories and documents are in no session."""
+    return next((one for one in ((session_id, id), (None, id)) if one in texts), None)
