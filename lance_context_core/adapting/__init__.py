@@ -5,7 +5,7 @@ blocking methods without a second implementation, and `begin` does not wait; `be
 `in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
 of values that JSON cannot hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
-`countable_text` what of a message a limit of tokens counts. `retried` and `Attempts` try again what
+`countable_text` what of a message a limit of tokens counts. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
 others prevented. `listed` and `check_name` refuse what the store would refuse, before anything is
 done. Nothing here knows a framework.
 """
@@ -20,6 +20,7 @@ from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, 
 from lance_context_core.adapting.parts import arguments_of, arguments_text, says_something
 from lance_context_core.adapting.records import content_of, facts_of
 from lance_context_core.adapting.values import JsonCodec, TypeCodec
+from lance_context_core.adapting.windows import WindowMaker
 from lance_context_core.scope import Scope
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
@@ -46,6 +47,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "content_of",
     "facts_of",
     "countable_text",
+    # The window
+    "WindowMaker",
     # Checks
     "check_name",
     "check_names",

@@ -90,6 +90,12 @@ DEFAULTS: Mapping[str, object] = {
 }
 
 
+def assemble_arguments(sections: Sequence[Section], messages: Sequence[Message]) -> None:
+    """Raise InvalidRequestError for what `assemble` would refuse."""
+    _checked(sections)
+    _messages(messages)
+
+
 def _checked(sections: Sequence[Section]) -> list[Section]:
     found = listed(sections, "sections") or [HistorySection()]
     for index, one in enumerate(found):

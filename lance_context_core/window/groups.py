@@ -8,7 +8,7 @@ that others interrupt, calls that nobody answered) are put in order here, once, 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from lance_context_core.messages import (
     Message,
@@ -253,9 +253,21 @@ def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def replaced(message: Message, **values: object) -> Message:
-    """The message with other values, which are not checked again."""
+    """The message with other values, which are not checked again.
+
+    A framework's own form of it goes, unless it still says the same: it would bring back what was
+    left out. The name of a tool is not worth that.
+    """
     names = ("role", "parts", "id", "name", "created_at", "metadata", "native")
-    return stored_message(**{name: getattr(message, name) for name in names} | values)
+    new: dict[str, Any] = {name: getattr(message, name) for name in names} | values
+    if message.native is not None and "native" not in values:
+        is_same = message.role == new["role"] and _unnamed(message.parts) == _unnamed(new["parts"])
+        new["native"] = message.native if is_same else None
+    return stored_message(**new)
+
+
+def _unnamed(parts: Sequence[Part]) -> list[Part]:
+    return [replace(one, name=None) if isinstance(one, ToolResultPart) else one for one in parts]
 
 
 def is_compaction(part: Part) -> bool:

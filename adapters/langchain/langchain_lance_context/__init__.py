@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from langchain_lance_context.middleware import LanceContextMemoryMiddleware
     from langchain_lance_context.migration import copy_checkpoints
     from langchain_lance_context.stores import LanceContextStore
+    from langchain_lance_context.windows import LanceContextWindowMiddleware
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "LanceContextStore",
     "LanceContextTranslator",
     "LanceContextVectorStore",
+    "LanceContextWindowMiddleware",
     "copy_checkpoints",
 ]
 
@@ -41,6 +43,7 @@ _LATER = {
     "LanceContextMemoryMiddleware": "middleware",
     "LanceContextSaver": "checkpointers",
     "LanceContextStore": "stores",
+    "LanceContextWindowMiddleware": "windows",
     "copy_checkpoints": "migration",
 }
 """What is imported when it is asked for, and from where."""

@@ -1,11 +1,10 @@
 """What an agent remembers of a user, before and after each turn of LangChain's `create_agent`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain_core.messages import BaseMessage, SystemMessage
-from langgraph.config import get_config
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from lance_context_core import (
@@ -20,11 +19,17 @@ from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.results import SearchHit
 from lance_context_core.settings import SearchOptions
 from langchain_lance_context._messages import to_canonical
+from langchain_lance_context._runs import (
+    Whose,
+    check_embedding,
+    check_whose,
+    configured,
+    extended,
+    name_of,
+)
 from langchain_lance_context._turns import as_list, last_question, last_turn
 
 Hits: TypeAlias = Sequence[SearchHit[ContextRecord]]
-Whose: TypeAlias = str | Callable[[Runtime[Any]], str]
-"""A name, or what tells it for the run that is going on, such as by `runtime.context`."""
 
 MEMORIES = "{memories}"
 """What a prompt has where the memories go."""
@@ -96,9 +101,9 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         - `embedding`: what a store at a URI embeds with: LangChain's `Embeddings`, or `"local"`.
         """
         super().__init__()
-        _check_embedding(embedding, store)
+        check_embedding(embedding, store)
         for name, whose in (("user_id", user_id), ("agent_id", agent_id), ("tenant", tenant)):
-            _check_whose(whose, name)
+            check_whose(whose, name)
         _check_recall(k, score_threshold, max_chars)
         if not callable(system_prompt) and (
             not isinstance(system_prompt, str) or MEMORIES not in system_prompt
@@ -158,9 +163,9 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
     def _of_the_user(self, runtime: Runtime[Any]) -> AsyncContextStore:
         """The part of the store that this run may see."""
-        names = {part: _name(whose, part, runtime) for part, whose in self._whose.items()}
+        names = {part: name_of(whose, part, runtime) for part, whose in self._whose.items()}
         own = self._handle.scope.user_id
-        user = names["user_id"] or _configured("user_id", otherwise=own)
+        user = names["user_id"] or configured("user_id", otherwise=own)
         if not isinstance(user, str) or not user:
             raise InvalidRequestError(
                 f"user_id={user!r:.80}: whose memories are these? Pass "
@@ -171,7 +176,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     def _recall(self, request: ModelRequest[Any]) -> dict[str, Any]:
         """What of the store is searched, and how: not for what the model sees anyway."""
         seen = [one.id for one in request.messages if one.id]
-        thread = _configured("thread_id")
+        thread = configured("thread_id")
         filters: list[FilterLike] = [_KEPT]
         if seen and thread is not None:
             filters.append({"$not": {"session_id": str(thread), "id": {"$in": seen}}})
@@ -190,62 +195,17 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
             told = self._system_prompt.replace(MEMORIES, as_list(hits, max_chars=self._max_chars))
         if not told:
             return request
-        return request.override(system_message=_extended(request.system_message, told))
+        return request.override(system_message=extended(request.system_message, told))
 
     def _turn(self, state: AgentState[Any]) -> list[Message]:
         messages: list[BaseMessage] = list(state["messages"])
         return [to_canonical(one) for one in last_turn(messages)] if self._remembers else []
 
 
-def _name(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None:
-    """Who it is in this run; a function that does not know must not widen the scope."""
-    if not callable(whose):
-        return whose
-    name = whose(runtime)
-    if not isinstance(name, str) or not name:
-        raise InvalidRequestError(
-            f"{part}={name!r:.80} is what the function given for it returned: it must return a name"
-        )
-    return name
-
-
-def _configured(name: str, *, otherwise: str | None = None) -> Any:
-    """What the run's config says of `name`."""
-    configured: Mapping[str, Any] = get_config().get("configurable") or {}
-    value = configured.get(name)
-    return otherwise if value is None else value
-
-
 def _session(turn: Sequence[Message]) -> str:
     """The thread; a run without one is a conversation of its own."""
-    thread = _configured("thread_id", otherwise=turn[0].id)
+    thread = configured("thread_id", otherwise=turn[0].id)
     return str(thread)
-
-
-def _extended(message: SystemMessage | None, text: str) -> SystemMessage:
-    """Providers take one system message; its beginning stays as it is, for their caches."""
-    if message is None or not message.content:
-        return SystemMessage(text)
-    if isinstance(message.content, str):
-        return message.model_copy(update={"content": f"{message.content}\n\n{text}"})
-    return message.model_copy(
-        update={"content": [*message.content, {"type": "text", "text": text}]}
-    )
-
-
-def _check_embedding(embedding: object, store: object) -> None:
-    if embedding is not None and isinstance(store, ContextStore | AsyncContextStore):
-        raise InvalidRequestError(
-            "embedding: the records of an open store are embedded by its own embedder; open the "
-            "store with it"
-        )
-
-
-def _check_whose(whose: object, name: str) -> None:
-    if whose is not None and not callable(whose) and not (isinstance(whose, str) and whose):
-        raise InvalidRequestError(
-            f"{name}={whose!r:.80}: give a name, or a function of the run's Runtime"
-        )
 
 
 def _check_recall(k: object, score_threshold: object, max_chars: object) -> None:

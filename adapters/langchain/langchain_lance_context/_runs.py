@@ -1,0 +1,60 @@
+"""What the middlewares share: whose run it is that is going on, and what a system message is told."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from langchain_core.messages import SystemMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
+
+Whose: TypeAlias = str | Callable[[Runtime[Any]], str]
+"""A name, or what tells it for the run that is going on, such as by `runtime.context`."""
+
+
+def name_of(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None:
+    """Who it is in this run; a function that does not know must not widen the scope."""
+    if not callable(whose):
+        return whose
+    name = whose(runtime)
+    if not isinstance(name, str) or not name:
+        raise InvalidRequestError(
+            f"{part}={name!r:.80} is what the function given for it returned: it must return a name"
+        )
+    return name
+
+
+def configured(name: str, *, otherwise: str | None = None) -> Any:
+    """What the run's config says of `name`."""
+    given: Mapping[str, Any] = get_config().get("configurable") or {}
+    value = given.get(name)
+    return otherwise if value is None else value
+
+
+def extended(message: SystemMessage | None, text: str) -> SystemMessage:
+    """Providers take one system message; its beginning stays as it is, for their caches."""
+    if message is None or not message.content:
+        return SystemMessage(text)
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": f"{message.content}\n\n{text}"})
+    return message.model_copy(
+        update={"content": [*message.content, {"type": "text", "text": text}]}
+    )
+
+
+def check_embedding(embedding: object, store: object) -> None:
+    """An open store embeds by its own embedder."""
+    if embedding is not None and isinstance(store, ContextStore | AsyncContextStore):
+        raise InvalidRequestError(
+            "embedding: the records of an open store are embedded by its own embedder; open the "
+            "store with it"
+        )
+
+
+def check_whose(whose: object, name: str) -> None:
+    """A name, or a function."""
+    if whose is not None and not callable(whose) and not (isinstance(whose, str) and whose):
+        raise InvalidRequestError(
+            f"{name}={whose!r:.80}: give a name, or a function of the run's Runtime"
+        )
