@@ -9,7 +9,7 @@ That shows whether a part does harm, not how well people's questions are answere
 
 On conversations in JSON, a store each or one store for all:
 
-    python -m benchmarks.recall --conversations DIR [--together]
+    python -m benchmarks.recall --conversations DIR [--together] [--over-time]
 
 The figure is the mean over questions of the share of their evidence that the first hits hold, with
 an interval that holds 95 of 100 samples of as many questions drawn from these.
@@ -24,7 +24,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from typing import Any
 from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
 from lance_context_core.languages import is_form
 from lance_context_core.protocols import SearchMode
-from lance_context_core.settings import Convex, SearchOptions, query_words
+from lance_context_core.settings import Convex, Period, SearchOptions, query_words
 
 PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "all parts": (SearchOptions(), None),
@@ -50,6 +50,7 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "words alone, all parts": (SearchOptions(surroundings=True), "text"),
     "vectors alone, all parts": (SearchOptions(surroundings=True), "vector"),
     "as much by vectors as by words": (SearchOptions(fusion=Convex(vector_weight=0.5)), None),
+    "with `Period`": (SearchOptions(boosts=[Period()]), None),
 }
 """What is measured: all that a conversation has, and each part switched off."""
 
@@ -68,15 +69,20 @@ class Asked:
     evidence: frozenset[str]
     agent_id: str | None = None
     """Whose turns are searched; all without one."""
+    asked_at: datetime | None = None
+    """When it is asked, where that is not now."""
 
 
 async def shares(
     store: AsyncContextStore, asked: Sequence[Asked], part: str
 ) -> list[tuple[float, ...]]:
     """The share of its evidence that the first hits hold, for each question and number of hits."""
-    options, mode = PARTS[part]
+    usual, mode = PARTS[part]
     found = []
     for one in asked:
+        options = usual
+        if usual.boosts and one.asked_at is not None:
+            options = replace(usual, boosts=[Period(asked_at=one.asked_at)])
         hits = await store.history.search(
             one.question, agent_id=one.agent_id, limit=max(LIMITS), options=options, mode=mode
         )
@@ -178,7 +184,7 @@ async def of_conversations(options: argparse.Namespace) -> AsyncIterator[Places]
                     place = Path(folder, path.stem)
                     places.append((AsyncContextStore.open(place, embedder=options.embedder), []))
                 store, asked = places[-1]
-                asked += await _told(store, data, path.stem)
+                asked += await _told(store, data, path.stem, over_time=options.over_time)
             for store, _ in places:
                 await store.maintain()
             yield places
@@ -187,7 +193,9 @@ async def of_conversations(options: argparse.Namespace) -> AsyncIterator[Places]
                 await store.close()
 
 
-async def _told(store: AsyncContextStore, data: dict[str, Any], agent: str) -> list[Asked]:
+async def _told(
+    store: AsyncContextStore, data: dict[str, Any], agent: str, *, over_time: bool
+) -> list[Asked]:
     """The questions of a conversation, once the store holds it."""
     turns = data["turns"]
     for session in sorted({turn["session"] for turn in turns}):
@@ -195,8 +203,13 @@ async def _told(store: AsyncContextStore, data: dict[str, Any], agent: str) -> l
         await store.history.append_many(agent, messages, session_id=f"{agent}-{session}")
     known = {turn["id"] for turn in turns}
     return [
-        Asked(question=one["question"], evidence=evidence, agent_id=agent)
-        for one in data["questions"]
+        Asked(
+            question=one["question"],
+            evidence=evidence,
+            agent_id=agent,
+            asked_at=datetime.fromisoformat(one["asked_at"]) if over_time else None,
+        )
+        for one in data["questions_over_time" if over_time else "questions"]
         if (evidence := frozenset(one["evidence"]) & known)
     ]
 
@@ -224,6 +237,9 @@ def _parser() -> argparse.ArgumentParser:
         "--draw", type=int, metavar="N", help="ask for N turns of the store instead"
     )
     parser.add_argument("--together", action="store_true", help="one store for all conversations")
+    parser.add_argument(
+        "--over-time", action="store_true", help="their `questions_over_time`, each at `asked_at`"
+    )
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), help="these parts alone")
     return parser

@@ -80,6 +80,7 @@ async def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
     options = parser.parse_args(arguments)
     options.embedder = None if options.embedder == "none" else options.embedder
+    options.over_time = False
     async with of_conversations(options) as places:
         for store, _ in places:
             began = time.process_time()

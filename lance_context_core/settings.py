@@ -15,7 +15,7 @@ from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.hot.cache import SearchCache
-from lance_context_core.search.boosts import Boost, Candidate, Recency, Role, Turn
+from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.speakers import without_names
@@ -35,6 +35,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Boost",
     "Role",
     "Recency",
+    "Period",
     "Candidate",
     "Turn",
     "SearchCache",

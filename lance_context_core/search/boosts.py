@@ -7,11 +7,13 @@ candidates. A search adds what its boosts give, and says in `SearchHit.why` what
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from lance_context_core._checks import check_time
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.periods import periods
 from lance_context_core.records import ChannelScore
 from lance_context_core.speakers import named
 from lance_context_core.words import is_short
@@ -230,7 +232,43 @@ class Recency:
         }
 
 
-_OURS = (Neighbours, Preceding, Speaker, Role, Recency)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """What was said in the time that an English question speaks of gains `weight`.
+
+    That is `last week`, `three days ago`, `in May`, `at the end of June 2025`, `on 3 March`, and alike.
+    Of several such times the first counts; of months and seasons without a year the last ones in
+    which anything was said.
+    """
+
+    weight: float = 0.5
+    asked_at: datetime | None = None
+    """The moment to which `last week` refers; now if absent. Has to have a time zone."""
+    name: str = field(default="period", init=False)
+
+    def __post_init__(self) -> None:
+        _check_weight(self.weight, "weight")
+        if self.asked_at is not None:
+            object.__setattr__(self, "asked_at", check_time(self.asked_at, "asked_at"))
+
+    @property
+    def largest(self) -> float:
+        """The weight."""
+        return self.weight
+
+    def __call__(
+        self, question: str | None, candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """The weight, for all that was said then; nothing where no time is named."""
+        times = {key: one.turn.created_at for key, one in candidates.items()}
+        for period in periods(question or "", self.asked_at or datetime.now(UTC)):
+            within = [key for key, at in times.items() if at and period.start <= at < period.end]
+            if within:
+                return dict.fromkeys(within, self.weight)
+        return {}
+
+
+_OURS = (Neighbours, Preceding, Speaker, Role, Recency, Period)
 """What these give need not be checked."""
 
 

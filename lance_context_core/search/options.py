@@ -54,7 +54,7 @@ class SearchOptions:
     Absent, they are in conversations: what a speaker said is all near to the name.
     """
     boosts: Sequence[Boost] = ()
-    """What else is added to scores: `Role`, `Recency`, or your own."""
+    """What else is added to scores: `Role`, `Recency`, `Period`, or your own."""
     n_candidates: int = 50
     """How many candidates each channel contributes at least, 1 or more."""
     reranker: Reranker | None = None

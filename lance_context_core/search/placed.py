@@ -10,6 +10,7 @@ from lance_context_core.hot.block import LINK
 from lance_context_core.search.boosts import (
     Boost,
     Neighbours,
+    Period,
     Preceding,
     Recency,
     Role,
@@ -26,6 +27,7 @@ _ASKED: Mapping[type, Sequence[str]] = {
     Speaker: ("name",),
     Role: ("role",),
     Recency: ("created_at",),
+    Period: ("created_at",),
 }
 """And for those that are known."""
 

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from lance_context_core import Message
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.search.boosts import Neighbours, Preceding, Recency, Role, Speaker, Turn
+from lance_context_core.search.boosts import (
+    Neighbours,
+    Period,
+    Preceding,
+    Recency,
+    Role,
+    Speaker,
+    Turn,
+)
 from lance_context_core.search.ranking import by_text, by_vector, fuse
-from lance_context_core.settings import Composer, SearchOptions
+from lance_context_core.settings import Composer, SearchCache, SearchOptions
 
 MONDAY = datetime(2026, 5, 4, tzinfo=UTC)
 WEIGHTS = st.sampled_from([0.1, 0.3, 1.0])
@@ -95,6 +103,23 @@ def test_the_youngest_gains_most_and_half_for_each_half_life():
     assert [gained[key]["recency"] * 1.4 for key in "abc"] == pytest.approx([0.4, 0.2, 0.1])
 
 
+def test_what_was_said_in_the_last_such_month_gains():
+    said = {"a": MONDAY, "b": MONDAY - timedelta(days=30), "c": MONDAY - timedelta(days=365)}
+    turns = {key: Turn(created_at=moment) for key, moment in said.items()}
+    part = Period(weight=0.4, asked_at=MONDAY + timedelta(days=40))
+
+    def gaining(question):
+        hits = fuse(dict.fromkeys("abc", 0.5), {}, turns=turns, boosts=[part], question=question)
+        return {hit.key for hit in hits if "period" in hit.why}
+
+    assert gaining("What did Ann say in May?") == {"a"}
+    assert gaining("What did Ann say in May 2025?") == {"c"}
+    assert gaining("What did Ann say in April 2026?") == {"b"}
+    assert gaining("What did Ann say last week?") == gaining("What did Ann say?") == set()
+    del turns["a"], turns["b"]
+    assert gaining("What did Ann say in May?") == {"c"}
+
+
 # All of them
 
 
@@ -112,7 +137,7 @@ def test_the_youngest_gains_most_and_half_for_each_half_life():
             st.sampled_from([None, "", "short", "long " * 99]),
         ),
     ),
-    st.sampled_from([None, "", "Did Ann go?", "Ann Will"]),
+    st.sampled_from([None, "", "Did Ann go?", "Ann Will", "Who came 9 days ago?"]),
     WEIGHTS,
 )
 def test_scores_stay_in_the_unit_interval_fall_and_are_explained(
@@ -124,6 +149,7 @@ def test_scores_stay_in_the_unit_interval_fall_and_are_explained(
         Speaker(weight),
         Role({"user": weight}),
         Recency(weight=weight),
+        Period(weight=weight, asked_at=MONDAY),
     ]
     given = {"previous": previous, "turns": turns, "question": question, "boosts": boosts}
     for hits in (fuse(vector, text, **given), by_vector(vector, **given), by_text(text, **given)):
@@ -190,8 +216,10 @@ def test_weights_out_of_range_are_refused_by_name():
         lambda: Role({}),
         lambda: Recency(weight=0),
         lambda: Recency(half_life=timedelta()),
+        lambda: Period(weight=2),
+        lambda: Period(asked_at=MONDAY.replace(tzinfo=None)),
     ):
-        with pytest.raises(InvalidRequestError, match=r"weight|half_life"):
+        with pytest.raises(InvalidRequestError, match=r"weight|half_life|asked_at"):
             make()
 
 
@@ -220,6 +248,20 @@ async def test_a_turn_that_no_word_finds_is_found_beside_one_that_is(store):
         assert [hit.record.text for hit in await store.search("museum", **only)] == ["which museum"]
     asked = await store.search("museum", mode="text", options=SearchOptions(surroundings=True))
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("cache", [SearchCache(), None], ids=["in the process", "by the engine"])
+async def test_what_was_said_on_the_day_that_is_asked_for_comes_first(open_store, cache):
+    store = open_store(search_cache=cache)
+    for n, day in enumerate((1, 12, 23)):
+        said = Message.user(
+            "tea with Ben", id=f"{n}", created_at=datetime(2026, 5, day, tzinfo=UTC)
+        )
+        await store.history.append("", said, session_id=f"s{n}")
+    options = SearchOptions(boosts=[Period(asked_at=datetime(2026, 5, 15, tzinfo=UTC))])
+    first, *_ = await store.search("Who had tea three days ago?", options=options)
+    assert first.record.id == "1"
+    assert first.why["period"] > 0
 
 
 async def test_memories_stand_alone(store):
