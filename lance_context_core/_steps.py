@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -15,6 +16,13 @@ STEP = 32
 """How many items are converted in one turn of an event loop, by all of its tasks together.
 
 To check a record, to write it out or to read it back takes 0.05 to 0.2 ms.
+"""
+
+_MOST_SECONDS = 0.005
+"""How long a turn may take until the next one begins, however few were converted in it.
+
+Where a thread is busy, such as that of another loop, a call that lets go of the interpreter for a
+moment has it back only milliseconds later.
 """
 
 
@@ -79,15 +87,22 @@ class _Turn:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._n_left = STEP
+        self._until: float | None = None
+        """When this turn has taken long enough; None before anything is converted in it."""
         self._is_begun = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self, n: int) -> int:
         """As many of `n` as are left."""
+        now = time.monotonic()
+        is_late = self._until is not None and now > self._until
+        if is_late and self._is_begun:
+            return 0
+        self._until = self._until or now + _MOST_SECONDS
         taken = min(n, self._n_left)
         self._n_left -= taken
-        # While there is plenty, the loop need not come round for it.
-        if not self._is_begun and self._n_left <= STEP // 2:
+        # While there is plenty, the loop need not come round for it. It may have, if it is late.
+        if not self._is_begun and (is_late or self._n_left <= STEP // 2):
             self._is_begun = True
             self.loop.call_soon(self._renew)
         return taken
@@ -101,7 +116,7 @@ class _Turn:
 
     def _renew(self) -> None:
         """Begin the next turn: the loop has seen to everything else that was due."""
-        self._n_left = STEP
+        self._n_left, self._until = STEP, None
         # No more can find something left: to wake all others again and again would cost their square.
         for _ in range(min(STEP, len(self._waiting))):
             if not (future := self._waiting.popleft()).done():

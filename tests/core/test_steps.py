@@ -87,7 +87,7 @@ async def _recollect_all_at_once(store):
         (_write, writing, "to_row"),
         (_read, scoped, "from_row"),
         (_say, writing, "key_of"),
-        (_recall, history, "_message"),
+        (_recall, history, "message_of"),
         (_annotate, changing, "from_row"),
         (_annotate, scoped, "to_row"),
         (_put, itemrows, "checked"),
@@ -128,6 +128,21 @@ async def test_many_tasks_convert_no_more_in_a_round_than_one_does():
         made = await asyncio.gather(*(steps.each(negative, range(n, n + 10)) for n in range(100)))
     assert made == [[-one for one in range(n, n + 10)] for n in range(100)]
     assert max(rounds.noted.values()) <= MOST_IN_A_ROUND
+
+
+async def test_what_takes_long_leaves_the_loop_to_others_however_few_they_are(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(steps.time, "monotonic", lambda: now[0])
+
+    def dear(number):
+        now[0] += 0.002
+        return -number
+
+    async with Rounds() as rounds:
+        noting = rounds.noting(dear)
+        made = await asyncio.gather(*(steps.each(noting, [n]) for n in range(100)))
+    assert made == [[-n] for n in range(100)]
+    assert max(rounds.noted.values()) <= 4
 
 
 async def test_more_of_what_is_light_is_converted_in_a_round():
