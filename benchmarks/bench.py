@@ -11,6 +11,7 @@ from benchmarks.corpus import Corpus, make_corpus
 from benchmarks.processes import Program, Side, SideError
 
 STORE = "lance-context-core"
+NO_JOURNAL = "the same, journal=None"
 LANCEDB = "lancedb"
 LANCE_CONTEXT = "lance-context"
 SQLITE_NORMAL = "sqlite3, normal"
@@ -27,12 +28,16 @@ SIMPLE = "SimpleVectorStore"
 LLAMA_INDEX_LANCEDB = "llama-index, LanceDB"
 LLAMA_INDEX_CHROMA = "llama-index, Chroma"
 LLAMA_INDEX_PEERS = (LLAMA_INDEX_LANCEDB, SIMPLE, LLAMA_INDEX_CHROMA)
+LLAMA_INDEX_SQLITE = "llama-index, SQLite"
 LANGGRAPH = "langgraph"
 """The process that runs LangGraph over each of its checkpointers."""
 SAVER = "LanceContextSaver"
 SQLITE_SAVER = "AsyncSqliteSaver"
 IN_MEMORY_SAVER = "InMemorySaver"
 LANGGRAPH_SAVERS = (SAVER, SQLITE_SAVER, IN_MEMORY_SAVER)
+ITEMS = "LanceContextStore"
+SQLITE_ITEMS = "SqliteStore"
+LANGGRAPH_STORES = (ITEMS, SQLITE_ITEMS)
 AGENTSCOPE = "agentscope"
 """The process that runs AgentScope's ContextManager over each of its services."""
 AGENTSCOPE_SERVICES = "LanceContext services"
@@ -42,22 +47,26 @@ SIDES = (STORE, LANCEDB, LANCE_CONTEXT)
 """Those that answer every sort of question."""
 COLUMNS = (
     *SIDES,
+    NO_JOURNAL,
     SQLITE_NORMAL,
     SQLITE_OFF,
     ADAPTER,
     ADAPTER_STORE,
     *LANGCHAIN_PEERS,
     *LANGGRAPH_SAVERS,
+    *LANGGRAPH_STORES,
     AGENTSCOPE_SERVICES,
     REDIS_SERVICES,
     IN_MEMORY_SERVICES,
     LLAMA_INDEX,
     *LLAMA_INDEX_PEERS,
+    LLAMA_INDEX_SQLITE,
 )
 """All there are, in the order of the report."""
 
 _PROGRAMS = {
     STORE: Program(script="store"),
+    NO_JOURNAL: Program(script="store"),
     LANCEDB: Program(script="lancedb_records", environment=LANCEDB),
     LANCE_CONTEXT: Program(script="lance_context_records", environment=LANCE_CONTEXT),
     SQLITE_NORMAL: Program(script="sqlite"),
@@ -67,10 +76,13 @@ _PROGRAMS = {
     COMMUNITY: Program(script="langchain_community_lancedb", environment=COMMUNITY),
     CHROMA: Program(script="langchain_chroma", environment=CHROMA),
     LANGGRAPH: Program(script="langgraph_savers", environment=LANGGRAPH),
+    ITEMS: Program(script="langgraph_stores", environment=LANGGRAPH),
+    SQLITE_ITEMS: Program(script="langgraph_stores", environment=LANGGRAPH),
     LLAMA_INDEX: Program(script="llama_index_adapter", environment=LLAMA_INDEX),
     SIMPLE: Program(script="llama_index_simple", environment=SIMPLE),
     LLAMA_INDEX_LANCEDB: Program(script="llama_index_lancedb", environment=LLAMA_INDEX_LANCEDB),
     LLAMA_INDEX_CHROMA: Program(script="llama_index_chroma", environment=LLAMA_INDEX_CHROMA),
+    LLAMA_INDEX_SQLITE: Program(script="llama_index_sqlite", environment=LLAMA_INDEX),
     AGENTSCOPE: Program(script="agentscope_services", environment=AGENTSCOPE),
 }
 _SLOW_ROWS = 10_000

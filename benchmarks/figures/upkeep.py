@@ -55,7 +55,7 @@ def reads_in_maintenance(bench: Bench) -> list[Row]:
             unit="ms",
             values={STORE: times[kind]} if kind in times else {},
             judged=ratio(times, of=kind, to="idle"),
-            target=Target(at_most=3) if kind == "by itself" else None,
+            target=Target(at_most=2) if kind == "by itself" else None,
             notes=tuple(notes),
         )
         for kind in ("by itself", "by hand")

@@ -1,7 +1,7 @@
 """LangChain's chat history in SQL, on SQLite."""
 
 from langchain_community.chat_message_histories import SQLChatMessageHistory
-from sqlalchemy import create_engine  # type: ignore[import-not-found]  # only in its environment
+from sqlalchemy import create_engine
 
 from benchmarks.sides.conversations import operations
 from benchmarks.sides.langchain_messages import LangChainHistory

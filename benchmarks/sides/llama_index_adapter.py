@@ -5,14 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_lance_context import (
+    LanceContextAsyncChatStore,
     LanceContextDocumentStore,
     LanceContextKVStore,
     LanceContextVectorStore,
 )
 
+from benchmarks.sides.llama_index_small import Small
 from benchmarks.sides.llama_index_vectors import Nodes
 from benchmarks.sides.measuring import timed
 from benchmarks.sides.protocol import serve
@@ -29,6 +33,12 @@ def _make(uri: str) -> BasePydanticVectorStore:
     return made
 
 
+def _make_small(uri: str) -> tuple[BaseDocumentStore, AsyncDBChatStore]:
+    store = ContextStore.open(uri)
+    return LanceContextDocumentStore(store), LanceContextAsyncChatStore(store)
+
+
+_SMALL = Small(_make_small)
 _NODES = Nodes(_make, by_words=lambda _: {"mode": "text_search"})
 
 
@@ -82,6 +92,7 @@ if __name__ == "__main__":
     serve(
         {
             **_NODES.operations(),
+            **_SMALL.operations(),
             "maintain": maintain,
             "store_query": store_query,
             "commits": commits,

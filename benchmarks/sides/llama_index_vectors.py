@@ -94,6 +94,7 @@ class Nodes:
         return {
             "load": self.load,
             "add": self.add,
+            "add_node": self.add_node,
             "query": self.query,
             "after_add": self.after_add,
             "stalls": self.stalls,
@@ -111,6 +112,13 @@ class Nodes:
         made, nodes = self._make(uri), _nodes(corpus, 0, rows)
         seconds, ids = timed(lambda: made.add(nodes))
         return {"seconds": seconds, "found": len(ids)}
+
+    def add_node(self, *, number: int, text: str, vector: list[float]) -> dict[str, Any]:
+        """Add one node, whose like the store has not seen."""
+        node = TextNode(
+            id_=f"one {number}", text=text, embedding=vector, metadata={"number": number}
+        )
+        return {"seconds": timed(lambda: self.store.add([node]))[0]}
 
     def query(self, *, text: str, vector: list[float], limit: int) -> dict[str, Any]:
         """The nearest nodes."""

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,35 @@ async def watched() -> AsyncIterator[list[float]]:
     ticking = asyncio.create_task(tick())
     try:
         yield lateness
+    finally:
+        ticking.cancel()
+
+
+@dataclass
+class Stalls:
+    """How long a loop stood still at most, in seconds."""
+
+    longest: float = 0.0
+    longest_at_work: float = 0.0
+    """As its thread worked meanwhile, by the clock of its CPU: what others took of it is left out."""
+
+
+@asynccontextmanager
+async def stalls_here() -> AsyncIterator[Stalls]:
+    """The stalls of this loop, as they are found."""
+    found = Stalls()
+
+    async def tick() -> None:
+        while True:
+            start, worked = time.perf_counter(), time.thread_time()
+            await asyncio.sleep(_TICK_SECONDS)
+            late = time.perf_counter() - start - _TICK_SECONDS
+            found.longest = max(found.longest, late)
+            found.longest_at_work = max(found.longest_at_work, time.thread_time() - worked)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield found
     finally:
         ticking.cancel()
 

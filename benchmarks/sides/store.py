@@ -5,7 +5,7 @@ from typing import Any
 
 from pyarrow import feather
 
-from benchmarks.sides import store_small, store_upkeep, store_writing
+from benchmarks.sides import store_small, store_stalls, store_upkeep, store_writing
 from benchmarks.sides.measuring import timed_async
 from benchmarks.sides.opened import RUNNER, STORES
 from benchmarks.sides.protocol import serve
@@ -18,12 +18,13 @@ _IDS: list[str] = []
 """Of the records, in order: a record that is given an external id is given its id by the store."""
 
 
-def load(*, uri: str, corpus: str, rows: int) -> str:
+def load(*, uri: str, corpus: str, rows: int, has_journal: bool = True) -> str:
     """Store the first `rows` records and let the store maintain itself; returns its indexes."""
     table = feather.read_table(corpus).slice(0, rows)
+    options: dict[str, Any] = {} if has_journal else {"journal": None}
 
     async def run() -> str:
-        store = AsyncContextStore.open(uri)
+        store = AsyncContextStore.open(uri, **options)
         for start in range(0, rows, _BATCH):
             added = await store.context("default").add_many(
                 {
@@ -157,5 +158,6 @@ if __name__ == "__main__":
             **store_writing.OPERATIONS,
             **store_upkeep.OPERATIONS,
             **store_small.OPERATIONS,
+            **store_stalls.OPERATIONS,
         }
     )

@@ -1,0 +1,50 @@
+"""How long event loops stand still while the store is at work."""
+
+from benchmarks.bench import STORE, Bench
+from benchmarks.processes import SideError
+from benchmarks.registry import Row, Target, figure
+
+_ROUNDS = 3
+_MOST_MS = 20
+_NOTE = (
+    "by the clock, and as the loop's own thread worked between two ticks, by the clock of its CPU: "
+    "what others took of a busy machine is not in that, nor what it waited for"
+)
+
+
+@figure(
+    "stalls",
+    f"Longest stall of an event loop while the store is at work, least of {_ROUNDS} rounds",
+)
+def loop_stalls(bench: Bench) -> list[Row]:
+    """By how much a clock on the caller's loop, and one on the store's own, was late at most.
+
+    The least of some rounds: what blocks a loop does so in each, what else the machine does not.
+    """
+    try:
+        rounds = [
+            bench.start(STORE).ask("loops", uri=str(bench.folder / f"stalls-{number}"))
+            for number in range(_ROUNDS)
+        ]
+    except SideError as error:
+        return [Row(what="stall", unit="ms", notes=(bench.failed(STORE, error),))]
+    rows = []
+    for work, loops in rounds[0].items():
+        least = {loop: min(one[work][loop] for one in rounds) * 1_000 for loop in loops}
+        for loop in ("caller", "store"):
+            rows += [
+                _row(f"{work}: the {loop}'s loop", least[loop]),
+                _row("as its thread worked meanwhile", least[f"{loop}, at work"]),
+            ]
+    return rows
+
+
+def _row(what: str, ms: float) -> Row:
+    return Row(
+        what=what,
+        unit="ms",
+        values={STORE: ms},
+        judged=ms,
+        target=Target(at_most=_MOST_MS),
+        notes=(_NOTE,),
+    )
