@@ -94,6 +94,11 @@ class Resources:
         if not isinstance(self.database, PinnedDatabase):
             await self.database.settle()
 
+    def forget_hot(self) -> None:
+        """Keep no scope in the process any more: the next search of one reads it anew."""
+        if self.hot is not None:
+            self.hot.forget()
+
     def embedding_with(self, embedder: Any) -> "Resources":
         """The same with another embedder, or with its own for None."""
         if embedder is None:
@@ -104,8 +109,7 @@ class Resources:
         """End background work, whose last commit is waited for, and let go of the connection."""
         await self.upkeep.stop()
         await self.compaction.stop()
-        if self.hot is not None:
-            self.hot.forget()
+        self.forget_hot()
         await self.database.close()
 
     @property

@@ -57,10 +57,14 @@ async def erase(whole: Whole, target: Target, *, sole_writer: bool, dry_run: boo
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
         for plan in plans:
-            await plan.hide()
-        if (hot := whole.resources.hot) is not None:
-            hot.forget()
+            plan.settle()
+        if sum(len(plan.due) for plan in plans) > 1:
+            # To clean the only one deletes there, too.
+            for plan in plans:
+                await plan.hide()
+            whole.resources.forget_hot()
         removed = [one for plan in plans for one in await plan.scour(sole_writer=sole_writer)]
+        whole.resources.forget_hot()
         # Also what came and went between two folds, which no table has seen.
         is_wiped = await database.wipe_journal()
     return replace(
@@ -112,10 +116,13 @@ class _Plan:
             if ref.name not in self.touched and await erasing.shows(ref.table, self._gone):
                 self.touched.add(ref.name)
 
-    async def hide(self) -> None:
-        """Delete it from all refs, also from those that others make meanwhile."""
+    def settle(self) -> None:
+        """Leave those refs alone from now on that are not to be cleaned as far as is known."""
         due = {ref.name for ref in self.due}
         self.left_alone = frozenset(ref.name for ref in self.refs if ref.name not in due)
+
+    async def hide(self) -> None:
+        """Delete it from all refs, also from those that others make meanwhile."""
         done: set[str | None] = set()
         rounds = Attempts(_OTHERS_MAKE_REFS, FEW_ATTEMPTS)
         while True:
@@ -160,7 +167,9 @@ class _Plan:
         """See which refs others have made meanwhile; what is known of the others stays so."""
         forks = await erasing.forks(self.database, self.name, self.spec)
         if forks != {ref.name: ref.fork for ref in self.refs}:
-            self.refs = await erasing.table_refs(self.database, self.name, self.spec)
+            main = self.database.table(self.name, self.spec)
+            async with main.access.separately() as handle:
+                self.refs = await erasing.table_refs(self.database, self.name, self.spec, handle)
             await self.look()
 
     async def _is_there(self, ref: TableRef) -> bool:
@@ -288,8 +297,11 @@ async def _matching(
     linked_within: str | None = None,
 ) -> _Plan:
     """What matches in any version, and who within that scope names whom."""
-    table_refs = await erasing.table_refs(database, name, spec)
-    found = {ref.name: await traces.found(ref, where, linked_within) for ref in table_refs}
+    async with database.table(name, spec).access.separately() as main:
+        table_refs = await erasing.table_refs(database, name, spec, main)
+        found = {
+            ref.name: await traces.found(ref, where, linked_within, main) for ref in table_refs
+        }
     states = {state for one in found.values() for state in one.states}
     return _Plan(
         database=database,

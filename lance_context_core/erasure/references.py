@@ -95,10 +95,11 @@ class Found:
     """Whether the newest one has a matching record."""
 
 
-async def found(ref: TableRef, where: str, scope_condition: str | None) -> Found:
+async def found(ref: TableRef, where: str, scope_condition: str | None, main: Any) -> Found:
     """What matching records are known by in any version of the ref, and who names whom there.
 
-    That within the scope; nobody for None, as of tables whose rows name nobody.
+    That within the scope; nobody for None, as of tables whose rows name nobody. `main` is a handle
+    of the table on main.
     """
     states: set[State] = set()
     links: set[Link] = set()
@@ -106,7 +107,7 @@ async def found(ref: TableRef, where: str, scope_condition: str | None) -> Found
     asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
     if scope_condition is not None:
         asked.append((sql.all_of([scope_condition, _LINKED]), [*_STATE, *_LINKS]))
-    async for is_present, (matching, *linked) in erasing.past(ref, asked):
+    async for is_present, (matching, *linked) in erasing.past(ref, asked, main):
         states.update(_states(matching))
         is_shown |= is_present and matching.num_rows > 0
         for rows in linked:

@@ -49,7 +49,7 @@ def checked(item: Any, where: str) -> Checked:
     if data is not None and not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidRequestError(f"{where}.data is {shown(data)}: give bytes")
     value, data_type, expires_at = item.value, item.data_type, item.expires_at
-    vectors = listed(item.vectors, f"{where}.vectors")
+    vectors = listed(item.vectors, f"{where}.vectors") if item.vectors != () else ()
     return Checked(
         namespace=checked_namespace(item.namespace, f"{where}.namespace"),
         key=check_segment(item.key, f"{where}.key"),
@@ -64,20 +64,9 @@ def checked(item: Any, where: str) -> Checked:
 
 
 def to_row(
-    item: Checked,
-    vectors: Sequence[np.ndarray | None],
-    *,
-    scope: Scope,
-    now: datetime,
-    author: str | None = None,
+    item: Checked, *, scope: Scope, now: datetime, author: str | None = None
 ) -> dict[str, Any]:
-    """The row of a checked item, with its vectors in their order; those that are None are not kept."""
-    # Cosine is undefined for zeros, and one of them would take its item out of every search.
-    found = [
-        (one.path, vector)
-        for one, vector in zip(item.vectors, vectors, strict=True)
-        if vector is not None and vector.any()
-    ]
+    """The row of a checked item, without its vectors; see `with_vectors`."""
     return {
         KEY: row_key(scope, (item.namespace, item.key)),
         "id": item.key,
@@ -88,11 +77,25 @@ def to_row(
         "expires_at": item.expires_at,
         "created_at": now,
         "updated_at": now,
-        "vector_paths": [path for path, _ in found] or None,
+        "vector_paths": None,
         "author": author,
-        VECTOR: [vector for _, vector in found] or None,
+        VECTOR: None,
         **scope.parts(),
     }
+
+
+def with_vectors(
+    row: dict[str, Any], item: Checked, vectors: Sequence[np.ndarray | None]
+) -> dict[str, Any]:
+    """The row of an item with its vectors in their order; those that are None are not kept."""
+    # Cosine is undefined for zeros, and one of them would take its item out of every search.
+    found = [
+        (one.path, vector)
+        for one, vector in zip(item.vectors, vectors, strict=True)
+        if vector is not None and vector.any()
+    ]
+    paths, kept = [path for path, _ in found], [vector for _, vector in found]
+    return row | {"vector_paths": paths or None, VECTOR: kept or None}
 
 
 def from_row(row: Mapping[str, Any]) -> Item:

@@ -169,8 +169,12 @@ def key_of(scope: Scope, *path: str) -> str:
     The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
     """
     parts = (scope.tenant, scope.user_id, scope.agent_id, *path)
-    texts = (None if part is None else part.encode() for part in parts)
-    told = b"".join(b"-1:" if text is None else b"%d:%b" % (len(text), text) for text in texts)
+    told = b"".join(
+        [
+            b"-1:" if part is None else b"%d:%b" % (len(text := part.encode()), text)
+            for part in parts
+        ]
+    )
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 

@@ -77,47 +77,36 @@ class CheckpointLog:
         changed = {name: one for name, one in new_versions.items() if name in given}
 
         def dump() -> builtins.list[tuple[str, Value, bytes]]:
+            dumped = self.values.dumped
             return [
-                (name, *self.values.dumped(given[name], ValueKey(name, version), before.get(name)))
+                (name, *dumped(given[name], ValueKey(name, version), before.get(name)))
                 for name, version in changed.items()
             ]
 
         size = sum(len(before[name].rope.data) for name in changed if name in before)
         written = await beside_the_loop(dump, n_bytes=size)
         versions = checkpoint["channel_versions"]
+        new = {name: Value.empty(one) for name, one in new_versions.items() if name not in changed}
+        new |= {name: value for name, value, _ in written}
         values = {name: one for name, one in before.items() if versions.get(name) == one.version}
-        values |= {name: Value.empty(one) for name, one in new_versions.items()}
-        values |= {name: value for name, value, _ in written}
-        values = {name: one for name, one in values.items() if is_lasting(name, one)}
+        values |= {name: one for name, one in new.items() if is_lasting(name, one)}
         more = {
             ValueKey(name, version)
             for name, one in values.items()
-            for version in one.rope.versions - {one.version}
+            for version in one.rope.versions
+            if version != one.version
         }
         full = get_checkpoint_metadata(config, metadata)
-        item = rows.checkpoint_item(
-            self.serde, place, parent, checkpoint, full, more_values=sorted(more, key=str)
-        )
+        item = rows.checkpoint_item(self.serde, place, parent, checkpoint, full, more_values=more)
         items = [rows.value_item(place, name, value, own) for name, value, own in written]
         done = await self.items.append([item, *items])
-        own = zip(written, items, strict=True)
-        self.memory.rows.note(place, {ValueKey(n, v.version): one for (n, v, _), one in own})
-        whole = {ValueKey(name, versions[name]) for name in given if name in versions}
-        trusted = frozenset() if known is None else known.trusted(done)
-        if (
-            not whole - {ValueKey(*one) for one in changed.items()} <= trusted
-            or not more <= trusted
-        ):
+        stored = {ValueKey(*one): item for one, item in zip(changed.items(), items, strict=True)}
+        self.memory.rows.note(place, stored)
+        whole = frozenset(ValueKey(name, versions[name]) for name in given if name in versions)
+        others = (whole - stored.keys()) | more
+        if others and (known is None or not known.has_rows(others, done)):
             values |= await self._mended(place, whole, given, more)
-        stored = Known(
-            checkpoint_id=checkpoint["id"],
-            values=values,
-            window=Window.of({checkpoint["id"]: (item,)}),
-            since=checkpoint["id"],
-            whole=frozenset(whole),
-            whole_at=done.version,
-        )
-        self.memory.put(place, stored, done, n_items=1 + len(items))
+        self.memory.put(place, item, done, n_items=1 + len(items), values=values, whole=whole)
         if self.retention.is_limited and self.memory.is_due(place, self.retention.every):
             await self.removal.reduce(place, self.retention.kept)
         return place.config(checkpoint["id"])

@@ -72,6 +72,10 @@ class ValueKey(NamedTuple):
         """The item's key: not every channel's name could be one."""
         return json.dumps([self.channel, self.version])
 
+    def order(self) -> tuple[str, str]:
+        """What values are ordered by: versions may be of several types."""
+        return self.channel, str(self.version)
+
     @property
     def is_unique(self) -> bool:
         """Whether no other value can ever have had this version: its second half is drawn."""
@@ -167,7 +171,7 @@ def checkpoint_item(
             "parent": parent,
             "parts": [[type_, len(data)] for type_, data in parts],
             "metadata": {key: one for key, one in metadata.items() if _is_filtered(key, one)},
-            "more_values": [list(one) for one in more_values],
+            "more_values": [list(one) for one in sorted(more_values, key=ValueKey.order)],
             "unvalued": sorted(
                 checkpoint["channel_versions"].keys() - checkpoint["channel_values"].keys()
             ),

@@ -72,12 +72,16 @@ class Known:
         """Whether that checkpoint stands in the window, if it is there at all."""
         return checkpoint_id >= self.since
 
-    def trusted(self, done: ItemsAppended) -> frozenset[ValueKey]:
-        """The rows of values that are there after a commit: nobody can have deleted them."""
+    def has_rows(self, keys: AbstractSet[ValueKey], done: ItemsAppended) -> bool:
+        """Whether these rows of values are there after a commit: nobody can have deleted them."""
+        if not keys:
+            return True
         if self.whole_at is None or self.whole_at < done.grows_since:
-            return frozenset()
-        parts = {ValueKey(name, v) for name, one in self.values.items() for v in one.rope.versions}
-        return self.whole | parts
+            return False
+        asked = keys - self.whole
+        names = {name for name, _ in asked} & self.values.keys()
+        versions = {name: self.values[name].rope.versions for name in names}
+        return all(version in versions.get(name, ()) for name, version in asked)
 
 
 class Memory:
@@ -117,16 +121,35 @@ class Memory:
             if self._known.get(place) is instead_of and self._n_dropped == n_dropped:
                 self._keep(place, known)
 
-    def put(self, place: Place, known: Known, done: ItemsAppended, *, n_items: int) -> None:
-        """Know a checkpoint that was written, as one of so many items."""
+    def put(
+        self,
+        place: Place,
+        item: Item,
+        done: ItemsAppended,
+        *,
+        n_items: int,
+        values: Mapping[str, Value],
+        whole: frozenset[ValueKey],
+    ) -> None:
+        """Know the checkpoint of an item that was written as one of so many, and values of it."""
         with self._lock:
             self._own.note(done, n_items=n_items)
-            before = self._known.get(place)
-            if before is not None and before.checkpoint_id < known.checkpoint_id:
-                id_ = known.checkpoint_id
-                own = (*known.window.by_owner[id_], *before.window.by_owner.get(id_, ()))
-                window, since = _shortened(before.window.plus(id_, own), before.since)
-                known = replace(known, window=window, since=since, version=before.version)
+            before, version = self._known.get(place), None
+            if before is None or before.checkpoint_id >= item.key:
+                window, since = Window.of({item.key: (item,)}), item.key
+            else:
+                own = (item, *before.window.by_owner.get(item.key, ()))
+                window, since = _shortened(before.window.plus(item.key, own), before.since)
+                version = before.version
+            known = Known(
+                checkpoint_id=item.key,
+                values=values,
+                window=window,
+                since=since,
+                version=version,
+                whole=whole,
+                whole_at=done.version,
+            )
             self._keep(place, known)
 
     def add(self, place: Place, item: Item, done: ItemsAppended) -> None:

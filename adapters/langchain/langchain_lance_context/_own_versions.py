@@ -13,6 +13,8 @@ class OwnVersions:
         """Know of none."""
         self._n_missing: dict[int, int] = {}
         """By version, in the order of time, how many of its items nobody has told of yet."""
+        self._since = self._until = 0
+        """After which version, and until which, all were found to be one's own."""
 
     def note(self, done: ItemsAppended, *, n_items: int) -> None:
         """Count `n_items`, which are known from now on, to the commit that wrote them."""
@@ -24,6 +26,11 @@ class OwnVersions:
 
     def cover(self, *, after: int, until: int) -> bool:
         """Whether nothing unknown was written after one version, until another one."""
-        if not 0 <= until - after <= _MAX_VERSIONS:
+        if until < after:
             return False
-        return all(self._n_missing.get(one) == 0 for one in range(after + 1, until + 1))
+        if not self._since <= after <= self._until:
+            self._since = self._until = after
+        # What was found before is not asked about again: a thread looks back to its first read.
+        while self._until < until and self._n_missing.get(self._until + 1) == 0:
+            self._until += 1
+        return until <= self._until

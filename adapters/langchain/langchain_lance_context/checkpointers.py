@@ -77,6 +77,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         self._items = self._handle.aio.kv(_NAME)
         self._retention = Retention(keep_last=keep_last, keep_for=keep_for)
         self._memory = Memory()
+        self._made: CheckpointLog | None = None
 
     # Asynchronous
 
@@ -263,13 +264,15 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     @property
     def _log(self) -> CheckpointLog:
-        # Not kept: `with_allowlist` makes a copy of this with another serializer.
-        return CheckpointLog(
-            serde=self.serde,
-            memory=self._memory,
-            retention=self._retention,
-            items=self._items,
-        )
+        # `with_allowlist` makes a copy of this with another serializer.
+        if self._made is None or self._made.serde is not self.serde:
+            self._made = CheckpointLog(
+                serde=self.serde,
+                memory=self._memory,
+                retention=self._retention,
+                items=self._items,
+            )
+        return self._made
 
 
 def _ids(values: Sequence[str], where: str) -> builtins.list[str]:

@@ -10,7 +10,7 @@ these conditions in its files. They are named by number here.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -97,41 +97,42 @@ async def forks(database: Database, name: str, spec: TableSpec) -> dict[str | No
     return await _forks(await database.table(name, spec).access.opened(), name)
 
 
-async def table_refs(database: Database, name: str, spec: TableSpec) -> list[TableRef]:
-    """A table that exists on each of its refs; what was forked comes before what it was forked from."""
-    main = database.table(name, spec)
-    async with main.access.separately() as root:
-        forks = await _forks(root, name)
-        found: dict[str | None, TableRef] = {}
-        for ref in sorted(forks, key=lambda ref: _depth(ref, forks)):
-            at = forks[ref]
-            table = main if ref is None else database.at_ref(name, spec, ref)
-            try:
-                history = await _history(root, table)
-            except (NotFoundError, StorageError):
-                if ref is None or ref in await refs.listed(root, name):
-                    raise
-                continue  # somebody has just deleted it
-            first = 1 if at is None else at.version
-            is_plain = history.versions[0] == first and (
-                at is None or (at.ref in found and found[at.ref].plain_until >= first)
-            )
-            until = history.plain_until if is_plain else 0
-            found[ref] = TableRef(ref, table, at, history.versions, history.telling, until)
+async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) -> list[TableRef]:
+    """A table that exists on each of its refs; what was forked comes before what it was forked from.
+
+    `main` is a handle of it on main.
+    """
+    forks = await _forks(main, name)
+    found: dict[str | None, TableRef] = {}
+    for ref in sorted(forks, key=lambda ref: _depth(ref, forks)):
+        at = forks[ref]
+        table = database.table(name, spec) if ref is None else database.at_ref(name, spec, ref)
+        try:
+            history = await _history(main, table)
+        except (NotFoundError, StorageError):
+            if ref is None or ref in await refs.listed(main, name):
+                raise
+            continue  # somebody has just deleted it
+        first = 1 if at is None else at.version
+        is_plain = history.versions[0] == first and (
+            at is None or (at.ref in found and found[at.ref].plain_until >= first)
+        )
+        until = history.plain_until if is_plain else 0
+        found[ref] = TableRef(ref, table, at, history.versions, history.telling, until)
     return list(reversed(found.values()))
 
 
 async def past(
-    ref: TableRef, asked: Sequence[tuple[str, Sequence[str]]]
+    ref: TableRef, asked: Sequence[tuple[str, Sequence[str]]], main: Any
 ) -> AsyncIterator[tuple[bool, list[pa.Table]]]:
     """The rows of each telling version that meet each condition, with the columns asked for there.
 
     And whether it is the newest of the ref. Versions that somebody else removes meanwhile are
     passed by. Columns that a version lacks are missing in its rows; it has no row that matches a
-    condition which names one of them.
+    condition which names one of them. `main` is a handle of the table on main.
     """
     table = ref.table
-    async with table.access.separately() as root:
+    async with nullcontext(main) if ref.name is None else table.access.separately() as root:
         for version in reversed(ref.telling):
             try:
                 handle = await refs.opened(root, table.name, table.ref, version)

@@ -122,10 +122,15 @@ class View:
         entries = [entry for entry in self.entries if entry.seq <= last]
         return replace(self, entries=entries, size=sum(entry.size for entry in entries))
 
-    @cached_property
-    def newest(self) -> Mapping[str, Entry]:
-        """The last entry of each key."""
-        return {entry.key: entry for entry in self.entries}
+    def of(self, keys: Container[str] | None) -> "View":
+        """Without the entries of other keys than these; None is all."""
+        if keys is None or not self.entries:
+            return self
+        return replace(self, entries=[entry for entry in self.entries if entry.key in keys])
+
+    def places(self, keys: Container[str]) -> dict[str, int]:
+        """Which entry is the last of each of these keys that has any."""
+        return {entry.key: entry.seq for entry in self.entries if entry.key in keys}
 
     @cached_property
     def shown(self) -> Sequence[Entry]:

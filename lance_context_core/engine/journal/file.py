@@ -4,6 +4,7 @@ Only SQLite opens it in a process that holds the store: with POSIX locks, a file
 opens and closes lets go of SQLite's lock.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,11 +36,11 @@ class Way(NamedTuple):
 def connect(path: Path, *, is_synced: bool) -> Way | None:
     """A way to the journal at `path`, which exists; None while it is still being made.
 
-    Raises as `translated`.
+    Raises as `Translated`.
     """
     if path.is_dir():
         raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
-    with translated(path):
+    with Translated(path):
         way = _connected(path)
         connection = way.connection
         try:
@@ -62,7 +63,7 @@ def connect(path: Path, *, is_synced: bool) -> Way | None:
 def identity(path: Path, *, is_still: bool) -> object | None:
     """Another one where a connection shows the file at `path` no more; None if there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - a `Path` asks in thrice the time, at every look
     except OSError:
         return None
     if not is_still:
@@ -82,7 +83,7 @@ def create(path: Path, *, is_synced: bool) -> None:
     for rest in map(path.with_name, [*rests, new.name]):
         with translated_os(rest):
             rest.unlink(missing_ok=True)
-    with translated(path):
+    with Translated(path):
         connection = sqlite3.connect(new, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -119,7 +120,7 @@ def log_bytes(path: Path) -> int:
 
 def wipe(path: Path) -> None:
     """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read."""
-    with translated(path):
+    with Translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
             connection.execute("PRAGMA secure_delete=ON")
@@ -134,40 +135,63 @@ def wipe(path: Path) -> None:
             connection.close()
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """Commit what is done inside; or nothing of it, if that raises.
+class Transaction:
+    """Commits what is done inside; or nothing of it, if that raises.
 
     Raises BusyError, before anything is done, while somebody else has one.
     """
-    with translated(path):
-        connection.execute("BEGIN IMMEDIATE")
+
+    # No generator: each small write enters one, which would cost as much as a row.
+    __slots__ = ("_connection", "_path")
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """One of that connection to the journal at `path`."""
+        self._connection = connection
+        self._path = path
+
+    def __enter__(self) -> None:
         try:
-            yield
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise meaning(self._path, error) from error
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as refusal:
+                error = refusal
+            else:
+                return
+        with suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise meaning(self._path, error) from error
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Raise what SQLite raises inside as an error of the store that names the file and the way out."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in _BUSY:
-            raise BusyError from error
-        raise StorageError(
-            f"the journal {str(path)!r} {_MEANINGS.get(code, _UNKNOWN)} ({error})"
-        ) from error
+class Translated:
+    """Raises what SQLite raises inside as an error of the store that names the file and the way out."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        """Of the journal at `path`."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise meaning(self._path, error) from error
+
+
+def meaning(path: Path, error: sqlite3.Error) -> Exception:
+    """The error of the store for one of SQLite's; BusyError where somebody else is at the file."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _BUSY:
+        return BusyError()
+    return StorageError(f"the journal {str(path)!r} {_MEANINGS.get(code, _UNKNOWN)} ({error})")
 
 
 @contextmanager
@@ -266,7 +290,7 @@ def _renew(connection: sqlite3.Connection, path: Path) -> None:
     if (written := layout.format_of(connection)) == layout.FORMAT:
         return
     try:
-        with transaction(connection, path):
+        with Transaction(connection, path):
             layout.renew(connection)
     except StorageError as error:
         raise StorageError(

@@ -95,9 +95,9 @@ class Journal:
 
     async def view(self, part: Part) -> View | None:
         """What it holds of a table; None of one that it does not know."""
-        if await self._ways.opened() is None:
+        if not self._ways.is_open() and await self._ways.opened() is None:
             return None
-        return await self._waiting.insist(lambda: self._view(part))
+        return await self._waiting.insist(self._view, part)
 
     async def news(self, part: Part, token: int, last: int) -> News | None:
         """What it holds of a table, and what came after `last`, if since `token` that was all.
@@ -106,7 +106,7 @@ class Journal:
         """
         if await self._ways.opened() is None:
             return None
-        return await self._waiting.insist(lambda: self._news(part, token, last))
+        return await self._waiting.insist(self._news, part, token, last)
 
     async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
@@ -144,7 +144,7 @@ class Journal:
         gone = {one for one in (await self.names(part)).values() if one < max(kept, default=0)}
         if gone := gone.difference(kept):
             done = [(statements.FORGET_NAME, (one, *part)) for one in sorted(gone)]
-            await self._waiting.insist(lambda: self._do(done))
+            await self._waiting.insist(self._do, done)
 
     async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
         """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
@@ -165,8 +165,9 @@ class Journal:
         is not as expected.
         It must be quick, and is called again where somebody else was writing.
         """
-        await self._ways.opened()
-        return await self._waiting.insist(lambda: self._write(part, decide))
+        if not self._ways.is_open():
+            await self._ways.opened()
+        return await self._waiting.insist(self._write, part, decide)
 
     async def make(self) -> None:
         """Make the journal, unless there is one.
@@ -186,14 +187,12 @@ class Journal:
         `is_change` says whether the version holds anything else than the one before.
         """
         await self._ways.opened()
-        await self._waiting.insist(
-            lambda: self._do(statements.noted(part, version, is_change=is_change))
-        )
+        await self._waiting.insist(self._do, statements.noted(part, version, is_change=is_change))
 
     async def begin(self, part: Part, last: int | None) -> None:
         """Say which entries are to be folded next: those up to `last`, or all."""
         values = (_NO_END if last is None else last, *part)
-        await self._waiting.insist(lambda: self._do([(statements.BEGUN, values)]))
+        await self._waiting.insist(self._do, [(statements.BEGUN, values)])
 
     async def folding(self, part: Part) -> int | None:
         """The last entry that is being folded; None if the table is not known."""
@@ -203,13 +202,13 @@ class Journal:
     async def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
         done = statements.forgotten(part, last, version, tells_moments=tells_moments)
-        await self._waiting.insist(lambda: self._do(done))
+        await self._waiting.insist(self._do, done)
         await self.keep_log_small()
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries; for who has the store's lock."""
         if await self._ways.opened() is not None:
-            await self._waiting.insist(lambda: self._do(statements.discarded(part)))
+            await self._waiting.insist(self._do, statements.discarded(part))
 
     async def wipe(self) -> bool:
         """Leave nothing in the file of entries that were folded or discarded; what is there stays.
@@ -231,12 +230,12 @@ class Journal:
     async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         await self._ways.opened()
-        return await self._waiting.insist(lambda: self._transact(work))
+        return await self._waiting.insist(self._transact, work)
 
     async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement; the journal must exist."""
         await self._ways.opened()
-        return await self._waiting.insist(lambda: self._ask(work))
+        return await self._waiting.insist(self._ask, work)
 
     # Locks
 
@@ -285,15 +284,17 @@ class Journal:
         """What there is of a table, for who has the lock; None if there is nothing of it."""
         if (connection := self._ways.connection) is None:
             return None
-        with file.translated(self._path):
+        try:
             return self._refreshed(connection, part)
+        except sqlite3.Error as error:
+            raise file.meaning(self._path, error) from error
 
     def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         with self._ways.lock:
             if (connection := self._ways.connection) is None:
                 return None
             written: list[Entry] = []
-            with file.transaction(connection, self._path):
+            with file.Transaction(connection, self._path):
                 self._require_fences(connection)
                 mirror = self._refreshed(connection, part)
                 if mirror is None or not (view := mirror.view).version:
@@ -316,24 +317,25 @@ class Journal:
     def _do(self, done: statements.Statements) -> None:
         with self._ways.lock:
             connection = self._ways.shared()
-            with file.transaction(connection, self._path):
+            with file.Transaction(connection, self._path):
                 for statement, values in done:
                     connection.execute(statement, values)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._ways.lock:
             connection = self._ways.shared()
-            with file.transaction(connection, self._path):
+            with file.Transaction(connection, self._path):
                 return work(connection)
 
     def _ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._ways.lock, file.translated(self._path):
+        with self._ways.lock, file.Translated(self._path):
             return work(self._ways.shared())
 
     def _require_fences(self, connection: sqlite3.Connection) -> None:
         """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
-        for fence in fencing.at(str(self._root)):
-            rows.require(connection, fence)
+        if fencing.are_any():
+            for fence in fencing.at(str(self._root)):
+                rows.require(connection, fence)
 
     def _wipe(self) -> bool:
         try:
@@ -384,7 +386,7 @@ class Journal:
             return []
 
         def read() -> list[tuple[Any, ...]]:
-            with self._ways.lock, file.translated(self._path):
+            with self._ways.lock, file.Translated(self._path):
                 connection = self._ways.connection
                 return (
                     [] if connection is None else connection.execute(statement, values).fetchall()

@@ -28,7 +28,9 @@ def encoded(row: Mapping[str, Any]) -> bytes:
     shapes: list[tuple[str, Any]] = []
     buffers: list[bytes] = []
     for name, value in row.items():
-        if name == VECTOR:
+        if type(value) is str or type(value) is int:  # as most are
+            plain[name] = value
+        elif name == VECTOR:
             numbers = np.ascontiguousarray(value, dtype=np.float32)
             shapes.append((name, numbers.shape))
             buffers.append(numbers.tobytes())

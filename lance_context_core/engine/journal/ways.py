@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from lance_context_core.engine.journal import file
 from lance_context_core.errors import StorageError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.0005
@@ -29,18 +30,20 @@ class Waiting:
         self._path = path
         self._n_turns = 0
 
-    async def insist(self, work: Callable[[], T]) -> T:
+    async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
-        until = time.monotonic() + _PATIENCE_SECONDS
         self._n_turns += 1
         if self._n_turns % _TURNS_IN_A_ROW == 0:
             # Nothing else here gives way, and a caller without a pause would hold up its loop.
             await asyncio.sleep(0)
+        until = None
         while True:
             try:
-                return work()
+                return work(*args, **kwargs)
             except file.BusyError as error:
-                if time.monotonic() > until:
+                now = time.monotonic()
+                until = now + _PATIENCE_SECONDS if until is None else until
+                if now > until:
                     raise self.locked(_PATIENCE_SECONDS) from error
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -98,6 +101,12 @@ class Ways:
         self._is_still = False
         """Whether the connection shows nothing that is written later."""
         self._spare: sqlite3.Connection | None = None
+
+    def is_open(self) -> bool:
+        """Whether the shared connection is there, and still to the file; see `opened`."""
+        self._require_open()
+        identity = file.identity(self._path, is_still=self._is_still)
+        return identity == self._identity and identity is not None
 
     async def opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
         """The shared connection; None if there is no file, unless it is to be made."""

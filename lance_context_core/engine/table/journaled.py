@@ -220,7 +220,7 @@ class Journaled:
         if not self._access.spec.tells_versions:
             return False
         view = await self._ledger.view()
-        if view is None or view.newest.keys().isdisjoint(keys):
+        if view is None or not view.places({*keys}):
             return False
         await self._access.settle()
         return True

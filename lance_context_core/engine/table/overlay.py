@@ -43,6 +43,12 @@ def is_askable(where: str | None) -> bool:
     return not where or getattr(where, "holds", None) is not None
 
 
+def keys_of(where: str | None) -> frozenset[str] | None:
+    """The primary keys among which those of all matching rows are; None if these are not known."""
+    keys: frozenset[str] | None = getattr(where, "keys", None)
+    return keys
+
+
 def matching(view: View, where: str | None) -> list[Entry]:
     """The entries that are shown and meet the condition, in order."""
     if not where:
@@ -69,7 +75,7 @@ async def is_answered(view: View, where: str | None, presence: Presence) -> bool
     among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
     for column, values in among.items():
         # What the journal has of a key is all that there is; another name may be there twice.
-        unknown = values - view.newest.keys() if column == KEY else values
+        unknown = values - view.places(values).keys() if column == KEY else values
         if await presence.lacks(view.moment, column, unknown):
             return True
     return False
@@ -77,7 +83,7 @@ async def is_answered(view: View, where: str | None, presence: Presence) -> bool
 
 def beneath(view: View, where: str | None) -> str | None:
     """The condition of the rows of the table that are still there, and meet `where`."""
-    keys: frozenset[str] | None = getattr(where, "keys", None)
+    keys = keys_of(where)
     replaced = view.replaced if keys is None else view.replaced & keys
     if not replaced:
         return where
@@ -114,6 +120,7 @@ async def all_matching(access: Snapshots, view: View, where: str | None) -> list
     """As `matching`, if there are no other rows that match, as far as is known; else None."""
     if not await is_answered(view, where, access.presence):
         return None
+    view = view.of(keys_of(where))
     mine = matching(view, where)
     # Of rows that stand where the table has them, only the table knows the order.
     return mine if sum(entry.key in view.in_place for entry in mine) < 2 else None

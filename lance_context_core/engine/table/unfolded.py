@@ -1,6 +1,6 @@
 """Rows written by key on top of what is there, the journal's and the table's, into the journal."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Sequence
 
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, New, View, size_of
@@ -54,6 +54,8 @@ class Unfolded:
         self._most_bytes = most_bytes
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
+        self._entered: Container[str] = ()
+        """Those of the keys asked for that the journal has entries of."""
         self._there: dict[str, Row] = {}
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
@@ -65,9 +67,9 @@ class Unfolded:
             await self._know()
         if not await self._fits(view):
             raise UnfitError
-        self.view = view
-        rows = await self._look_up(view, where, columns)
-        self._asked = getattr(where, "keys", None) or frozenset()
+        self.view, keys = view, overlay.keys_of(where)
+        rows = await self._look_up(mine := view.of(keys), where, columns)
+        self._asked, self._entered = keys or frozenset(), {entry.key for entry in mine.entries}
         self._there = {row[KEY]: row for row in rows}
         return rows
 
@@ -83,7 +85,9 @@ class Unfolded:
 
     def putting(self, row: Row) -> New:
         """The entry of a row that is written in the place of what was seen of its key."""
-        is_new = row[KEY] not in self._there and row[KEY] not in self.view.newest
+        key = row[KEY]
+        entered = self._entered if key in self._asked else self.view.places({key})
+        is_new = key not in self._there and key not in entered
         return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
 
     async def write(
@@ -100,8 +104,8 @@ class Unfolded:
         self._asked = frozenset()
 
         def decide(view: View) -> Sequence[New] | None:
-            is_same = view.moment == before.moment and all(
-                _place(view, key) == _place(before, key) for key in keys
+            is_same = view is before or (
+                view.moment == before.moment and view.places(keys) == before.places(keys)
             )
             if is_same and unless is not None:
                 last = before.entries[-1].seq if before.entries else 0
@@ -210,12 +214,6 @@ class Unfolded:
             )
             self._beneath = asked, found.drop_columns(["_rowid"]).to_pylist()
         return [row for row in self._beneath[1] if row[KEY] not in view.replaced] + mine
-
-
-def _place(view: View, key: str) -> int:
-    """Which entry is the last of a key; 0 if there is none."""
-    entry = view.newest.get(key)
-    return 0 if entry is None else entry.seq
 
 
 def _succeeds(row: Row, old: Row) -> bool:

@@ -1,9 +1,8 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,20 @@ from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
 
+
+class _Draft(NamedTuple):
+    """An item that is about to be written."""
+
+    item: itemrows.Checked
+    row: dict[str, Any]
+    """Its row, without vectors."""
+
+    @property
+    def key(self) -> ItemKey:
+        """What names it in its scope."""
+        return self.item.namespace, self.item.key
+
+
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 _N_KEYS_AS_ONE = 8
@@ -32,14 +45,16 @@ async def append(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
 ) -> ItemsAppended:
     """Write items without a look at what is there; see `AsyncKeyValues.append`."""
-    given = await _checked(items, "items")
-    if len({_key(one) for one in given}) < len(given):
-        refuse_duplicates(("key", repr(_key(one))) for one in given)
-    rows = await _rows(table, given, scope=scope, resources=resources, now=resources.clock.now())
+    given = await _drafted(items, "items", scope=scope, resources=resources)
+    if len({one.row[KEY] for one in given}) < len(given):
+        refuse_duplicates(("key", repr(one.key)) for one in given)
+    rows = await _rows(table, given, resources)
     if not rows:
         version = await table.token()
         return ItemsAppended(version=version, n_items=None, grows_since=version)
-    done = await table.append([row | {"revision": new_revision()} for row in rows])
+    for row in rows:
+        row["revision"] = new_revision()
+    done = await table.append(rows)
     return ItemsAppended(version=done.token, n_items=done.n_rows, grows_since=done.grows_since)
 
 
@@ -47,11 +62,11 @@ async def add(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
 ) -> list[bool]:
     """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
-    offered = await _checked(items, "items")
-    first = {_key(one): one for one in reversed(offered)}
+    offered = await _drafted(items, "items", scope=scope, resources=resources)
+    first = {one.key: one for one in reversed(offered)}
     ways = dict.fromkeys(first, keyed.ADD)
     existed = await _write(table, ways, first, scope=scope, resources=resources)
-    return [one is first[_key(one)] and not existed[_key(one)] for one in offered]
+    return [one is first[one.key] and not existed[one.key] for one in offered]
 
 
 async def write(
@@ -68,13 +83,13 @@ async def write(
     wanted = await _checked_expected(expected)
     gone = await _checked_keys(deletes, "deletes")
     ways = dict.fromkeys(gone, keyed.REMOVE)
-    items: dict[ItemKey, itemrows.Checked] = {}
-    for one in await _checked(adds, "adds"):
-        if (key := _key(one)) in items:
+    items: dict[ItemKey, _Draft] = {}
+    for one in await _drafted(adds, "adds", scope=scope, resources=resources):
+        if (key := one.key) in items:
             raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
         items[key], ways[key] = one, keyed.RENEW if key in ways else keyed.CLAIM
-    for one in await _checked(puts, "puts"):
-        way = ways.get(key := _key(one), keyed.PUT)
+    for one in await _drafted(puts, "puts", scope=scope, resources=resources):
+        way = ways.get(key := one.key, keyed.PUT)
         items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
     existed = await _write(table, ways, items, expected=wanted, scope=scope, resources=resources)
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
@@ -92,7 +107,7 @@ async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
 async def _write(
     table: Table,
     ways: Mapping[ItemKey, str],
-    items: Mapping[ItemKey, itemrows.Checked],
+    items: Mapping[ItemKey, _Draft],
     *,
     expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
     scope: Scope,
@@ -106,7 +121,7 @@ async def _write(
             if revision is not None:
                 raise _unexpected(key, revision, None)
         return dict.fromkeys(ways, False)
-    made = await _rows(table, [*items.values()], scope=scope, resources=resources, now=now)
+    made = await _rows(table, [*items.values()], resources)
     by_key = dict(zip(items, made, strict=True))
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
@@ -126,23 +141,16 @@ async def _write(
 
 
 async def _rows(
-    table: Table,
-    given: Sequence[itemrows.Checked],
-    *,
-    scope: Scope,
-    resources: Resources,
-    now: datetime,
+    table: Table, given: Sequence[_Draft], resources: Resources
 ) -> list[dict[str, Any]]:
     """The rows of checked items, with vectors for their texts."""
-    flat = [one for item in given for one in item.vectors]
-    left = iter(await _vectors(table, flat, resources) if flat else ())
+    flat = [one for draft in given for one in draft.item.vectors]
+    if not flat:
+        return [draft.row for draft in given]
+    left = iter(await _vectors(table, flat, resources))
     return await steps.each(
-        lambda item: itemrows.to_row(
-            item,
-            [next(left) for _ in item.vectors],
-            scope=scope,
-            now=now,
-            author=resources.author,
+        lambda one: itemrows.with_vectors(
+            one.row, one.item, [next(left) for _ in one.item.vectors]
         ),
         given,
     )
@@ -195,10 +203,6 @@ async def _checked_expected(expected: Mapping[ItemKey, int | None]) -> dict[Item
     return dict(zip(keys, expected.values(), strict=True))
 
 
-def _key(item: itemrows.Checked) -> ItemKey:
-    return item.namespace, item.key
-
-
 async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:
     return await steps.each(
         lambda one: itemrows.checked_key(one[1], f"{where}[{one[0]}]"),
@@ -207,7 +211,15 @@ async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:
     )
 
 
-async def _checked(items: Sequence[Item], where: str) -> list[itemrows.Checked]:
-    return await steps.each(
-        lambda one: itemrows.checked(one[1], f"{where}[{one[0]}]"), enumerate(listed(items, where))
-    )
+async def _drafted(
+    items: Sequence[Item], where: str, *, scope: Scope, resources: Resources
+) -> list[_Draft]:
+    """The items, checked, and their rows."""
+    given = listed(items, where)
+    now, author = resources.clock.now(), resources.author
+
+    def draft(number: int) -> _Draft:
+        item = itemrows.checked(given[number], f"{where}[{number}]")
+        return _Draft(item, itemrows.to_row(item, scope=scope, now=now, author=author))
+
+    return await steps.each(draft, range(len(given)))
