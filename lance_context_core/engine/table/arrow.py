@@ -34,7 +34,8 @@ def to_table(
         if is_sparse and field.nullable and all(value is None for value in values):
             continue
         taken.append(field)
-        columns.append(_array(values, field))
+        of_vectors = field.name == VECTOR
+        columns.append(_vectors(values, field.type) if of_vectors else pa.array(values, field.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(taken))
 
 
@@ -43,19 +44,13 @@ def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
     values = [row.get(field.name) for row in rows]
     if isinstance(field.type, pa.JsonType):
         return pa.ExtensionArray.from_storage(field.type, pa.array(values, field.type.storage_type))
-    return _array(values, field)
+    return _vectors(values, field.type) if field.name == VECTOR else pa.array(values, field.type)
 
 
 def _is_json(field: pa.Field) -> bool:
     # The engine names the columns of a table by its own extension, which Arrow takes for bytes.
     name = (field.metadata or {}).get(b"ARROW:extension:name")
     return isinstance(field.type, pa.JsonType) or name == b"lance.json"
-
-
-def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    if field.name == VECTOR:
-        return _vectors(values, field.type)
-    return pa.array(values, field.type)
 
 
 def _vectors(values: Sequence[Any], type_: pa.DataType) -> pa.Array:

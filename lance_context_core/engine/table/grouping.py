@@ -138,7 +138,7 @@ class Incoming:
         """Rows for a table of that sort, with these vectors; `label` is what messages call it."""
         self.seen: Seen | None = None
         """The table, as a write or a search has seen it last."""
-        self._spec = spec
+        self._fields = written_as(spec.schema)
         self._vectors = vectors
         self._label = label
 
@@ -148,7 +148,7 @@ class Incoming:
         if self.seen is None or self.seen[:2] != (handle, version):
             schema = await handle.schema()
             vectors = schema.field(VECTOR) if VECTOR in schema.names else None
-            fields = written_as(self._spec.schema, vectors)
+            fields = self._fields if vectors is None else [*self._fields, vectors]
             self.seen = Seen(handle, version, schema, vectors, fields)
         return self.seen
 
