@@ -119,6 +119,14 @@ def pytest_pyfunc_call(pyfuncitem):
 
 
 @pytest.fixture
+def pauses(monkeypatch):
+    """For how long calls of services would have waited, instead of waiting."""
+    waited = []
+    monkeypatch.setattr("lance_context_core._http.sleep", waited.append)
+    return waited
+
+
+@pytest.fixture
 def run():
     """Awaits a coroutine from a test that does not."""
     return asyncio.run

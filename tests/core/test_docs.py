@@ -86,6 +86,15 @@ def blocks(page):
     ]
 
 
+def run(page, meant):
+    """Run blocks of a page, one after the other, in one namespace."""
+    namespace = {"__name__": "page", "_gives": gives, "_raises": raises}
+    for block in meant:
+        # Empty lines before it, so that a failure names the line of the page.
+        code = "\n" * (block.line - 1) + checked(block.code)
+        exec(compile(code, str(page), "exec"), namespace)  # noqa: S102 - our own pages
+
+
 def checked(code):
     """`code` with its comments `# -> value` and `# raises Name` made into calls of functions."""
     code = re.sub(r"^( *)(\S.*?) +# -> (.+)$", r"\1_gives((\2), (\3))", code, flags=re.MULTILINE)
@@ -110,12 +119,7 @@ def raises(call, name):
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "page", "_gives": gives, "_raises": raises}
-    for block in blocks(page):
-        if block.info == "python":
-            # Empty lines before it, so that a failure names the line of the page.
-            code = "\n" * (block.line - 1) + checked(block.code)
-            exec(compile(code, str(page), "exec"), namespace)  # noqa: S102 - our own pages
+    run(page, (block for block in blocks(page) if block.info == "python"))
 
 
 @each_page

@@ -1,37 +1,17 @@
 """The examples, run as a user runs them where AgentScope's runtime is installed."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import agentscope_lance_context
 import pytest
 
 import lance_context_core
+from examples import ROOT, folder_of, printed
 from lance_context_core import ContextStore
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = [Path(one.__file__).parents[1] for one in (lance_context_core, agentscope_lance_context)]
+PACKAGES = [folder_of(one) for one in (lance_context_core, agentscope_lance_context)]
 OTHERS = [ROOT / "adapters" / one for one in ("langchain", "llama_index")]
-
-
-def printed(name, home, *, packages=PACKAGES):
-    """What an example prints that goes well, with its lines joined and single spaces."""
-    path = os.pathsep.join(filter(None, [*map(str, packages), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name), "--store", str(home)],
-        cwd=home.parent,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return " ".join(done.stdout.split())
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +21,9 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guide(home):
-    return printed("agentscope_context_manager.py", home)
+    return printed(
+        "agentscope_context_manager.py", "--store", home, cwd=home.parent, folders=PACKAGES
+    )
 
 
 def test_the_guide_is_killed_before_it_answers_and_answers_in_another_process(guide):
@@ -72,7 +54,7 @@ def test_what_it_leaves_is_what_it_says(guide, home):
 
 
 def test_the_quickstart_shows_the_same_memory_in_every_framework(tmp_path):
-    output = printed("quickstart.py", tmp_path / "kept", packages=[*PACKAGES, *OTHERS])
+    output = printed("quickstart.py", "--store", "kept", cwd=tmp_path, folders=[*PACKAGES, *OTHERS])
     _, _, rest = output.partition("7 The same memory in LangChain")
     _, _, rest = rest.partition("8 And in LlamaIndex")
     llama_index, _, agentscope = rest.partition("9 And in AgentScope")

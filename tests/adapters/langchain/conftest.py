@@ -35,6 +35,13 @@ def store(tmp_path):
 
 
 @pytest.fixture
+def context_store(tmp_path, clock):
+    """A store in a directory, whose time stands still until the clock is told otherwise."""
+    with ContextStore.open(tmp_path / "store", clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
 def embedding_store(tmp_path, embedding):
     """A store in a directory that embeds its records."""
     with ContextStore.open(tmp_path / "embedding-store", embedder=embedding) as opened:

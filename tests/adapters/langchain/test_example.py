@@ -1,37 +1,17 @@
 """The examples, run as a user runs them where LangChain is installed."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import langchain_lance_context
 import pytest
 from langchain_lance_context import LanceContextSaver, LanceContextStore
 
 import lance_context_core
+from examples import ROOT, folder_of, printed
 from lance_context_core import ContextStore
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = [Path(one.__file__).parents[1] for one in (lance_context_core, langchain_lance_context)]
-
-
-def printed(name, *arguments, cwd):
-    """What an example prints that goes well, with its lines joined and single spaces."""
-    path = os.pathsep.join(filter(None, [*map(str, PACKAGES), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return " ".join(done.stdout.split())
+PACKAGES = [folder_of(one) for one in (lance_context_core, langchain_lance_context)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +21,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def agent(home):
-    return printed("langchain_agent.py", "--store", home, cwd=home.parent)
+    return printed("langchain_agent.py", "--store", home, cwd=home.parent, folders=PACKAGES)
 
 
 def test_the_agent_is_killed_half_way_and_goes_on_in_another_process(agent):
@@ -83,7 +63,7 @@ def test_what_it_leaves_is_what_it_says(agent, home):
 
 
 def test_the_quickstart_shows_the_same_memory_in_langchain(tmp_path):
-    output = printed("quickstart.py", "--store", "kept", cwd=tmp_path)
+    output = printed("quickstart.py", "--store", "kept", cwd=tmp_path, folders=PACKAGES)
     part = output.partition("7 The same memory in LangChain")[2]
     sample = json.loads((ROOT / "examples" / "data" / "conversation.json").read_text("utf-8"))
     asked = next(one for one in sample["questions"] if one.get("featured"))

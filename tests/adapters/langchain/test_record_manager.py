@@ -7,24 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from core.conformance.doubles import START, ManualClock
+from core.conformance.doubles import START
 from langchain_core.documents import Document
 from langchain_core.indexing import RecordManager, aindex, index
 from langchain_lance_context import LanceContextRecordManager, LanceContextVectorStore
 
-from lance_context_core import ContextStore, InvalidRequestError
+from lance_context_core import InvalidRequestError
 from lance_context_core.errors import StoreClosedError
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def context_store(tmp_path, clock):
-    with ContextStore.open(tmp_path / "store", clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

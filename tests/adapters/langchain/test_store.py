@@ -11,7 +11,7 @@ from fractions import Fraction
 from uuid import UUID
 
 import pytest
-from core.conformance.doubles import START, ManualClock
+from core.conformance.doubles import START
 from langchain_lance_context import LanceContextStore
 from langgraph.store.base import (
     BaseStore,
@@ -27,17 +27,6 @@ from lance_context_core import ContextStore, InvalidRequestError
 from lance_context_core.errors import StoreClosedError
 
 USERS = ("users", "ada")
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def context_store(tmp_path, clock):
-    with ContextStore.open(tmp_path / "store", clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from core.conformance.doubles import ManualClock
 from langchain_lance_context import LanceContextStore
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.sqlite import SqliteStore
@@ -19,17 +18,6 @@ from lance_context_core import ConflictError, ContextStore, InvalidRequestError
 pytestmark = pytest.mark.one_release
 
 DOCS = ("docs",)
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def context_store(tmp_path, clock):
-    with ContextStore.open(tmp_path / "store", clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -41,14 +41,6 @@ def service():
 
 
 @pytest.fixture
-def pauses(monkeypatch):
-    """For how long the client would have waited, instead of waiting."""
-    waited = []
-    monkeypatch.setattr("lance_context_core._http.sleep", waited.append)
-    return waited
-
-
-@pytest.fixture
 def embedder(service):
     made = OpenAIEmbedder("m", base_url=service.url)
     yield made

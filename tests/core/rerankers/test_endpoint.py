@@ -34,13 +34,6 @@ def service():
 
 
 @pytest.fixture
-def pauses(monkeypatch):
-    waited = []
-    monkeypatch.setattr("lance_context_core._http.sleep", waited.append)
-    return waited
-
-
-@pytest.fixture
 def reranker(service):
     return EndpointReranker("m", base_url=service.url, api_key="sk-secret")
 
