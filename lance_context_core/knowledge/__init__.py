@@ -3,8 +3,10 @@
 from lance_context_core.jobs import JOB_STATES, Job, JobState
 from lance_context_core.knowledge.adding import Told
 from lance_context_core.knowledge.deciding import ModelConsolidator
+from lance_context_core.knowledge.episodes import Episode
 from lance_context_core.knowledge.extracting import ModelExtractor
 from lance_context_core.knowledge.makers import Model
+from lance_context_core.knowledge.profiles import FieldValue, Profile, ProfileField
 from lance_context_core.knowledge.protocols import (
     AsyncParaphraser,
     Consolidator,
@@ -13,6 +15,7 @@ from lance_context_core.knowledge.protocols import (
     SessionSummariser,
 )
 from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.knowledge.schemas import ProfileSchema
 from lance_context_core.knowledge.telling import ModelSummariser
 from lance_context_core.knowledge.values import (
     Added,
@@ -50,6 +53,12 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "FactChange",
     "Proposal",
     "Undone",
+    # Profiles and episodes
+    "Profile",
+    "ProfileField",
+    "FieldValue",
+    "ProfileSchema",
+    "Episode",
     # What is taken
     "Told",
     "Infer",

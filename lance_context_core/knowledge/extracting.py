@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._checks import check_count, check_seconds, check_text, listed
+from lance_context_core._checks import check_count, check_names, check_seconds, check_text
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
 from lance_context_core.knowledge.rules import is_heard
+from lance_context_core.knowledge.schemas import ProfileSchema, wanted
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
 from lance_context_core.models import Completion, LanguageModel, ModelRequest, ask, read_answer
@@ -57,12 +58,14 @@ class ModelExtractor:
     - `instructions`: what else the model shall know, such as what matters.
     - `slots`: what a person has one of at a time; more than the usual ones, such as the fields of a
       profile.
+    - `profile`: a schema, as `profile` of the knowledge takes it: its fields are slots too.
     - `batch_tokens`: so many tokens of turns, about, are one call.
     """
 
     model: LanguageModel
     instructions: str = ""
     slots: Sequence[str] = field(default=prompts.SLOTS)
+    profile: ProfileSchema | None = None
     batch_tokens: int = 6_000
     max_output: int | None = None
     timeout: float = TIMEOUT
@@ -72,7 +75,9 @@ class ModelExtractor:
         check_text(self.instructions, "instructions")
         check_count(self.batch_tokens, "batch_tokens")
         check_seconds(self.timeout, "timeout")
-        object.__setattr__(self, "slots", tuple(listed(self.slots, "slots")))
+        fields = [] if self.profile is None else [one.slot for one in wanted(self.profile)]
+        slots = dict.fromkeys([*check_names(self.slots, "slots"), *fields])
+        object.__setattr__(self, "slots", tuple(slots))
 
     @property
     def name(self) -> str:

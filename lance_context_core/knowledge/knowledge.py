@@ -3,10 +3,10 @@
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
-from lance_context_core._checks import check_name, check_text, shown
+from lance_context_core._checks import check_name, check_span, check_text, check_time, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
@@ -15,13 +15,16 @@ from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import changing as changing_facts
-from lance_context_core.knowledge import kept, states
+from lance_context_core.knowledge import episodes, kept, profiles, states
 from lance_context_core.knowledge.adding import Adding, Told, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.makers import Makers, Model
+from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.proposals import DISTILL, Proposing
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
+from lance_context_core.knowledge.schemas import ProfileSchema
 from lance_context_core.knowledge.searching import Question, search
 from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying, checked_policy
 from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
@@ -166,6 +169,58 @@ class AsyncKnowledge:
             search_type=search_type,
             evidence=evidence,
         )
+
+    async def profile(
+        self,
+        schema: ProfileSchema,
+        *,
+        user_id: str | None = None,
+        speaker: str | None = None,
+        valid_at: datetime | None = None,
+    ) -> Profile:
+        """What is known of somebody, by the fields of a dataclass or of a JSON schema.
+
+        - `schema`: a field is what the slot of its name says, `shoe_size` that of `shoe size`; a
+          dataclass may name another one in the field's metadata, a JSON schema in the property, as
+          `slot`.
+        - `speaker`: of whom, by name, where several have one; else of the user.
+        - `valid_at`: what was true at that moment; else what is true now.
+
+        Each field has the turns that say so, and what it was before. What is not known is `missing`,
+        what is not of its type `unfit`; what the schema has no field for is among the `others`. No
+        model is called. Raises InvalidRequestError for a schema that is none.
+        """
+        scope = self._records.scope.narrow(user_id=user_id)
+        return await profiles.profile(
+            replace(self._spoken, scope=scope),
+            replace(self._made, scope=scope),
+            schema,
+            speaker=None if speaker is None else check_name(speaker, "speaker"),
+            valid_at=None if valid_at is None else check_time(valid_at, "valid_at"),
+        )
+
+    async def episodes(
+        self,
+        *,
+        user_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        gap: timedelta = GAP,
+        limit: int | None = None,
+    ) -> builtins.list[Episode]:
+        """What happened, one stretch of time after the other, the first first.
+
+        - `since`, `until`: of what was said from then on, and before then.
+        - `gap`: sessions of one owner belong together unless so much time lies between them.
+        - `limit`: the last so many.
+
+        Each has the summaries of its sessions, and the facts that are known by it. No model is called.
+        """
+        check_span(offset=0, limit=limit, last=None)
+        scope = self._records.scope.narrow(user_id=user_id)
+        spoken = replace(self._spoken, scope=scope)
+        made = replace(self._made, scope=scope)
+        return await episodes.episodes(spoken, made, gap=gap, since=since, until=until, limit=limit)
 
     async def explain(self, id: str, *, depth: int = 2) -> Explanation:
         """Why something is known: the graph around a fact, chunk, summary or turn, `depth` links far.

@@ -27,6 +27,8 @@ class Knowledge(Blocking[AsyncKnowledge]):
 
     add = blocking(AsyncKnowledge.add)
     search = blocking(AsyncKnowledge.search)
+    profile = blocking(AsyncKnowledge.profile)
+    episodes = blocking(AsyncKnowledge.episodes)
     explain = blocking(AsyncKnowledge.explain)
     trace = blocking(AsyncKnowledge.trace)
     prune = blocking(AsyncKnowledge.prune)

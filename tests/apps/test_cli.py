@@ -27,6 +27,9 @@ LOOKING = [
     ["merge", "try", "--dry-run"],
     ["erase", "nuts", "--dry-run"],
     ["thin", "--dry-run"],
+    ["facts", "nuts"],
+    ["jobs"],
+    ["context", "monday"],
 ]
 each_that_looks = pytest.mark.parametrize("command", LOOKING, ids=" ".join)
 
@@ -195,6 +198,45 @@ def test_a_wrong_request_is_told_with_the_way_out(ctx, arguments, words):
     ended = ctx(*arguments)
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
+
+
+def test_a_fact_is_explained_by_the_turn_that_says_so_until_its_job_is_undone(ctx, place):
+    with ContextStore.open(place) as store:
+        store.knowledge.add("I live in Oslo.", user_id="ada", session_id="spring")
+    [fact] = json.loads(ctx("--json", "facts", "Oslo").out)
+    id, job = fact["record"]["id"], fact["evidence"][0]["evidence"]["job_id"]
+    explained = ctx("explain", id).out
+    assert "user says" in explained
+    assert [id, "made_by", job] in [line.split("\t") for line in explained.splitlines()]
+    assert json.loads(ctx("--json", "jobs", "--state", "succeeded").out)[0]["id"] == job
+    told = json.loads(ctx("--json", "undo", job, "--dry-run").out)
+    assert id in told["retired"]
+    assert ctx("facts", "Oslo").out
+    assert json.loads(ctx("--json", "undo", job, "--yes").out)["retired"] == told["retired"]
+    assert ctx("facts", "Oslo").out == ""
+    assert ctx("explain", "no-such-fact").code == 3
+    assert ctx("jobs", "--state", "no-such-state").code == 2
+
+
+def test_what_was_said_is_distilled_on_a_branch_unless_it_shall_count_at_once(ctx, place):
+    with ContextStore.open(place) as store:
+        said = Message.user("I live in Oslo.", name="Ada")
+        store.history.append("tutor", said, session_id="tuesday")
+    proposed = json.loads(ctx("--json", "distill", "--session", "tuesday").out)
+    assert ctx("facts", "Oslo").out == ""
+    assert "Oslo" in ctx("--branch", proposed["branch"], "facts", "Oslo").out
+    assert ctx("distill", "--merge").code == 0
+
+
+def test_the_window_is_shown_part_by_part(ctx):
+    told = ctx("context", "monday", "--budget", "500")
+    assert [(row[0], row[1], row[4]) for row in told.rows] == [
+        ("history", "kept", one) for one in ("nuts", "yes", "lunch")
+    ]
+    assert "tokens of" in told.err
+    window = json.loads(ctx("--json", "context", "monday", "--budget", "500").out)
+    assert [one["id"] for one in window["messages"]] == ["nuts", "yes", "lunch"]
+    assert ctx("context", "monday", "--budget", "5").code == 2
 
 
 HOSTILE = "red \x1b[31m clip \x1b]52;c;eA==\x07 back \r over \u202e gnp \x9b2J \x00 end"

@@ -2,16 +2,16 @@
 
 import builtins
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeVar
 
 from lance_context_core._checks import check_name, check_names, check_text, shown
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import retried
 from lance_context_core.coordination.conversations import current_conversation
-from lance_context_core.coordination.tasks import stored
+from lance_context_core.coordination.tasks import seen, stored
+from lance_context_core.coordination.tasks.changes import NAME, Change, Changes
 from lance_context_core.coordination.tasks.graph import Graph, checked_priority
 from lance_context_core.coordination.tasks.values import (
     Priority,
@@ -21,21 +21,14 @@ from lance_context_core.coordination.tasks.values import (
     TaskStatus,
 )
 from lance_context_core.engine.locks import processes
-from lance_context_core.errors import ConflictError, InvalidRequestError
-from lance_context_core.records import Item
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 T = TypeVar("T")
 
-NAME = "lance_context.tasks"
-"""What the items are called in which tasks are kept."""
-
 TASK_LEASE = timedelta(minutes=5)
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
-
-_ATTEMPTS = 200
-"""Each loss is somebody else's change of the same board."""
 
 TaskOutcome = Literal["succeeded", "failed", "cancelled"]
 """How a run of agents has ended."""
@@ -45,10 +38,6 @@ _SETTLED: dict[str, TaskStatus] = {
     "failed": TaskStatus.FAILED,
     "cancelled": TaskStatus.PENDING,
 }
-
-
-class _ChangedMeanwhileError(ConflictError):
-    """Somebody else changed the board: look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +81,10 @@ class AsyncTaskBoard:
 
     async def get(self, id: str) -> Task:
         """A task. Raises NotFoundError if there is none."""
-        return (await self._graph()).get(check_name(id, "id"))
+        (item,) = await self._changes.items.get([(self._changes.tasks, check_name(id, "id"))])
+        if item is None:
+            raise NotFoundError(f"there is no task {id!r} on this board")
+        return stored.task_of(item.value or {})
 
     async def list(
         self, *, status: str | None = None, parent_id: str | None = None
@@ -101,36 +93,35 @@ class AsyncTaskBoard:
         wanted = None if status is None else _status(status)
         return [
             one
-            for one in (await self._graph()).tasks.values()
+            for one in (await self._changes.listed()).by_id.values()
             if wanted in (None, one.status) and parent_id in (None, one.parent_id)
         ]
 
     async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
         """What may be begun: the most urgent first, then in the order of adding."""
-        return (await self._graph()).ready()[:limit]
+        return (await self._changes.listed()).ready()[:limit]
 
     async def waits_for(self, id: str) -> builtins.list[str]:
         """The ids of what is to be done before a task may be begun; none if it may."""
-        return (await self._graph()).waits_for(check_name(id, "id"))
+        graph = Graph(await self._changes.listed(), self._resources.clock.now())
+        return graph.waits_for(check_name(id, "id"))
 
     async def progress(self, id: str | None = None) -> float:
         """How far a task is, or all of them, in [0, 1]; what is begun counts half."""
-        graph = await self._graph()
-        if id is not None:
-            graph.get(check_name(id, "id"))
-        return graph.progress(id)
+        task = None if id is None else await self.get(id)
+        return seen.progress(await self._changes.listed(), task)
 
     async def stats(self) -> TaskStats:
         """How far the board is."""
-        return (await self._graph()).stats()
+        return seen.stats(await self._changes.listed())
 
     async def tree(self) -> str:
         """The tasks as lines of text, subtasks below theirs: ○ ◐ ● ✗ ◌ ⊘, or `No tasks`."""
-        return (await self._graph()).tree()
+        return seen.tree(await self._changes.listed())
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
         """What became of a task, or of all, oldest first."""
-        rows = await self._items.list(namespace=(self.name, "history"))
+        rows = await self._changes.items.list(namespace=self._changes.history)
         events = [stored.event_of(one.value or {}) for one in rows]
         return [one for one in events if id in (None, one.task_id)]
 
@@ -192,9 +183,9 @@ class AsyncTaskBoard:
 
         def change(graph: Graph, _: int) -> Task | None:
             graph.take_back(self._is_gone)
-            if not (ready := graph.ready()):
+            if (task := graph.next()) is None:
                 return None
-            return graph.begin(ready[0], worker, processes.mine(), lease, "")
+            return graph.begin(task, worker, processes.mine(), lease, "")
 
         return await self._change(change)
 
@@ -255,11 +246,7 @@ class AsyncTaskBoard:
             raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:
-            begun = [
-                one.id
-                for one in graph.tasks.values()
-                if one.status is TaskStatus.IN_PROGRESS and worker in (None, one.assigned_to)
-            ]
+            begun = [one.id for one in graph.begun() if worker in (None, one.assigned_to)]
             for one in begun:
                 graph.move(one, _SETTLED[outcome], note=f"the run {outcome}")
             return [graph.get(one) for one in begun]
@@ -269,17 +256,13 @@ class AsyncTaskBoard:
     # Helpers
 
     @property
-    def _items(self) -> AsyncKeyValues:
-        return AsyncKeyValues(NAME, self._resources, self._scope)
+    def _changes(self) -> Changes:
+        return Changes(self.name, self._resources, self._scope)
 
     def _is_gone(self, task: Task) -> bool:
         if task.process is not None and processes.is_dead(task.process):
             return True
         return task.until is not None and self._resources.clock.now() >= task.until
-
-    async def _graph(self) -> Graph:
-        rows = await self._items.list(namespace=(self.name, "tasks"))
-        return Graph((stored.task_of(one.value or {}) for one in rows), self._resources.clock.now())
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
         id, note = check_name(id, "id"), check_text(note, "note")
@@ -287,56 +270,9 @@ class AsyncTaskBoard:
             lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
         )
 
-    async def _change(self, change: Callable[[Graph, int], T]) -> T:
+    async def _change(self, change: Change[T]) -> T:
         """Do `change` to the board as it is, and write what became another, in one commit."""
-        return await retried(
-            lambda: self._try(change), on=_ChangedMeanwhileError, attempts=_ATTEMPTS
-        )
-
-    async def _try(self, change: Callable[[Graph, int], T]) -> T:
-        items, head_key = self._items, ((self.name,), "head")
-        # Whoever changes the board writes its head: what is read after it is as old at most.
-        (head,) = await items.get([head_key])
-        graph = await self._graph()
-        before = dict(graph.tasks)
-        numbers = {"order": 0, "events": 0} if head is None else dict(head.value or {})
-        outcome = change(graph, numbers["order"])
-        changed = [one for id, one in graph.tasks.items() if before.get(id) != one]
-        gone = [((self.name, "tasks"), id) for id in before if id not in graph.tasks]
-        if not changed and not gone:
-            return outcome
-        history = [
-            Item(
-                namespace=(self.name, "history"),
-                # What another branch of the store has under this number is another change.
-                key=f"{numbers['events'] + n:012d}-{secrets.token_hex(3)}",
-                value=stored.written(one),
-            )
-            for n, one in enumerate(graph.events)
-        ]
-        numbers = {
-            "order": numbers["order"] + sum(one.id not in before for one in changed),
-            "events": numbers["events"] + len(history),
-        }
-        puts = [
-            Item(namespace=(self.name,), key="head", value=numbers),
-            *(
-                Item(namespace=(self.name, "tasks"), key=one.id, value=stored.written(one))
-                for one in changed
-            ),
-            *history,
-        ]
-        try:
-            await items.write(
-                puts=puts,
-                deletes=gone,
-                expected={head_key: None if head is None else head.revision},
-            )
-        except ConflictError as error:
-            raise _ChangedMeanwhileError(
-                f"board {self.name!r} kept being changed: try again"
-            ) from error
-        return outcome
+        return await self._changes.make(change)
 
 
 def _status(status: str) -> TaskStatus:

@@ -8,113 +8,64 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from lance_context_core.coordination.tasks.kept import Tasks
 from lance_context_core.coordination.tasks.values import (
     DONE,
     Priority,
     Task,
     TaskEvent,
-    TaskStats,
     TaskStatus,
     require_transition,
 )
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 
-_ICONS = {
-    TaskStatus.PENDING: "○",
-    TaskStatus.IN_PROGRESS: "◐",
-    TaskStatus.COMPLETED: "●",
-    TaskStatus.FAILED: "✗",
-    TaskStatus.BLOCKED: "◌",
-    TaskStatus.SKIPPED: "⊘",
-}
-
 
 class Graph:
-    """The tasks of a board, at one moment."""
+    """The tasks of a board, at one moment, and what becomes of them."""
 
-    def __init__(self, tasks: Iterable[Task], now: datetime) -> None:
+    def __init__(self, tasks: Tasks, now: datetime) -> None:
         """These, which are as they are stored."""
-        self.tasks = _whole(sorted(tasks, key=lambda one: (one.order, one.id)))
+        self.before: dict[str, Task | None] = {}
+        """What was there of the tasks that were changed; None of new ones."""
         self.events: list[TaskEvent] = []
+        self._tasks = tasks
         self._now = now
-        self._children: dict[str | None, list[str]] = {}
-        for one in self.tasks.values():
-            self._children.setdefault(one.parent_id, []).append(one.id)
-
-    # Reading
 
     def get(self, id: str) -> Task:
         """The task. Raises NotFoundError if there is none."""
-        if (task := self.tasks.get(id)) is None:
+        if (task := self._tasks.find(id)) is None:
             raise NotFoundError(f"there is no task {id!r} on this board")
         return task
 
-    def children(self, id: str | None) -> list[Task]:
-        """The subtasks of one, or the outermost tasks, in their order."""
-        return [self.tasks[one] for one in self._children.get(id, [])]
+    def changed(self) -> list[Task]:
+        """The tasks that are new, or another than before."""
+        found = [(self._tasks.find(id), before) for id, before in self.before.items()]
+        return [one for one, before in found if one is not None and one != before]
+
+    def gone(self) -> list[Task]:
+        """The tasks that are no more."""
+        return [one for id, one in self.before.items() if one and self._tasks.find(id) is None]
+
+    def begun(self) -> list[Task]:
+        """Those that somebody is at, in their order."""
+        return self._tasks.begun()
+
+    def next(self) -> Task | None:
+        """What is to be begun next."""
+        return self._tasks.next()
 
     def waits_for(self, id: str) -> list[str]:
         """What is not done of what a task depends on, and of what its parents depend on."""
-        task: Task | None = self.get(id)
         found: dict[str, None] = {}
-        while task is not None:
-            found |= dict.fromkeys(
-                one for one in task.depends_on if self.tasks[one].status not in DONE
-            )
-            task = None if task.parent_id is None else self.tasks[task.parent_id]
+        for task in self._with_parents(self.get(id)):
+            found |= dict.fromkeys(one for one in task.depends_on if self._is_open(one))
         return list(found)
-
-    def ready(self) -> list[Task]:
-        """What may be begun, the most urgent first, then in order; not what its subtasks complete."""
-        found = [
-            one
-            for one in self.tasks.values()
-            if one.status is TaskStatus.PENDING and not self._children.get(one.id)
-        ]
-        return sorted(found, key=lambda one: (-one.priority, one.order))
-
-    def progress(self, id: str | None = None) -> float:
-        """How far a task is, or all of them: in [0, 1], one that is begun counts half."""
-        if not (parts := self.children(id)):
-            return 0.0 if id is None else _part(self.get(id))
-        return sum(map(_part, parts)) / len(parts)
-
-    def stats(self) -> TaskStats:
-        """How far the board is."""
-        every = self.tasks.values()
-        took = [
-            (one.ended_at - one.started_at).total_seconds()
-            for one in every
-            if one.status is TaskStatus.COMPLETED and one.started_at and one.ended_at
-        ]
-        mean = sum(took) / len(took) if took else None
-        by_status = {
-            str(status): sum(one.status is status for one in every) for status in TaskStatus
-        }
-        open_ = by_status["pending"] + by_status["blocked"]
-        return TaskStats(
-            n_tasks=len(every),
-            by_status=by_status,
-            progress=self.progress(),
-            mean_seconds=mean,
-            eta_seconds=None if mean is None else mean * open_,
-        )
-
-    def tree(self) -> str:
-        """All tasks, each below its parent, with a sign for its status."""
-
-        def lines(id: str | None, depth: int) -> Iterable[str]:
-            for one in self.children(id):
-                yield f"{'  ' * depth}{_ICONS[one.status]} {one.title}"
-                yield from lines(one.id, depth + 1)
-
-        return "\n".join(lines(None, 0)) or "No tasks"
 
     # Changing
 
     def add(self, task: Task) -> None:
         """Have one more, whose id is new."""
-        if task.id in self.tasks:
+        if self._tasks.find(task.id) is not None:
             raise InvalidRequestError(f"there is a task {task.id!r} already: choose another id")
         if task.parent_id is not None:
             parent = self.get(task.parent_id)
@@ -122,17 +73,18 @@ class Graph:
                 raise InvalidRequestError(
                     f"task {parent.id!r} is {parent.status}: it can have no more subtasks"
                 )
-            if parent.status is TaskStatus.IN_PROGRESS and not self._children.get(parent.id):
+            if parent.status is TaskStatus.IN_PROGRESS and not self._tasks.parts(parent.id):
                 raise InvalidRequestError(
                     f"{parent.assigned_to!r} is at task {parent.id!r}: give it subtasks before that"
                 )
         for one in task.depends_on:
             self._require_dependency(task.id, one)
-        self.tasks[task.id] = task
-        self._children.setdefault(task.parent_id, []).append(task.id)
-        self._require_no_cycle(task.id)
+        self.before[task.id] = None
+        self._tasks.put(task)
+        if task.parent_id is not None and task.depends_on:
+            self._require_no_cycle(task.id)
         self._log(None, task)
-        self._settle()
+        self._settle(task.id)
 
     def depend(self, id: str, on: str) -> None:
         """Have a task wait for another one."""
@@ -145,7 +97,7 @@ class Graph:
         if on not in task.depends_on:
             self._put(replace(task, depends_on=(*task.depends_on, on)))
             self._require_no_cycle(id)
-            self._settle()
+            self._settle(id, *self._below(self.get(id)))
 
     def move(
         self, id: str, status: TaskStatus, *, note: str, of_attempt: int | None = None, **more: Any
@@ -155,12 +107,12 @@ class Graph:
         if of_attempt is not None:
             self._require_attempt(task, of_attempt)
         require_transition(task, status)
-        open_ = [one.id for one in self.children(id) if one.status not in DONE]
+        open_ = [one.id for one in self._tasks.parts(id) if one.status not in DONE]
         if open_ and status is TaskStatus.COMPLETED:
             raise InvalidRequestError(f"task {id!r} has subtasks that are not done: {open_}")
         self._become(task, status, note=note, **more)
-        self._settle()
-        return self.tasks[id]
+        self._settle(id)
+        return self.get(id)
 
     def begin(self, task: Task, worker: str, process: str, lease: timedelta, note: str) -> Task:
         """Have `worker` begin a task."""
@@ -178,14 +130,14 @@ class Graph:
         """Have the one who is at a task at it for so long from now."""
         self._require_attempt(self.get(id), attempt)
         self._put(replace(self.get(id), until=self._now + lease))
-        return self.tasks[id]
+        return self.get(id)
 
     def take_back(self, is_gone: Callable[[Task], bool]) -> None:
         """Let what somebody is at who is gone be begun anew."""
-        for task in list(self.tasks.values()):
-            if task.status is TaskStatus.IN_PROGRESS and is_gone(task):
+        for task in self.begun():
+            if is_gone(task):
                 self._become(task, TaskStatus.PENDING, note=f"{task.assigned_to!r} is gone")
-        self._settle()
+                self._settle(task.id)
 
     def retry(self, id: str, max_retries: int | None, note: str) -> Task:
         """Let a task that failed be begun anew."""
@@ -200,20 +152,27 @@ class Graph:
 
     def remove(self, id: str) -> list[str]:
         """Have a task no more, nor its subtasks, on none of which others depend; returns their ids."""
-        gone = [id]
+        gone = [self.get(id)]
         for one in gone:
-            gone.extend(child.id for child in self.children(one))
-        for other in self.tasks.values():
-            if other.id not in gone and (on := set(gone).intersection(other.depends_on)):
-                raise InvalidRequestError(
-                    f"task {other.id!r} depends on {sorted(on)}: remove it first"
-                )
-        for each in gone:
-            task = self.tasks.pop(each)
-            self._children.get(task.parent_id, []).remove(each)
-            self._log(task, None)
-        self._settle()
-        return gone
+            gone.extend(self._tasks.parts(one.id))
+        ids = [one.id for one in gone]
+        for one in gone:
+            for other in self._tasks.dependents(one.id):
+                if other.id not in ids:
+                    on = sorted(set(ids).intersection(other.depends_on))
+                    raise InvalidRequestError(f"task {other.id!r} depends on {on}: remove it first")
+        for one in reversed(gone):
+            self.before.setdefault(one.id, one)
+            self._tasks.remove(one)
+        for one in gone:
+            self._log(one, None)
+        if gone[0].parent_id is not None:
+            self._settle(gone[0].parent_id)
+        return ids
+
+    def is_settled(self, ids: Iterable[str]) -> bool:
+        """Whether each of these tasks is what it is to be as the others are."""
+        return all(self._by_itself(one)[0] is one.status for one in map(self.get, ids))
 
     # Helpers
 
@@ -231,21 +190,45 @@ class Graph:
             **more,
         )
         self._put(new)
-        self._log(task, self.tasks[task.id])
+        self._log(task, self.get(task.id))
 
     def _put(self, task: Task) -> None:
-        self.tasks[task.id] = replace(task, updated_at=self._now)
+        self.before.setdefault(task.id, self._tasks.find(task.id))
+        self._tasks.put(replace(task, updated_at=self._now))
 
-    def _settle(self) -> None:
-        """Block what has to wait, unblock what has not, and complete what has its last subtask done."""
-        is_stable = False
-        while not is_stable:
-            is_stable = True
-            for task in list(self.tasks.values()):
-                wanted, note = self._by_itself(task)
-                if wanted is not task.status:
-                    self._become(task, wanted, note=note)
-                    is_stable = False
+    def _settle(self, *ids: str) -> None:
+        """Block what has to wait, unblock what has not, and complete what has its last subtask done.
+
+        That begins with these tasks, and goes on with those whom it concerns that one is done.
+        """
+        todo = [*reversed(ids)]
+        while todo:
+            if (task := self._tasks.find(todo.pop())) is None:
+                continue
+            wanted, note = self._by_itself(task)
+            if wanted is not task.status:
+                self._become(task, wanted, note=note)
+            if wanted in DONE and (wanted is not task.status or task.id in ids):
+                todo += self._concerned(task)
+
+    def settle_all(self, ids: Iterable[str]) -> None:
+        """Have these tasks be what they are to be as the others are, whatever has become of those."""
+        for id in ids:
+            self._settle(id)
+
+    def _concerned(self, task: Task) -> list[str]:
+        """Whom it concerns that a task is done: who depends on it, with their subtasks, and its parent."""
+        found = []
+        for one in self._tasks.dependents(task.id):
+            found += [one.id, *self._below(one)]
+        return found if task.parent_id is None else [*found, task.parent_id]
+
+    def _below(self, task: Task) -> list[str]:
+        """The subtasks of a task, and theirs."""
+        found = self._tasks.parts(task.id)
+        for one in found:
+            found.extend(self._tasks.parts(one.id))
+        return [one.id for one in found]
 
     def _by_itself(self, task: Task) -> tuple[TaskStatus, str]:
         """What a task is to be, as the others are."""
@@ -253,7 +236,7 @@ class Graph:
             return task.status, ""
         if task.status is not TaskStatus.IN_PROGRESS and self.waits_for(task.id):
             return TaskStatus.BLOCKED, ""
-        parts = self.children(task.id)
+        parts = self._tasks.parts(task.id)
         if parts and all(one.status in DONE for one in parts):
             return TaskStatus.COMPLETED, f"All {len(parts)} subtasks completed"
         return TaskStatus.PENDING if task.status is TaskStatus.BLOCKED else task.status, ""
@@ -291,12 +274,20 @@ class Graph:
 
     def _needs(self, id: str) -> list[str]:
         """What has to be done before a task is: its subtasks, and what it and its parents depend on."""
-        task: Task | None = self.tasks[id]
-        needed = list(self._children.get(id, []))
-        while task is not None:
-            needed.extend(task.depends_on)
-            task = None if task.parent_id is None else self.tasks[task.parent_id]
+        needed = [one.id for one in self._tasks.parts(id)]
+        for task in self._with_parents(self.get(id)):
+            needed.extend(one for one in task.depends_on if self._tasks.find(one) is not None)
         return needed
+
+    def _with_parents(self, task: Task) -> Iterable[Task]:
+        at: Task | None = task
+        while at is not None:
+            yield at
+            at = None if at.parent_id is None else self._tasks.find(at.parent_id)
+
+    def _is_open(self, id: str) -> bool:
+        """Whether others have to wait for it; nobody has to for what is no more."""
+        return (task := self._tasks.find(id)) is not None and task.status not in DONE
 
     def _log(self, before: Task | None, after: Task | None) -> None:
         one = after or before
@@ -312,27 +303,6 @@ class Graph:
                 note=one.note,
             )
         )
-
-
-def _whole(tasks: list[Task]) -> dict[str, Task]:
-    """The tasks by id, without a word of those that are no more since another branch removed them."""
-    found = {one.id: one for one in tasks}
-    for one in tasks:
-        if (one.parent_id is not None and one.parent_id not in found) or not found.keys() >= set(
-            one.depends_on
-        ):
-            found[one.id] = replace(
-                one,
-                parent_id=one.parent_id if one.parent_id in found else None,
-                depends_on=tuple(other for other in one.depends_on if other in found),
-            )
-    return found
-
-
-def _part(task: Task) -> float:
-    if task.status in DONE:
-        return 1.0
-    return 0.5 if task.status is TaskStatus.IN_PROGRESS else 0.0
 
 
 def checked_priority(priority: object) -> Priority:

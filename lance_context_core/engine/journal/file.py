@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from lance_context_core.engine.boards import index
 from lance_context_core.engine.files.durability import sync_each
 from lance_context_core.engine.journal import layout
 from lance_context_core.errors import StorageError, StoreFormatError
@@ -128,6 +129,7 @@ def wipe(path: Path) -> None:
             connection.execute("PRAGMA temp_store=MEMORY")
             # It tells of versions that go with what is erased.
             connection.execute("DELETE FROM removals")
+            index.forget(connection)
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise BusyError

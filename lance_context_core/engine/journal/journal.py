@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
@@ -38,6 +38,20 @@ _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
 
 _NO_END = 2**63 - 1
+
+
+class NotKnownError(Exception):
+    """The journal does not know the table, or its version, at this moment."""
+
+
+class Amending(NamedTuple):
+    """What a change is given that looks at what is kept beside the entries of a table."""
+
+    connection: sqlite3.Connection
+    table: int
+    """As `View.table`."""
+    token: int
+    """That of the table before the change; after it, if it writes anything, it is one more."""
 
 
 class Journal:
@@ -168,6 +182,21 @@ class Journal:
         if not self._ways.is_open():
             await self._ways.opened()
         return await self._waiting.insist(self._write, part, decide)
+
+    async def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """Write what `decide` makes of what is kept beside the entries, in the same transaction.
+
+        Returns what it returns. Nothing is read of the entries that others have written. Raises
+        `NotKnownError` if the table or its version is not known; and what `decide` raises, which
+        leaves all as it was.
+        """
+        await self._ways.opened()
+        return await self._waiting.insist(lambda: self._amend(part, decide))
+
+    async def fullness(self, part: Part) -> tuple[int, int]:
+        """How many entries of a table there are, and their bytes."""
+        found = await self._asked(statements.FULLNESS, part)
+        return found[0] if found else (0, 0)
 
     async def make(self) -> None:
         """Make the journal, unless there is one.
@@ -313,6 +342,28 @@ class Journal:
                     connection.execute(statements.CHANGED, (mirror.id,))
             mirror.add(written)
             return mirror.view
+
+    def _amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        with self._ways.lock:
+            if (connection := self._ways.connection) is None:
+                raise NotKnownError
+            with file.Transaction(connection, self._path):
+                self._require_fences(connection)
+                state = connection.execute(statements.TABLE, part).fetchone()
+                if state is None or state[1] <= 0:
+                    raise NotKnownError
+                id, version, folded, folding, token, _ = state
+                new, outcome = decide(Amending(connection, id, token))
+                # As `View.next_told`.
+                told = version + 1 + (folding > folded)
+                last = connection.execute(statements.LAST_AT, (id,)).fetchone()
+                at = max(time.time_ns() // 1000, *(last or ()), 0)
+                for one in new:
+                    values = (id, one.how, one.key, one.payload, told, at)
+                    connection.execute(statements.INSERT, values)
+                if new:
+                    connection.execute(statements.CHANGED, (id,))
+                return outcome
 
     def _do(self, done: statements.Statements) -> None:
         with self._ways.lock:

@@ -3,13 +3,16 @@
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from lance_context_core.engine.journal.closed import Closed
 from lance_context_core.engine.journal.entries import New, News, View
-from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.journal import Amending, Journal
 from lance_context_core.engine.journal.mirror import Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
+
+T = TypeVar("T")
 
 _section: ContextVar["tuple[Journal, Closed] | None"] = ContextVar("_section", default=None)
 """The journal that this task, or the one that began it, has closed to all others."""
@@ -45,6 +48,14 @@ class Ledger:
     async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Journal.write`."""
         return await self._journal.write(self.part, decide)
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `Journal.amend`."""
+        return await self._journal.amend(self.part, decide)
+
+    async def fullness(self) -> tuple[int, int]:
+        """As `Journal.fullness`."""
+        return await self._journal.fullness(self.part)
 
     async def make(self) -> None:
         """As `Journal.make`; not in `committing` or `folding`."""

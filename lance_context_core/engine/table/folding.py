@@ -80,10 +80,18 @@ class Folding:
 
     async def relieve(self, view: View, policy: JournalPolicy) -> None:
         """Have the journal folded if it is full, or once nobody writes; wait if it is overfull."""
+        await self.relieve_of(len(view.entries), view.size, policy)
+
+    def watch(self, policy: JournalPolicy) -> None:
+        """Have the journal folded once nobody writes any more."""
         self._written_at = time.monotonic()
         if self._watch is None:
             self._watch = store_loop.spawn_apart(self._fold_when_idle(policy.idle.total_seconds()))
-        fullness = max(len(view.entries) / policy.rows, view.size / policy.bytes)
+
+    async def relieve_of(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """As `relieve`, of so many entries."""
+        self.watch(policy)
+        fullness = max(n_entries / policy.rows, n_bytes / policy.bytes)
         if fullness >= _PRESSURE:
             await self._access.settle()
         elif fullness >= 1 and self._is_at_it.acquire(blocking=False):

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
+from lance_context_core.engine.journal.journal import Amending, NotKnownError
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.schema import KEY, VECTOR, vector_model
@@ -22,6 +23,9 @@ from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.engine.table.writing import Appended
 
 T = TypeVar("T")
+
+_LOOK_HOW_FULL_EVERY = 32
+"""Of how many writes that do not look at the entries one asks how many there are."""
 
 
 class _Known(NamedTuple):
@@ -42,6 +46,7 @@ class Journaled:
         self._vectors = vectors
         self._folding = folding
         self._known: _Known | None = None
+        self._n_amended = 0
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
 
@@ -143,6 +148,19 @@ class Journaled:
         if known.keys:
             rows = pa.concat_tables([rows, await self._folded(known.keys, rows.schema)])
         return overlay.in_order(rows, ids)
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `Ledger.amend`; raises NotKnownError, too, where the journal takes nothing."""
+        self._access.require_writable()
+        if (policy := await self._policy_for(0)) is None:
+            raise NotKnownError
+        done = await self._ledger.amend(decide)
+        self._n_amended += 1
+        if self._n_amended % _LOOK_HOW_FULL_EVERY:
+            self._folding.watch(policy)
+        else:
+            await self._folding.relieve_of(*await self._ledger.fullness(), policy)
+        return done
 
     # Helpers
 

@@ -1,14 +1,15 @@
 """One table: the few verbs that the stores are written in."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_context_core.engine.errors import is_division_by_zero
-from lance_context_core.engine.journal.entries import View
+from lance_context_core.engine.journal.entries import New, View
+from lance_context_core.engine.journal.journal import Amending, NotKnownError
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, Value, literal
 from lance_context_core.engine.table import conditional, indexes, keyed, overlay, reading, writing
@@ -23,6 +24,8 @@ from lance_context_core.engine.table.opening import Beside
 from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
 from lance_context_core.errors import InternalError
+
+T = TypeVar("T")
 
 
 class Table:
@@ -309,6 +312,12 @@ class Table:
             return done
         await self.access.ready()
         return await self._keyed.write(rows)
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `Journaled.amend`. Raises NotKnownError where there is no journal."""
+        if self._journaled is None:
+            raise NotKnownError
+        return await self._journaled.amend(decide)
 
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()

@@ -7,7 +7,12 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    StaleLockError,
+)
 
 
 @pytest.fixture
@@ -281,3 +286,44 @@ async def test_a_wrong_task_is_refused_and_nothing_is_written(board, request_, m
         await board.add(**{"title": "t", **request_})
     assert len(await board.list()) == 1
     assert len(await board.history()) == 1
+
+
+async def test_what_others_wrote_otherwise_than_by_the_board_is_seen_by_the_next_claim(store):
+    board = store.tasks.board("plan")
+    await board.add("a", id="a")
+    await board.add("b", id="b")
+    branch = await store.create_branch("try")
+    theirs = branch.tasks.board("plan")
+    await theirs.skip("a")
+    await board.depend("b", "a")
+    assert await statuses(board) == {"a": "pending", "b": "blocked"}
+    await store.merge("try")
+    # What "b" waited for is done on the other branch: whoever comes next finds it ready.
+    assert (await board.claim("ann")).id == "b"
+    assert await statuses(board) == {"a": "skipped", "b": "in_progress"}
+
+
+async def test_a_claim_of_who_has_lost_a_lock_is_refused_and_the_task_stays_free(store):
+    board = store.tasks.board("plan")
+    for id in ("a", "b"):
+        await board.add(id, id=id)
+    lock = await store.locks.acquire("plan", owner="ann")
+    with lock.fencing():
+        assert (await board.claim("ann")).id == "a"
+    await store.locks.force_release("plan")
+    with lock.fencing(), pytest.raises(StaleLockError):
+        await board.claim("ann")
+    assert await statuses(board) == {"a": "in_progress", "b": "pending"}
+
+
+async def test_what_is_erased_of_a_board_is_not_left_in_the_index_of_it(open_store, tmp_path):
+    store = open_store()
+    board = store.scope(user_id="ann").tasks.board("plan")
+    for n in range(3):
+        await board.add("a secret word", id=str(n))
+    await board.claim("ann")
+    await store.scope(user_id="ann").erase(sole_writer=True)
+    left = [one for one in tmp_path.rglob("journal.sqlite*") if b"secret" in one.read_bytes()]
+    assert left == []
+    assert await board.list() == []
+    assert await board.claim("ann") is None

@@ -219,6 +219,7 @@ def test_every_search_finds_the_same_after_tiers_were_merged_under_indexes(steps
     asyncio.run(main())
 
 
+@pytest.mark.slow
 async def test_one_row_appends_leave_few_fragments_and_only_small_ones_are_written_again():
     connection, handle = await table("memory://")
     await handle.add(rows(range(3_000)))

@@ -19,6 +19,7 @@ def texts(messages):
     return [message.text for message in messages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [True, False], ids=["given ids", "made ids"])
 async def test_a_hundred_tasks_need_a_handful_of_commits(store, given):
     await store.history.append("a", Message.user("the table is there"), session_id="first")

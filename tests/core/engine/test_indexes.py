@@ -179,6 +179,7 @@ def test_an_index_in_too_many_pieces_is_made_anew(tmp_path):
         assert found == [f"d{i}" for i in nearest(rows, query, 10)]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=settings.default.max_examples // 4,
     deadline=None,

@@ -134,7 +134,7 @@ async def assert_alike(texts, settings):
     return len(texts)
 
 
-@pytest.mark.parametrize("tokenizer", ["icu/split", "simple"])
+@pytest.mark.parametrize("tokenizer", ["icu/split", pytest.param("simple", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("script", ALPHABETS)
 async def test_texts_are_cut_as_the_engine_cuts_them(script, tokenizer):
     rng, alphabet = random.Random(script), alphabet_of(script)

@@ -79,6 +79,7 @@ def test_what_was_written_meanwhile_stays_and_what_a_person_corrected_too(store,
     assert [one.outcome for one in report.conflicts] == ["ours"]
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_may_decide_otherwise(store, memory):
     memory.add([OSLO], session_id="s1", user_id="ada")
     (id,) = [one["id"] for one in store.context("knowledge").list(filters={"kind": "fact"})]
@@ -107,6 +108,7 @@ def test_a_merged_distillation_can_be_undone_as_a_whole(store, memory):
     assert len(facts(store)) == 2
 
 
+@pytest.mark.slow
 def test_a_proposal_whose_model_was_away_goes_on_where_it_was(store, memory, clock):
     tell(store, OSLO, session_id="s1")
     tell(store, said("I have a dog.", day(2024)), session_id="s2")
@@ -176,6 +178,7 @@ def test_of_a_slot_that_both_sides_gave_a_value_the_later_one_is_current_after_a
     assert facts(store) == []
 
 
+@pytest.mark.slow
 def test_what_both_sides_say_alike_is_one_fact_after_a_merge(store, memory):
     tell(store, OSLO, session_id="s1")
     proposal = memory.distill()
@@ -185,6 +188,7 @@ def test_what_both_sides_say_alike_is_one_fact_after_a_merge(store, memory):
     assert len(memory.explain(fact_of(store, "I live in Oslo.")["id"]).quotes) == 2
 
 
+@pytest.mark.slow
 def test_of_the_same_moment_on_both_sides_both_stay_after_a_merge(store, memory):
     tell(store, OSLO, session_id="s1")
     proposal = memory.distill()

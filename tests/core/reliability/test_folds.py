@@ -218,6 +218,7 @@ def test_a_journal_that_is_half_made_is_none(local_backend, open_store, run):
     run(go_through())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_folded", [True, False], ids=["folded", "not folded"])
 async def test_upkeep_that_is_killed_before_the_journal_knows_of_it_costs_nobody_a_row(
     open_store, local_backend, is_folded

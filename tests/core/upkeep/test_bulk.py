@@ -38,6 +38,7 @@ async def table_stats(store, name="records"):
     return next(one for one in (await store.stats()).tables if one.table == name)
 
 
+@pytest.mark.slow
 async def test_a_bulk_load_is_indexed_for_words_vectors_and_look_ups(open_store):
     store = open_store()  # with the settings that everybody has
     docs = store.vectors("docs")

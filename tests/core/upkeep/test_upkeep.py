@@ -420,6 +420,7 @@ async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
     assert (log.held_by, log.last_error) == (ours.holder, None)
 
 
+@pytest.mark.slow
 async def test_the_table_of_claims_stays_small(store, clock, monkeypatch):
     monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_EVERY", 16)
     monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_AGE", timedelta(milliseconds=5))

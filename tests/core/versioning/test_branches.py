@@ -352,6 +352,7 @@ def stop_after(patch, name, n_calls):
     patch.setattr(refs, name, stopping)
 
 
+@pytest.mark.slow
 async def test_what_a_crash_left_of_a_branch_is_not_seen(store, monkeypatch):
     await write(store, 0)
     before = await everything(store)

@@ -59,6 +59,7 @@ async def filled(store, n):
             await store.vectors("notes").add([Document(text=f"{number}")])
 
 
+@pytest.mark.slow
 async def test_a_number_and_a_time_are_found_without_a_list_of_all(store, listings, reads):
     await filled(store, 40)
     versions = await store.versions()

@@ -156,6 +156,7 @@ async def test_nothing_goes_within_the_hour(store, clock):
         assert await dump(await store.checkout(version)) == expected
 
 
+@pytest.mark.slow
 async def test_a_month_later_only_the_newest_is_left(store, clock):
     seen = await written(store, 3)
     now = await dump(store)
@@ -422,6 +423,7 @@ async def test_what_could_go_is_counted(store, clock, monkeypatch):
     assert await thinnable(store) == 0
 
 
+@pytest.mark.slow
 async def test_versions_are_not_listed_again_while_all_new_ones_are_recent(
     store, clock, monkeypatch
 ):
@@ -444,6 +446,7 @@ async def test_versions_are_not_listed_again_while_all_new_ones_are_recent(
     assert calls == {"records": 2}
 
 
+@pytest.mark.slow
 async def test_a_table_is_thinned_by_itself_only_when_it_pays(store, clock, monkeypatch):
     await written(store, 4)
     now = await dump(store)

@@ -72,6 +72,7 @@ async def test_a_tag_shows_every_table_as_it_was_even_between_versions(store):
         assert await dump(await store.checkout(tag)) == expected
 
 
+@pytest.mark.slow
 async def test_a_moment_shows_what_was_newest_then(store):
     await written(store, 3)
     versions = await store.versions()

@@ -173,6 +173,7 @@ def test_compaction_removes_the_fragments_that_it_counted_and_nothing_else(ctx):
 # 8: entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_entries_is_always_the_length_of_the_list(open_context, clock, seed):
     ctx, random, counts = open_context(), Random(seed), []

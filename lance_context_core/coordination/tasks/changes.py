@@ -1,0 +1,167 @@
+"""Changes of a board: each is one commit, whichever way it takes.
+
+In the journal it is one transaction, which looks up what it needs. Elsewhere all tasks are read, and
+written if nobody has changed the board meanwhile.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lance_context_core._resources import Resources
+from lance_context_core.coordination.changing import Written, changed
+from lance_context_core.coordination.tasks import stored
+from lance_context_core.coordination.tasks.graph import Graph
+from lance_context_core.coordination.tasks.indexed import Indexed
+from lance_context_core.coordination.tasks.kept import Listed
+from lance_context_core.engine.boards import in_journal
+from lance_context_core.engine.boards.in_journal import Changing
+from lance_context_core.engine.journal.journal import NotKnownError
+from lance_context_core.engine.names import kv_table_of
+from lance_context_core.engine.schema import KEY_VALUES
+from lance_context_core.records import Item
+from lance_context_core.rows import items as itemrows
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+
+T = TypeVar("T")
+
+Change = Callable[[Graph, int], T]
+"""What is done to the tasks, and returned; it is told the place of a task that is added."""
+
+NAME = "lance_context.tasks"
+"""What the items are called in which tasks are kept."""
+
+_NONE = {"order": 0, "events": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Those of one board."""
+
+    board: str
+    resources: Resources
+    scope: Scope
+
+    async def make(self, change: Change[T]) -> T:
+        """Do `change` to the board as it is, and keep what became another, in one commit."""
+        table = self.resources.writable().table(kv_table_of(NAME), KEY_VALUES)
+        try:
+            return await in_journal.change(
+                table,
+                _board_key([getattr(self.scope, part) for part in SCOPE_PARTS], self.board),
+                self.resources.clock.now(),
+                self._row,
+                lambda changing: self._in_index(changing, change),
+                board_of=_board_of,
+                is_settled=_is_settled,
+            )
+        except NotKnownError:
+            return await self._in_items(change)
+
+    @property
+    def items(self) -> AsyncKeyValues:
+        """Where the board is kept."""
+        return AsyncKeyValues(NAME, self.resources, self.scope)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The namespace of the tasks."""
+        return self.board, "tasks"
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """The namespace of what became of them."""
+        return self.board, "history"
+
+    # Helpers
+
+    def _in_index(self, changing: Changing, change: Change[T]) -> T:
+        index = changing.index
+        graph = Graph(Indexed(changing, self.tasks), changing.now)
+        if not index.is_settled():
+            graph.settle_all(index.ids())
+        head = index.head()
+        numbers = dict(_NONE if head is None else json.loads(head.value))
+        outcome = change(graph, numbers["order"])
+        if not graph.before:
+            return outcome
+        changing.keep(self.tasks, [one.id for one in graph.changed()])
+        for item in self._events(graph, numbers):
+            changing.append(item.namespace, item.key, item.value or {})
+        changing.put_head((self.board,), _after(graph, numbers))
+        return outcome
+
+    async def _in_items(self, change: Change[T]) -> T:
+        async def decide(value: Mapping[str, Any] | None) -> tuple[Written, T]:
+            numbers = dict(_NONE if value is None else value)
+            # Whoever changes the board writes its head: what is read after it is as old at most.
+            tasks = await self.listed()
+            graph = Graph(tasks, self.resources.clock.now())
+            graph.settle_all([*tasks.by_id])
+            outcome = change(graph, numbers["order"])
+            changed, gone = graph.changed(), graph.gone()
+            if not changed and not gone:
+                return Written(), outcome
+            puts = [
+                Item(namespace=(self.board,), key="head", value=_after(graph, numbers)),
+                *(
+                    Item(namespace=self.tasks, key=one.id, value=stored.written(one))
+                    for one in changed
+                ),
+                *self._events(graph, numbers),
+            ]
+            return Written(puts=puts, deletes=[(self.tasks, one.id) for one in gone]), outcome
+
+        head = ((self.board,), "head")
+        return await changed(self.items, head, decide, what=f"board {self.board!r}")
+
+    async def listed(self) -> Listed:
+        """All tasks, as they are now."""
+        rows = await self.items.list(namespace=self.tasks)
+        return Listed(stored.task_of(one.value or {}) for one in rows)
+
+    def _events(self, graph: Graph, numbers: Mapping[str, int]) -> list[Item]:
+        return [
+            Item(
+                namespace=self.history,
+                # What another branch of the store has under this number is another change.
+                key=f"{numbers['events'] + n:012d}-{secrets.token_hex(3)}",
+                value=stored.written(one),
+            )
+            for n, one in enumerate(graph.events)
+        ]
+
+    def _row(self, namespace: tuple[str, ...], key: str, value: str) -> dict[str, Any]:
+        item = itemrows.Checked(namespace, key, value, None, None, None, ())
+        return itemrows.to_row(
+            item,
+            scope=self.scope,
+            now=self.resources.clock.now(),
+            author=self.resources.author,
+        )
+
+
+def _after(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+    n_new = sum(before is None for before in graph.before.values())
+    return {"order": numbers["order"] + n_new, "events": numbers["events"] + len(graph.events)}
+
+
+def _board_key(scope: list[str | None], board: str) -> str:
+    return json.dumps([*scope, board], ensure_ascii=False)
+
+
+def _board_of(row: Mapping[str, Any]) -> str | None:
+    """To which board a task belongs, or what is kept of the board itself."""
+    board, *inside = itemrows.decoded(row["namespace"])
+    if inside not in ([], ["tasks"]):
+        return None
+    return _board_key([row[part] for part in SCOPE_PARTS], board)
+
+
+def _is_settled(tasks: list[dict[str, Any]]) -> bool:
+    listed = Listed(map(stored.task_of, tasks))
+    moment = next((one.created_at for one in listed.by_id.values()), None)
+    return moment is None or Graph(listed, moment).is_settled(listed.by_id)

@@ -1,0 +1,56 @@
+"""The tasks of a board in the journal's index, as they are in one transaction."""
+
+import json
+
+from lance_context_core.coordination.tasks import stored
+from lance_context_core.coordination.tasks.values import Task, TaskStatus
+from lance_context_core.engine.boards.in_journal import Changing
+
+
+class Indexed:
+    """What is looked at is read, and no more; satisfies `Tasks`."""
+
+    def __init__(self, changing: Changing, namespace: tuple[str, ...]) -> None:
+        """Those of the board that is being changed, which are kept in that namespace."""
+        self._changing = changing
+        self._namespace = namespace
+        self._found: dict[str, Task | None] = {}
+
+    def find(self, id: str) -> Task | None:
+        """As `Tasks.find`."""
+        if id not in self._found:
+            text = self._changing.find(id)
+            self._found[id] = None if text is None else stored.task_of(json.loads(text))
+        return self._found[id]
+
+    def parts(self, id: str) -> list[Task]:
+        """As `Tasks.parts`."""
+        return self._all(self._changing.index.parts(id))
+
+    def dependents(self, id: str) -> list[Task]:
+        """As `Tasks.dependents`."""
+        return self._all(self._changing.index.dependents(id))
+
+    def begun(self) -> list[Task]:
+        """As `Tasks.begun`."""
+        return self._all(self._changing.index.of_status(TaskStatus.IN_PROGRESS))
+
+    def next(self) -> Task | None:
+        """As `Tasks.next`."""
+        found = self._changing.index.next()
+        return None if found is None else self.find(found)
+
+    def put(self, task: Task) -> None:
+        """As `Tasks.put`."""
+        before = self.find(task.id)
+        self._found[task.id] = task
+        needs = before is None or before.depends_on != task.depends_on
+        self._changing.put(stored.written(task), needs=needs)
+
+    def remove(self, task: Task) -> None:
+        """As `Tasks.remove`."""
+        self._found[task.id] = None
+        self._changing.remove(self._namespace, stored.written(task))
+
+    def _all(self, ids: list[str]) -> list[Task]:
+        return [task for id in ids if (task := self.find(id)) is not None]

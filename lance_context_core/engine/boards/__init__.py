@@ -1,0 +1,1 @@
+"""Boards of tasks in the journal's database: an index that tells at once what is ready."""

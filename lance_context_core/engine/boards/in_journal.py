@@ -1,0 +1,175 @@
+"""Changes of boards in the journal: what is to be done is looked up and written in one transaction."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+from lance_context_core.engine.boards import index
+from lance_context_core.engine.boards.index import Board, Index, Kept
+from lance_context_core.engine.journal.entries import How, New
+from lance_context_core.engine.journal.journal import Amending, NotKnownError
+from lance_context_core.engine.revisions import new_revision, next_revision
+from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ConflictError
+
+T = TypeVar("T")
+
+_ATTEMPTS = 100
+"""Each loss is somebody else's change of the table otherwise than by the index."""
+
+_COLUMNS = [
+    KEY,
+    "namespace",
+    "id",
+    "value",
+    "revision",
+    "created_at",
+    "tenant",
+    "user_id",
+    "agent_id",
+]
+
+_HEAD = "head"
+
+
+@dataclass(slots=True)
+class Changing:
+    """One board in a transaction: what there is, and what is written of it."""
+
+    index: Index
+    now: datetime
+    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]]
+    """The row of an item: of its namespace, its key and its value as JSON, without a revision."""
+    columns: Any
+    new: list[New] = field(default_factory=list)
+    _before: dict[str, Kept | None] = field(default_factory=dict)
+    _now: dict[str, Kept] = field(default_factory=dict)
+
+    def find(self, id: str) -> str | None:
+        """A task, as JSON; None if there is none."""
+        if id not in self._before:
+            self._before[id] = self.index.task(id)
+        kept = self._now.get(id) or self._before[id]
+        return None if kept is None else kept.value
+
+    def put(self, task: Mapping[str, Any], *, needs: bool) -> None:
+        """Have this task in the place of the one with its id; `keep` writes what there is in the end.
+
+        `needs` says whether it depends on others than before.
+        """
+        id, text = task["id"], _written(task)
+        self.find(id)
+        after = self._now.get(id) or self._after(self._before[id])
+        self._now[id] = after = after._replace(value=text)
+        self.index.put(task, after, needs=needs)
+
+    def keep(self, namespace: tuple[str, ...], ids: Iterable[str]) -> None:
+        """Keep these tasks, which were put."""
+        for id in ids:
+            self._write(namespace, id, self._now[id], is_new=self._before[id] is None)
+
+    def put_head(self, namespace: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        """Have this kept of the board itself."""
+        before = self.index.head()
+        after = self._after(before)._replace(value=_written(value))
+        self._write(namespace, _HEAD, after, is_new=before is None)
+        self.index.put_head(after)
+
+    def append(self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> None:
+        """Keep something of the board under a key that is new."""
+        kept = self._after(None)._replace(value=_written(value))
+        self._write(namespace, key, kept, is_new=True)
+
+    def remove(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
+        """Have a task no more."""
+        row = self.to_row(namespace, task["id"], "{}")
+        self.new.append(New.removing(row[KEY]))
+        self.index.remove(task["id"], task["depends_on"])
+
+    def _after(self, before: Kept | None) -> Kept:
+        """What succeeds that, without its value."""
+        if before is None:
+            return Kept(new_revision(), self.now.isoformat(), "")
+        return before._replace(revision=next_revision(before.revision))
+
+    def _write(self, namespace: tuple[str, ...], key: str, kept: Kept, *, is_new: bool) -> None:
+        row = self.to_row(namespace, key, kept.value)
+        row["revision"] = kept.revision
+        row["created_at"] = datetime.fromisoformat(kept.created_at)
+        self.new.append(New.of(How.APPEND if is_new else How.PUT, row, self.columns))
+
+
+async def change(
+    table: Table,
+    board: str,
+    now: datetime,
+    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]],
+    decide: Callable[[Changing], T],
+    *,
+    board_of: Callable[[Mapping[str, Any]], str | None],
+    is_settled: Callable[[list[dict[str, Any]]], bool],
+) -> T:
+    """Do `decide` to a board, in one transaction.
+
+    Of what the table holds, `board_of` tells to which board a row belongs, None for what is neither
+    a task nor the head of a board; `is_settled` whether a board's tasks are what they are to be as
+    the others are. Raises NotKnownError where it is to be done otherwise.
+    """
+
+    def work(at: Amending) -> tuple[Sequence[New], T]:
+        if not index.is_valid(at.connection, at.table, at.token):
+            raise _BehindError(at.table, at.token)
+        changing = Changing(Index(at.connection, at.table, board), now, to_row, table.spec.columns)
+        outcome = decide(changing)
+        if changing.new:
+            index.follow(at.connection, at.table, at.token + 1)
+        return changing.new, outcome
+
+    for _ in range(_ATTEMPTS):
+        try:
+            return await table.amend(work)
+        except _BehindError:
+            await _renew(table, board_of, is_settled)
+    raise ConflictError(f"{table.label} kept being changed by others: try again")
+
+
+class _BehindError(Exception):
+    """The index does not show what the table holds."""
+
+
+async def _renew(
+    table: Table,
+    board_of: Callable[[Mapping[str, Any]], str | None],
+    is_settled: Callable[[list[dict[str, Any]]], bool],
+) -> None:
+    """Make the index anew of what the table holds."""
+    before = await table.access.view()
+    if before is None or not before.version:
+        raise NotKnownError
+    rows = (await table.select(None, columns=_COLUMNS)).to_pylist()
+    boards: dict[str, Board] = {}
+    for row in rows:
+        if (name := board_of(row)) is None:
+            continue
+        board = boards.setdefault(name, Board())
+        kept = Kept(row["revision"], row["created_at"].isoformat(), row["value"] or "{}")
+        if row["namespace"].count("\0") == 1:
+            board.head = kept
+        else:
+            board.tasks.append((json.loads(kept.value), kept))
+    for board in boards.values():
+        board.is_settled = is_settled([task for task, _ in board.tasks])
+
+    def work(at: Amending) -> tuple[Sequence[New], None]:
+        if at.token == before.token and at.table == before.table:
+            index.renew(at.connection, at.table, at.token, boards)
+        return (), None
+
+    await table.amend(work)
+
+
+def _written(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

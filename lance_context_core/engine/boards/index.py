@@ -1,0 +1,207 @@
+"""What is known of tasks by what they are looked up by, beside the journal's entries that keep them.
+
+It is made of the items in which tasks are kept, and can be made again at any time: it counts while the
+table has the token that stands beside it. So it is no part of the journal's format, and bears its own
+number in its names.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS tasks_1 (
+    tbl INTEGER NOT NULL,
+    board TEXT NOT NULL,
+    id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    parent TEXT,
+    revision INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (tbl, board, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tasks_1_next ON tasks_1 (tbl, board, status, priority DESC, place, id);
+CREATE INDEX IF NOT EXISTS tasks_1_parts ON tasks_1 (tbl, board, parent, place, id);
+CREATE TABLE IF NOT EXISTS task_needs_1 (
+    tbl INTEGER NOT NULL,
+    board TEXT NOT NULL,
+    needed TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (tbl, board, needed, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS task_heads_1 (
+    tbl INTEGER NOT NULL,
+    board TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    value TEXT NOT NULL,
+    is_settled INTEGER NOT NULL, -- whether its tasks are what they are to be as the others are
+    PRIMARY KEY (tbl, board)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS task_tokens_1 (tbl INTEGER PRIMARY KEY, token INTEGER NOT NULL);
+"""
+_PARTS = ("tasks_1", "task_needs_1", "task_heads_1", "task_tokens_1")
+
+_NEXT = """
+SELECT id FROM tasks_1 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
+AND NOT EXISTS (SELECT 1 FROM tasks_1 WHERE tbl = one.tbl AND board = one.board AND parent = one.id)
+ORDER BY priority DESC, place, id LIMIT 1
+"""
+
+
+class Kept(NamedTuple):
+    """An item that is kept of a board: its head, or a task."""
+
+    revision: int
+    created_at: str
+    value: str
+    """As JSON."""
+
+
+@dataclass(slots=True)
+class Board:
+    """All that is kept of a board."""
+
+    head: Kept | None = None
+    tasks: list[tuple[dict[str, Any], Kept]] = field(default_factory=list)
+    is_settled: bool = True
+
+
+class Index:
+    """The tasks of one board, in a transaction of the journal's database."""
+
+    def __init__(self, connection: sqlite3.Connection, tbl: int, board: str) -> None:
+        """Those of `board`, of the table that the journal knows by that number."""
+        self._do = connection.execute
+        self._at = (tbl, board)
+
+    def head(self) -> Kept | None:
+        """What is kept of the board itself."""
+        asked = "SELECT revision, created_at, value FROM task_heads_1 WHERE tbl = ? AND board = ?"
+        return _kept(self._do(asked, self._at).fetchone())
+
+    def task(self, id: str) -> Kept | None:
+        """What is kept of a task."""
+        asked = (
+            "SELECT revision, created_at, value FROM tasks_1 WHERE tbl = ? AND board = ? AND id = ?"
+        )
+        return _kept(self._do(asked, (*self._at, id)).fetchone())
+
+    def parts(self, parent: str) -> list[str]:
+        """The ids of the subtasks of a task, in their order."""
+        asked = (
+            "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
+        )
+        return [id for (id,) in self._do(asked, (*self._at, parent))]
+
+    def dependents(self, id: str) -> list[str]:
+        """The ids of the tasks that depend on one."""
+        asked = "SELECT id FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ?"
+        return [one for (one,) in self._do(asked, (*self._at, id))]
+
+    def of_status(self, status: str) -> list[str]:
+        """The ids of the tasks of that status, in their order."""
+        asked = (
+            "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? AND status = ? ORDER BY place, id"
+        )
+        return [id for (id,) in self._do(asked, (*self._at, status))]
+
+    def next(self) -> str | None:
+        """The id of what is to be begun next; None if there is nothing."""
+        found = self._do(_NEXT, self._at).fetchone()
+        return None if found is None else found[0]
+
+    def is_settled(self) -> bool:
+        """Whether its tasks are what they are to be as the others are; as far as is known."""
+        asked = "SELECT is_settled FROM task_heads_1 WHERE tbl = ? AND board = ?"
+        return bool(self._do(asked, self._at).fetchone() != (0,))
+
+    def ids(self) -> list[str]:
+        """The ids of all tasks, in their order."""
+        asked = "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? ORDER BY place, id"
+        return [id for (id,) in self._do(asked, self._at)]
+
+    def put_head(self, kept: Kept, *, is_settled: bool = True) -> None:
+        """Have this kept of the board itself."""
+        put = "INSERT OR REPLACE INTO task_heads_1 VALUES (?, ?, ?, ?, ?, ?)"
+        self._do(put, (*self._at, *kept, is_settled))
+
+    def put(self, task: Mapping[str, Any], kept: Kept, *, needs: bool) -> None:
+        """Have this task, in the place of the one with its id.
+
+        `needs` says whether it depends on others than that.
+        """
+        values = (
+            *(task["id"], task["status"], task["priority"], task["order"], task["parent_id"]),
+            *kept,
+        )
+        self._do(
+            f"INSERT OR REPLACE INTO tasks_1 VALUES ({', '.join('?' * 10)})", (*self._at, *values)
+        )
+        for one in task["depends_on"] if needs else ():
+            need = (*self._at, one, task["id"])
+            self._do("INSERT OR IGNORE INTO task_needs_1 VALUES (?, ?, ?, ?)", need)
+
+    def remove(self, id: str, needed: Iterable[str]) -> None:
+        """Have a task no more, which depended on these."""
+        self._do("DELETE FROM tasks_1 WHERE tbl = ? AND board = ? AND id = ?", (*self._at, id))
+        for one in needed:
+            gone = "DELETE FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ? AND id = ?"
+            self._do(gone, (*self._at, one, id))
+
+
+def is_valid(connection: sqlite3.Connection, tbl: int, token: int) -> bool:
+    """Whether it shows what the table holds, whose token is that."""
+    try:
+        found = connection.execute("SELECT token FROM task_tokens_1 WHERE tbl = ?", (tbl,))
+        return bool(found.fetchone() == (token,))
+    except sqlite3.OperationalError:
+        if _are_there(connection):
+            raise
+        return False
+
+
+def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
+    """Have it count for that token."""
+    connection.execute("INSERT OR REPLACE INTO task_tokens_1 VALUES (?, ?)", (tbl, token))
+
+
+def renew(
+    connection: sqlite3.Connection,
+    tbl: int,
+    token: int,
+    boards: Mapping[str, "Board"],
+) -> None:
+    """Make it anew, of all boards that there are."""
+    for statement in _TABLES.split(";\n"):
+        connection.execute(statement)
+    for name in _PARTS:
+        # And of tables that are no more.
+        gone = f"DELETE FROM {name} WHERE tbl = ? OR tbl NOT IN (SELECT id FROM tables)"
+        connection.execute(gone, (tbl,))
+    for name, board in boards.items():
+        index = Index(connection, tbl, name)
+        if board.head is not None:
+            index.put_head(board.head, is_settled=board.is_settled)
+        for task, kept in board.tasks:
+            index.put(task, kept, needs=True)
+    follow(connection, tbl, token)
+
+
+def forget(connection: sqlite3.Connection) -> None:
+    """Leave nothing of it: it is made again when it is asked for."""
+    for name in _PARTS:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def _kept(row: tuple[Any, ...] | None) -> Kept | None:
+    return None if row is None else Kept(*row)
+
+
+def _are_there(connection: sqlite3.Connection) -> bool:
+    asked = "SELECT count(*) FROM sqlite_master WHERE name IN (?, ?, ?, ?)"
+    return bool(connection.execute(asked, _PARTS).fetchone()[0] == len(_PARTS))

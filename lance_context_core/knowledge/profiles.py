@@ -1,0 +1,182 @@
+"""What is known of somebody, field by field: each with its evidence, and with what it was before."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lance_context_core.engine import sql
+from lance_context_core.knowledge import kept
+from lance_context_core.knowledge.quoting import Place, quotes, said
+from lance_context_core.knowledge.schemas import ProfileSchema, instance, wanted
+from lance_context_core.knowledge.values import Quote
+from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import COLUMNS
+from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
+from lance_context_core.stores.records.scoped import Records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldValue:
+    """What a field was from one moment on."""
+
+    text: str
+    """The value in the words of the fact."""
+    valid_from: datetime
+    valid_to: datetime | None
+    """When another one took its place; None if none did."""
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileField:
+    """One field, as it is known."""
+
+    value: Any
+    """Of the type that the schema says."""
+    fact: ContextRecord
+    """What says so."""
+    valid_from: datetime
+    evidence: tuple[Quote, ...]
+    """The turns that say so, and whether they still do."""
+    history: tuple[FieldValue, ...]
+    """All that it was, the first first; this one among them."""
+    conflicts: tuple[str, ...] = ()
+    """The facts that contradict it, such as of a correction that a person made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What is known of somebody, by a schema: made anew by each call, so that it is never stale."""
+
+    values: Mapping[str, Any]
+    """What is known, by the names of the fields."""
+    fields: Mapping[str, ProfileField]
+    """The same, with evidence and history."""
+    missing: tuple[str, ...] = ()
+    """The fields of which nothing is known."""
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """The fields of which something is known that is not of their type, and what is wrong."""
+    others: Mapping[str, ProfileField] = field(default_factory=dict)
+    """What is known that the schema has no field for, such as a field that it had before."""
+    instance: Any = None
+    """The dataclass, where the schema is one; None if a value is missing that it needs."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.fields)
+
+
+async def profile(
+    spoken: Records,
+    made: Records,
+    schema: ProfileSchema,
+    *,
+    speaker: str | None,
+    valid_at: datetime | None,
+) -> Profile:
+    """What the facts say of somebody: of a speaker by that name, else of the user."""
+    fields = wanted(schema)
+    of_slots = await _values(made, speaker)
+    now = {
+        slot: fact for slot, all_ in of_slots.items() if (fact := _at(all_, valid_at)) is not None
+    }
+    there = await said(spoken, now.values())
+    values: dict[str, Any] = {}
+    known: dict[str, ProfileField] = {}
+    unfit: dict[str, str] = {}
+    for one in fields:
+        if one.slot not in now:
+            continue
+        current = now[one.slot]
+        try:
+            values[one.name] = one.read(kept.about(current)["value"])
+        except ValueError as error:
+            unfit[one.name] = str(error)
+            continue
+        known[one.name] = _field(values[one.name], current, of_slots[one.slot], there)
+    asked = {one.slot for one in fields}
+    return Profile(
+        values=values,
+        fields=known,
+        missing=tuple(one.name for one in fields if one.slot not in now),
+        unfit=unfit,
+        others={
+            slot: _field(kept.about(fact)["value"], fact, of_slots[slot], there)
+            for slot, fact in sorted(now.items(), key=lambda pair: pair[0])
+            if slot not in asked
+        },
+        instance=instance(schema, values),
+    )
+
+
+async def _values(made: Records, speaker: str | None) -> dict[str, list[ContextRecord]]:
+    """All that slots ever were, by slot, the first first; what was retired is not among it."""
+    facts = await made.read(
+        made.own(sql.equals("kind", kept.FACT), sql.is_absent("retired_at")), columns=COLUMNS
+    )
+    found: dict[str, list[ContextRecord]] = {}
+    for one in sorted(facts, key=lambda fact: kept.about(fact)["valid_from"]):
+        slot = kept.about(one)["slot"]
+        if slot is not None and _is_of(one, speaker):
+            found.setdefault(slot, []).append(one)
+    return found
+
+
+def _is_of(fact: ContextRecord, speaker: str | None) -> bool:
+    if speaker is None:
+        return fact.role == "user"
+    return bool(kept.about(fact)["subject"] == speaker.casefold())
+
+
+def _at(values: list[ContextRecord], moment: datetime | None) -> ContextRecord | None:
+    """What a slot is now, or was at a moment."""
+    if moment is None:
+        current = [one for one in values if one.lifecycle_status in VISIBLE_STATUSES]
+        current = [one for one in current if one.superseded_by_id is None] or []
+        agreed = [one for one in current if not one.metadata.get("conflicts")]
+        best = agreed or current
+        return best[-1] if best else None
+    text = moment.isoformat()
+    then = [
+        one
+        for one in values
+        if kept.about(one)["valid_from"] <= text
+        and (kept.about(one)["valid_to"] is None or text < kept.about(one)["valid_to"])
+    ]
+    return then[-1] if then else None
+
+
+def _field(
+    value: Any,
+    fact: ContextRecord,
+    values: Iterable[ContextRecord],
+    there: dict[Place, ContextRecord],
+) -> ProfileField:
+    history = [
+        FieldValue(
+            text=kept.about(one)["value"],
+            valid_from=datetime.fromisoformat(kept.about(one)["valid_from"]),
+            valid_to=_moment(kept.about(one)["valid_to"]),
+            fact_id=one.id,
+        )
+        for one in values
+        if one.id == fact.id or one.lifecycle_status == SUPERSEDED
+    ]
+    conflicts = [
+        one.id
+        for one in values
+        if one.id != fact.id and fact.id in one.metadata.get("conflicts", ())
+    ]
+    return ProfileField(
+        value=value,
+        fact=fact,
+        valid_from=datetime.fromisoformat(kept.about(fact)["valid_from"]),
+        evidence=quotes(fact, there),
+        history=tuple(history),
+        conflicts=tuple(conflicts),
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
