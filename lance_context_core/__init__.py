@@ -55,6 +55,7 @@ from lance_context_core.sync import (
     History,
     KeyValues,
     Knowledge,
+    ManagedMemory,
     Memory,
     Sessions,
     Vectors,
@@ -73,6 +74,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "KeyValues",
     "Context",
     "Knowledge",
+    "ManagedMemory",
     # The stores, for coroutines
     "AsyncContextStore",
     "AsyncHistory",

@@ -5,6 +5,7 @@ from lance_context_core.coordination.templates.rendering import TemplateSyntax
 from lance_context_core.documents.conditions import Scopes
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
 from lance_context_core.engine.refs.versions import Ref
+from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Content
 from lance_context_core.protocols import (
@@ -26,6 +27,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Ref",
     "MergePolicy",
     "Stored",
+    "Derived",
     # Messages
     "Content",
     # Key-value items

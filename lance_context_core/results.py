@@ -19,7 +19,7 @@ from lance_context_core.coordination.templates.values import Template
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.hot.scopes import SearchCacheStats
-from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.records import (
     Branch,
     ChannelScore,
@@ -43,7 +43,7 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.sync.checkpoints import Checkpoints
-from lance_context_core.sync.knowledge import Jobs
+from lance_context_core.sync.knowledge import Jobs, JobWorker
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.state import ShortTermState
@@ -70,6 +70,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Knowledge
     "Jobs",
     "AsyncJobs",
+    "JobWorker",
+    "AsyncJobWorker",
     # Windows that were kept
     "Windows",
     "AsyncWindows",

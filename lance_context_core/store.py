@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from lance_context_core._checks import shown
 from lance_context_core._handles import AsyncStores
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
@@ -13,7 +14,10 @@ from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.erasure import erase, target
+from lance_context_core.erasure.target import Derived
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
+from lance_context_core.knowledge import forgetting
 from lance_context_core.protocols import Clock
 from lance_context_core.records import (
     Branch,
@@ -77,7 +81,7 @@ class AsyncContextStore(AsyncStores):
         *,
         ids: Sequence[str] | None = None,
         filter: FilterLike | None = None,
-        derived: bool = True,
+        derived: Derived = True,
         sole_writer: bool = False,
         dry_run: bool = False,
     ) -> Erasure:
@@ -90,7 +94,10 @@ class AsyncContextStore(AsyncStores):
 
         - `derived`: take along what names an erased record among its `source_ids`, and so on, and
           the descriptions of sessions that have no record left. Else the names are taken out of
-          it, as they are out of all other relationships of records that stay.
+          it, as they are out of all other relationships of records that stay. "rebuild" takes
+          along only what nothing else supports: facts that other turns state too, summaries and
+          jobs become what they were without the erased turns, on every branch, and proposals that
+          saw these are discarded.
         - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
           left may go too. Never with other writers: it removes what they are about to commit.
         - `dry_run`: change nothing, and return the same counts.
@@ -99,7 +106,15 @@ class AsyncContextStore(AsyncStores):
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
         completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
-        meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
+        if derived not in (True, False, "rebuild"):
+            raise InvalidRequestError(
+                f"derived={shown(derived)}: there are True, False and 'rebuild'"
+            )
+        meant = target.records(self._scope, ids=ids, filter=filter, derived=bool(derived))
+        if derived == "rebuild" and not meant.is_whole_scope and not meant.is_nothing:
+            self._resources.writable()
+            staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)
+            meant = replace(meant, staying=staying)
         return await erase.erase(self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run)
 
     # Versions

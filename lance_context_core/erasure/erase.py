@@ -92,6 +92,8 @@ class _Plan:
     links: dict[str | None, set[Link]]
     """Who names whom, by ref; of records."""
     names: Names = field(default_factory=Names)
+    rewritten: frozenset[str] = frozenset()
+    """The keys of what no branch shows any more as it was made of these."""
     mentions: set[str] = field(default_factory=set)
     """The keys of records that stay and name erased ones."""
     in_sources: bool = False
@@ -113,7 +115,9 @@ class _Plan:
     async def look(self) -> None:
         """See which refs show it, of those that have not shown it before."""
         for ref in self.refs:
-            if ref.name not in self.touched and await erasing.shows(ref.table, self._gone):
+            if ref.name not in self.touched and await erasing.shows(
+                ref.table, self._gone_from(ref)
+            ):
                 self.touched.add(ref.name)
 
     def settle(self) -> None:
@@ -130,7 +134,7 @@ class _Plan:
             for ref in self.due:
                 if ref.name not in done:
                     if not _is_past(ref) and await self._is_there(ref):
-                        await erasing.delete(ref.table, self._gone)
+                        await erasing.delete(ref.table, self._gone_from(ref))
                         await self._scrub(ref.table)
                     done.add(ref.name)
             await self._look_again()
@@ -151,9 +155,8 @@ class _Plan:
                     await ref.table.access.drop(str(ref.name))
                 else:
                     await self._scrub(ref.table)
-                    removed.append(
-                        await erasing.scour(ref.table, self._gone, sole_writer=sole_writer)
-                    )
+                    gone = self._gone_from(ref)
+                    removed.append(await erasing.scour(ref.table, gone, sole_writer=sole_writer))
                 done.add(ref.name)
             await self._look_again()
             new = [ref for ref in self.due if ref.name not in done]
@@ -182,10 +185,12 @@ class _Plan:
             return False
         return True
 
-    @property
-    def _gone(self) -> Gone:
-        """The rows that are to go from each ref."""
-        return Gone(self.scope_condition, self.matched | self.derived)
+    def _gone_from(self, ref: TableRef) -> Gone:
+        """The rows that are to go from a ref; where nobody writes, also what is otherwise elsewhere."""
+        keys = self.matched | self.derived
+        return Gone(
+            self.scope_condition, keys if refs.branch_of(ref.name) else keys | self.rewritten
+        )
 
     async def _scrub(self, table: Table) -> None:
         """Let nothing that stays name what goes."""
@@ -270,10 +275,16 @@ async def _plan_records(database: Database, target: Target) -> _Plan:
         scope = target.scope
         plan.names.add(id, (None, scope.tenant, scope.user_id, scope.agent_id))
     if target.derived:
-        links = {link for found in plan.links.values() for link in found}
+        links = {
+            link
+            for found in plan.links.values()
+            for link in found
+            if target.derives(link.state.key, is_present=link.is_present)
+        }
         further = traces.derived(links, plan.names, plan.matched)
         plan.derived = {state.key for state in further}
         plan.states |= further
+    plan.rewritten = target.staying or frozenset()
     plan.in_sources = not target.derived
     for name, found in plan.links.items():
         for link in found:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lance_context_core._checks import check_names
 from lance_context_core.engine import sql
@@ -9,6 +10,9 @@ from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.scope import Scope
+
+Derived = bool | Literal["rebuild"]
+"""What becomes of what was made of erased records: see `AsyncContextStore.erase`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,13 @@ class Target:
     is_whole_scope: bool = False
     """Whether the sessions, documents and items of the scope are meant, beside its records."""
     derived: bool = True
+    staying: frozenset[str] | None = None
+    """Where what has other sources was written anew: the keys of that, and then nothing goes but what
+    names an erased record now."""
+
+    def derives(self, key: str, *, is_present: bool) -> bool:
+        """Whether something goes because of what it names, or named."""
+        return self.staying is None or (is_present and key not in self.staying)
 
     @property
     def scope_condition(self) -> Clause:

@@ -1,11 +1,17 @@
 """The jobs of a store, as its users see them."""
 
+import asyncio
 import builtins
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Self
 
+from lance_context_core._checks import shown
+from lance_context_core.errors import ContextStoreError, InvalidRequestError
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.values import Job, JobState
+from lance_context_core.jobs.values import Job, JobBudget, JobState
+from lance_context_core.upkeep.fragments import check_hours, is_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +39,44 @@ class AsyncJobs:
         return await self._queue.get(job_id)
 
     async def run_due(
-        self, now: datetime | None = None, *, limit: int | None = None
+        self,
+        now: datetime | None = None,
+        *,
+        limit: int | None = None,
+        budget: JobBudget | None = None,
+        quiet_hours: Iterable[tuple[int, int]] = (),
     ) -> builtins.list[Job]:
         """Run the jobs that are due, the oldest first, at most `limit`; returns what became of them.
 
         Due is what is scheduled for `now` (by default this moment) or earlier, and what a worker has
         taken and not finished before its lease ended. Of several processes each job is run by one.
         A job that fails does not stop the others: it says why, and is due again later, up to five
-        times.
+        times. While one runs, its lease is renewed.
+
+        - `budget`: what this run may ask of models. The job that would exceed it, and those after
+          it, stay scheduled.
+        - `quiet_hours`: pairs of hours of the machine's local day, such as `(22, 6)`, in which nothing runs.
         """
-        return await self._queue.run_due(now, limit=limit)
+        hours = _checked(quiet_hours)
+        if is_within(hours, self._queue.now() if now is None else now):
+            return []
+        return await self._queue.run_due(now, limit=limit, budget=budget)
+
+    def worker(
+        self,
+        *,
+        every: timedelta = timedelta(seconds=10),
+        budget: JobBudget | None = None,
+        quiet_hours: Iterable[tuple[int, int]] = (),
+    ) -> "AsyncJobWorker":
+        """What calls `run_due` again and again, for an `async with` block; any number may.
+
+        `every` is how long it waits in between, and `budget` is for each time. Others' processes
+        and threads have workers of their own: each job is run by one.
+        """
+        if not isinstance(every, timedelta) or every <= timedelta(0):
+            raise InvalidRequestError(f"every={shown(every)}: give a timedelta above 0")
+        return AsyncJobWorker(self, every, budget, _checked(quiet_hours))
 
     async def cancel(self, job_id: str) -> Job:
         """Let a job that is not finished never run; returns it.
@@ -55,3 +89,47 @@ class AsyncJobs:
     async def retry(self, job_id: str) -> Job:
         """Let a job that failed, or was cancelled, be due at once, with all its attempts before it."""
         return await self._queue.retry(job_id)
+
+
+@dataclass(slots=True)
+class AsyncJobWorker:
+    """Runs the jobs that are due until its block ends; the one that it is at is finished first."""
+
+    _jobs: AsyncJobs
+    _every: timedelta
+    _budget: JobBudget | None
+    _quiet_hours: tuple[tuple[int, int], ...]
+    error: Exception | None = None
+    """Why it could not look for jobs when it did so last; None if it could."""
+    _is_ending: bool = False
+    _is_resting: bool = False
+    _task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._is_ending = False
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_ending = True
+        if self._task is not None:
+            if self._is_resting:
+                self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while not self._is_ending:
+            try:
+                await self._jobs.run_due(budget=self._budget, quiet_hours=self._quiet_hours)
+                self.error = None
+            except ContextStoreError as error:
+                self.error = error
+            self._is_resting = True
+            await asyncio.sleep(self._every.total_seconds())
+            self._is_resting = False
+
+
+def _checked(quiet_hours: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    hours = tuple(quiet_hours)
+    check_hours(hours)
+    return hours

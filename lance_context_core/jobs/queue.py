@@ -1,7 +1,9 @@
 """The queue: jobs are submitted, taken under a lease, and finished in the commit of what they made."""
 
+import asyncio
 import builtins
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +16,8 @@ from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.rows import KIND, from_record, to_record
-from lance_context_core.jobs.values import JOB_STATES, Job, JobState
+from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending
+from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.stores.records.scoped import Records
 
 Decide = Callable[[], Awaitable[Outcome]]
@@ -24,6 +27,8 @@ Handler = Callable[[Job], Awaitable[Decide]]
 """Does what takes long of a job, once; raises InvalidRequestError for what no retry can mend."""
 
 LEASE = timedelta(minutes=5)
+RENEWAL = LEASE / 5
+"""So often who is at a job says that it is; several may fail before the lease ends."""
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE = timedelta(seconds=30)
 
@@ -57,18 +62,37 @@ class Queue:
         """The job with that id. Raises NotFoundError if there is none."""
         return from_record((await self._held(job_id)).record)
 
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return self._records.now()
+
     async def run_due(
-        self, now: datetime | None = None, *, limit: int | None = None
+        self,
+        now: datetime | None = None,
+        *,
+        limit: int | None = None,
+        budget: JobBudget | None = None,
     ) -> builtins.list[Job]:
-        """See `AsyncJobs.run_due`."""
+        """Run the jobs that are due, the oldest first; returns those that were taken."""
         moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
+        spending = Spending(_checked(budget))
+        token = SPENDING.set(spending)
+        try:
+            return await self._run_due(moment, limit)
+        finally:
+            SPENDING.reset(token)
+
+    async def _run_due(self, moment: datetime, limit: int | None) -> builtins.list[Job]:
         done: builtins.list[Job] = []
         for job in await self._found({"state": {"$in": ["scheduled", "running"]}}):
             if limit is not None and len(done) >= limit:
                 break
             if job.kind in self._handlers and _is_due(job, moment):
-                after = await self.run(job.id, moment)
+                try:
+                    after = await self.run(job.id, moment)
+                except OverBudget:
+                    break
                 done += [] if after is None else [after]
         return done
 
@@ -126,7 +150,12 @@ class Queue:
     async def work(self, taken: Job, now: datetime) -> Job:
         """Do a job that is taken; returns what became of it."""
         try:
-            decide = await self._handlers[taken.kind](taken)
+            async with self._held_on_to(taken):
+                decide = await self._handlers[taken.kind](taken)
+        except OverBudget:
+            # Nothing was asked: it is as it was before it was taken.
+            await self._end(taken, state="scheduled", attempts=taken.attempts - 1)
+            raise
         except InvalidRequestError as error:
             return await self._end(taken, state="failed", error=_reason(error))
         except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
@@ -177,6 +206,26 @@ class Queue:
                 return await self.get(job_id)
 
     # Helpers
+
+    @asynccontextmanager
+    async def _held_on_to(self, job: Job) -> AsyncIterator[None]:
+        """Renew the lease of a job meanwhile, as long as it is not lost."""
+        renewing = asyncio.create_task(self._renew(job))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def _renew(self, job: Job) -> None:
+        while True:
+            await asyncio.sleep(RENEWAL.total_seconds())
+            before = await self._held(job.id)
+            current = from_record(before.record)
+            if current.fence != job.fence or current.state != "running":
+                return
+            # Whoever has changed it in between is seen the next time.
+            await self._put(before, replace(current, lease_until=self._records.now() + LEASE))
 
     async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:
         """The jobs of which this holds, by the names of their fields, in order."""
@@ -245,6 +294,19 @@ def _is_due(job: Job, now: datetime) -> bool:
     if job.state == "scheduled":
         return job.scheduled_at <= now
     return job.state == "running" and job.lease_until is not None and job.lease_until <= now
+
+
+def _checked(budget: JobBudget | None) -> JobBudget:
+    """A budget. Raises InvalidRequestError for one that cannot be."""
+    if budget is None:
+        return JobBudget()
+    if not isinstance(budget, JobBudget):
+        raise InvalidRequestError(f"budget is {shown(budget)}: pass a JobBudget")
+    for name in ("calls", "tokens"):
+        most = getattr(budget, name)
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            raise InvalidRequestError(f"budget.{name} is {shown(most)}: give a count, or None")
+    return budget
 
 
 def _reason(error: Exception) -> str:

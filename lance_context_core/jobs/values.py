@@ -13,13 +13,22 @@ JOB_STATES: tuple[JobState, ...] = get_args(JobState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobBudget:
+    """What a run of jobs may ask of models at most; None is without a bound."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    """Of what models are asked: a quarter of its characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A piece of work on the store, as it stands."""
 
     id: str
     """Made of what the job is about and who does it: submitting the same again is the same job."""
     kind: str
-    """`extract`, `distill`, `undo`, `prune` or `archive`."""
+    """`extract`, `distill`, `replay`, `undo`, `prune` or `archive`."""
     state: JobState
     created_at: datetime
     updated_at: datetime
@@ -42,7 +51,8 @@ class Job:
     branch: str | None = None
     """The branch on which it was proposed."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took: `calls` of a model, and the `characters` that these were given."""
+    """What it took: `calls` of a model, and the `characters` and about how many `tokens` these were
+    given."""
     result: Mapping[str, Any] = field(default_factory=dict)
     """What came of it, by its kind: ids and counts."""
     undone_by: str | None = None

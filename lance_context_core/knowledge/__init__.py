@@ -1,11 +1,12 @@
 """Knowledge made of what was said: chunks, facts and summaries, each with its evidence."""
 
-from lance_context_core.jobs import JOB_STATES, Job, JobState
+from lance_context_core.jobs import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.knowledge.adding import Told
 from lance_context_core.knowledge.deciding import ModelConsolidator
 from lance_context_core.knowledge.episodes import Episode
 from lance_context_core.knowledge.extracting import ModelExtractor
 from lance_context_core.knowledge.makers import Model
+from lance_context_core.knowledge.managed import AsyncManagedMemory, HasKnowledge
 from lance_context_core.knowledge.profiles import FieldValue, Profile, ProfileField
 from lance_context_core.knowledge.protocols import (
     AsyncParaphraser,
@@ -41,6 +42,9 @@ from lance_context_core.knowledge.values import (
 )
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # The memory that manages itself, for coroutines
+    "AsyncManagedMemory",
+    "HasKnowledge",
     # What calls return
     "Added",
     "KnowledgeHit",
@@ -67,6 +71,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Job",
     "JobState",
     "JOB_STATES",
+    "JobBudget",
     # Making facts
     "Extractor",
     "RuleExtractor",

@@ -42,7 +42,10 @@ class Known:
     def consider(self, new: ContextRecord) -> None:
         """Take in a fact."""
         if new.id in self.facts:
-            if not _has_all(self.facts[new.id], kept.evidence(new)):
+            before = self.facts[new.id]
+            if before.retired_reason == kept.UNDONE and not kept.is_protected(before):
+                self._again(new)
+            elif not _has_all(self.facts[new.id], kept.evidence(new)):
                 self._merge(self.facts[new.id], new)
             else:
                 self.decisions["noop"] += 1
@@ -82,6 +85,12 @@ class Known:
             self.facts[one.id] = kept.superseded(one, new.id, kept.about(new)["valid_from"])
             self.superseded.append([one.id, new.id])
             self.decisions["supersede"] += 1
+
+    def _again(self, new: ContextRecord) -> None:
+        """Take in a fact whose former job was undone: as if it were found for the first time."""
+        del self.facts[new.id]
+        self.consider(new)
+        self.facts.setdefault(new.id, self.held[new.id].record)
 
     def settle(self) -> list[ContextRecord]:
         """Let one of several current values of one slot be current: the last.

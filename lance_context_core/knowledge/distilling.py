@@ -211,6 +211,11 @@ class Distiller:
             made = replace(made, text=told)
         there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
         new = [one for one in pieces if one.id not in there]
+        changed += [
+            (there[one.id], one)
+            for one in pieces
+            if one.id in there and there[one.id].record.retired_reason == kept.UNDONE
+        ]
         if made is not None:
             if (before := there.get(made.id)) is None:
                 added.append(made)

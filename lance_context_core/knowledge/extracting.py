@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._checks import check_count, check_names, check_seconds, check_text
+from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
 from lance_context_core.knowledge.rules import is_heard
@@ -39,6 +40,7 @@ class Asked:
 
 async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> Asked:
     """The answer, whose lists may hold anything. Raises what the model raises, and ModelAnswerError."""
+    spend(calls=1, tokens=tokens_of(_characters(request)))
     completion = await ask(model, request, timeout=timeout)
     assert request.schema is not None
     answer = read_answer(completion, prompts.loosely(request.schema))
@@ -117,8 +119,13 @@ class ModelExtractor:
 
 
 def _usage(request: ModelRequest, completion: Completion) -> Counter[str]:
-    characters = sum(len(one.text) for one in request.messages)
-    return Counter({"calls": 1, "characters": characters, **completion.usage})
+    characters = _characters(request)
+    about = {"calls": 1, "characters": characters, "tokens": tokens_of(characters)}
+    return Counter({**about, **completion.usage})
+
+
+def _characters(request: ModelRequest) -> int:
+    return sum(len(one.text) for one in request.messages)
 
 
 def _taken(

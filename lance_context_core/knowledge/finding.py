@@ -8,6 +8,7 @@ from typing import Any
 
 from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
@@ -46,7 +47,9 @@ async def find(
     if paraphraser is None or not finding.candidates:
         return finding
     sentences = [one.text for one in finding.candidates]
-    usage = Counter(calls=1, characters=sum(map(len, sentences)))
+    n_characters = sum(map(len, sentences))
+    usage = Counter(calls=1, characters=n_characters, tokens=tokens_of(n_characters))
+    spend(calls=1, tokens=usage["tokens"])
     said, faults = _said_otherwise(finding.candidates, await called(paraphraser, sentences))
     return Finding(said, finding.faults + faults, finding.usage + usage, faults.total())
 

@@ -19,6 +19,9 @@ CONTEXT = "knowledge"
 MERGED = "merged"
 """Why a fact is hidden that says the same as another one, which has its evidence."""
 
+UNDONE = "undo"
+"""Why a thing is hidden of which the job was undone."""
+
 CHUNK, FACT, SUMMARY = "chunk", "fact", "summary"
 
 _NOT_A_WORD = re.compile(r"[\W_]+")

@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
@@ -22,7 +23,7 @@ from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.makers import Makers, Model
 from lance_context_core.knowledge.profiles import Profile
-from lance_context_core.knowledge.proposals import DISTILL, Proposing
+from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
 from lance_context_core.knowledge.schemas import ProfileSchema
 from lance_context_core.knowledge.searching import Question, search
@@ -88,7 +89,9 @@ class AsyncKnowledge:
             model=model,
             model_name=model_name,
         )
-        return replace(self, _makers=makers)
+        made = copy(self)
+        object.__setattr__(made, "_makers", makers)
+        return made
 
     @property
     def jobs(self) -> AsyncJobs:
@@ -283,16 +286,26 @@ class AsyncKnowledge:
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
         planned = await self._proposing.job(session_id=session_id)
         if not planned.input_ids:
-            nothing = Diff(added=[], changed=[], removed=[])
-            return Proposal(job_id="", branch="", diff=nothing, report={"turns": 0})
-        (job,) = await self._queue.submit([planned])
-        if job.state == "cancelled":
-            job = await self._queue.retry(job.id)
-        job = await self._queue.run(job.id) or await self._queue.get(job.id)
+            return _nothing()
+        job = await self._proposed(planned)
         proposal = await self._proposing.proposal(job)
         if apply == "merge":
             await self._proposing.merge(job, None)
         return proposal
+
+    async def replay(self, job_id: str) -> Proposal:
+        """What this extractor and model make of the turns of a job, on a branch; returns the proposal.
+
+        Say who by `using`: `memory.using(model=other, model_name="other").replay(job_id)`. The `diff`
+        says what would be otherwise; it is merged or discarded as a distillation is. Where it was
+        they who did the job, the proposal is empty, and no model is called. Raises
+        InvalidRequestError for a job that has made nothing of turns, or was undone.
+        """
+        target = await self._queue.get(job_id)
+        planned = await self._proposing.replaying(target)
+        if target.producer == planned.producer:
+            return _nothing()
+        return await self._proposing.proposal(await self._proposed(planned))
 
     async def proposal(self, job_id: str) -> Proposal:
         """A proposal again. Raises NotFoundError if there is no such job, or its branch is gone."""
@@ -402,11 +415,19 @@ class AsyncKnowledge:
             {
                 EXTRACT: self._distiller.run,
                 DISTILL: self._proposing.run,
+                REPLAY: self._proposing.run_replay,
                 UNDO: self._undoing.run,
                 PRUNE: self._tidying.run_prune,
                 ARCHIVE: self._tidying.run_archive,
             }
         )
+
+    async def _proposed(self, planned: Job) -> Job:
+        """A job that makes a proposal, once it is run; it may have been before."""
+        (job,) = await self._queue.submit([planned])
+        if job.state == "cancelled":
+            job = await self._queue.retry(job.id)
+        return await self._queue.run(job.id) or await self._queue.get(job.id)
 
     async def _run(self, job: Job) -> Job:
         """Submit a job and run it; returns what became of it. Raises for what failed in it."""
@@ -424,3 +445,8 @@ class AsyncKnowledge:
         record = await changing.patch(self._made, where, change)
         assert record is not None
         return record
+
+
+def _nothing() -> Proposal:
+    nothing = Diff(added=[], changed=[], removed=[])
+    return Proposal(job_id="", branch="", diff=nothing, report={"turns": 0})

@@ -8,10 +8,12 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import job_id, scheduled
+from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.turns import Conversation
+from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
 from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport
 from lance_context_core.rows.records import COLUMNS
@@ -19,7 +21,8 @@ from lance_context_core.versioning import branches, diff, merge
 from lance_context_core.versioning.conflicts import MergePolicy, Stored
 from lance_context_core.versioning.places import Whole
 
-DISTILL = "distill"
+DISTILL, REPLAY = "distill", "replay"
+PROPOSALS = (DISTILL, REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,48 @@ class Proposing:
             input_ids=tuple(dict.fromkeys(ids)),
             session_id=session_id,
             producer=producer,
-            branch=f"distill-{id.removeprefix('job-')[:16]}",
+            branch=_branch(DISTILL, id),
         )
+
+    async def replaying(self, target: Job) -> Job:
+        """The job that proposes to have made of the same turns what this producer makes of them.
+
+        Raises InvalidRequestError for a job that made nothing of turns, or no longer.
+        """
+        self._whole().require("replay a job")
+        if target.kind != EXTRACT or target.state != "succeeded" or target.undone_by is not None:
+            state = "undone" if target.undone_by is not None else target.state
+            raise InvalidRequestError(
+                f"job {target.id!r} is {target.kind}, {state}: only what has made knowledge of turns, "
+                "and still stands, can be replayed; of a distillation, replay its parts"
+            )
+        id = job_id(REPLAY, owner_of(target), None, [target.id], self.distiller.producer)
+        return scheduled(
+            REPLAY,
+            id,
+            owner=owner_of(target),
+            now=self.distiller.made.now(),
+            input_ids=(target.id,),
+            session_id=target.session_id,
+            producer=self.distiller.producer,
+            branch=_branch(REPLAY, id),
+        )
+
+    async def run_replay(self, job: Job) -> Decide:
+        """Undo the job on the branch, and do it there by this producer."""
+        whole, name = self._whole(), job.branch or ""
+        if await self._forked_at(name) is None:
+            await branches.create(whole, name, None)
+        there, queue = self._on(name)
+        target = await queue.get(job.input_ids[0])
+        if target.undone_by is None:
+            undo = await Undoing(there, queue).job(target.id)
+            await queue.submit([undo])
+            await queue.run(undo.id)
+        conversation = Conversation(owner_of(target), target.session_id or "")
+        again = there.job(conversation, target.input_ids, parent_id=job.id)
+        await queue.submit([again])
+        return await self._done(job, there, queue)
 
     async def run(self, job: Job) -> Decide:
         """Distil on the branch; what was done there before, by a worker that died, is not done again."""
@@ -57,6 +100,10 @@ class Proposing:
         there, queue = self._on(name)
         planned = await there.plan(session_id=job.session_id, parent_id=job.id)
         await queue.submit([one for one in planned if {*one.input_ids} <= {*job.input_ids}])
+        return await self._done(job, there, queue)
+
+    async def _done(self, job: Job, there: Distiller, queue: Queue) -> Decide:
+        """Run the parts of a job on its branch."""
         children = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
         for child in children:
             # Nobody else runs it: who died with it has lost this job too.
@@ -106,7 +153,7 @@ class Proposing:
         """Bring a proposal into this branch; once it is there, do nothing."""
         whole = self._whole()
         name = job.branch or ""
-        if job.kind != DISTILL or job.state not in ("proposed", "succeeded"):
+        if job.kind not in PROPOSALS or job.state not in ("proposed", "succeeded"):
             raise InvalidRequestError(
                 f"job {job.id!r} is {job.kind}, {job.state}: only a proposal can be merged"
             )
@@ -131,7 +178,7 @@ class Proposing:
 
     async def discard(self, job: Job) -> Job:
         """Drop a proposal with its branch; the turns may be distilled again."""
-        if job.kind != DISTILL or job.state == "succeeded":
+        if job.kind not in PROPOSALS or job.state == "succeeded":
             raise InvalidRequestError(
                 f"job {job.id!r} is {job.kind}, {job.state}: only a proposal can be discarded; "
                 "undo what was merged"
@@ -154,7 +201,9 @@ class Proposing:
             spoken=replace(self.distiller.spoken, resources=there),
             made=replace(self.distiller.made, resources=there),
         )
-        return distiller, Queue(distiller.made, {EXTRACT: distiller.run})
+        queue = Queue(distiller.made)
+        undoing = Undoing(distiller, queue)
+        return distiller, replace(queue, _handlers={EXTRACT: distiller.run, UNDO: undoing.run})
 
     async def _slots(self, job: Job) -> set[slots.Slot]:
         """The slots that a merged distillation has given values."""
@@ -167,6 +216,10 @@ class Proposing:
     async def _forked_at(self, name: str) -> int | None:
         found = {one.name: one.forked_at for one in await branches.listed(self._whole())}
         return found.get(name)
+
+
+def _branch(kind: str, id: str) -> str:
+    return f"{kind}-{id.removeprefix('job-')[:16]}"
 
 
 def people_first(conflict: Conflict) -> Stored | None:

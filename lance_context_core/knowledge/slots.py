@@ -1,6 +1,7 @@
 """The values of slots, put in order: of each slot one is current, whatever was merged or is gone."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from lance_context_core._retrying import Attempts
@@ -9,7 +10,7 @@ from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept, states, turns
-from lance_context_core.knowledge.consolidating import Known
+from lance_context_core.knowledge.consolidating import CONTRADICTED, Known
 from lance_context_core.records import ContextRecord
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
@@ -56,6 +57,39 @@ def in_order(held: Sequence[Held], now: Callable[[], datetime]) -> list[tuple[He
     for same in known.settle():
         known.facts[same.id] = states.retired(same, kept.MERGED, now())
     return known.changes()[1]
+
+
+def without(facts: Mapping[str, ContextRecord], gone: Collection[str]) -> dict[str, ContextRecord]:
+    """What becomes of facts, by key, once those of the ids `gone` are as if they had never been.
+
+    What a gone one had superseded is current, or superseded by what had superseded that one; what
+    contradicted nothing else is no conflict any more. Only those that change are returned.
+    """
+    by_id = {one.id: one for one in facts.values()}
+    changed: dict[str, ContextRecord] = {}
+    for key, one in facts.items():
+        if one.id in gone:
+            continue
+        by = one.superseded_by_id
+        while by is not None and by in gone:
+            by = by_id[by].superseded_by_id
+        if by != one.superseded_by_id:
+            changed[key] = (
+                kept.revived(one)
+                if by is None
+                else kept.superseded(one, by, kept.about(by_id[by])["valid_from"])
+            )
+        conflicts = one.metadata.get("conflicts", ())
+        left = [id for id in conflicts if id not in gone]
+        if len(left) < len(conflicts):
+            new = changed.get(key, one)
+            is_settled = not left and new.lifecycle_status == CONTRADICTED
+            changed[key] = replace(
+                new,
+                metadata={**new.metadata, "conflicts": left},
+                lifecycle_status="active" if is_settled else new.lifecycle_status,
+            )
+    return changed
 
 
 async def _values(made: Records, slot: Slot) -> list[Held]:

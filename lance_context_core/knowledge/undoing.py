@@ -1,6 +1,6 @@
 """The job that takes back what another did, and nothing of what came after."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,13 @@ from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
-from lance_context_core.knowledge import kept, states, turns
+from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
 from lance_context_core.records import ContextRecord
 
-UNDO = "undo"
+UNDO = kept.UNDONE
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 
 
@@ -102,7 +102,15 @@ class Undoing:
                 after[key] = states.retired(one.record, UNDO, now)
                 report["retired"].append(one.record.id)
         gone = {one.id for one in after.values() if one.retired_at is not None}
-        self._revive(held, after, gone, report["revived"])
+        facts = {
+            key: after.get(key, one.record)
+            for key, one in held.items()
+            if one.record.kind == kept.FACT
+        }
+        for key, fact in slots.without(facts, gone).items():
+            if facts[key].superseded_by_id is not None and fact.superseded_by_id is None:
+                report["revived"].append(fact.id)
+            after[key] = fact
         changed = [(held[key], one) for key, one in after.items()]
         changed += await self._summaries(job, meant, [one for one in all_jobs if one.id not in ids])
         noted = [states.change_of(before, one) for before, one in changed]
@@ -112,38 +120,6 @@ class Undoing:
             result={**report, "changed": noted, "jobs": sorted(others)},
             jobs=others,
         )
-
-    def _revive(
-        self,
-        held: dict[str, Held],
-        after: dict[str, ContextRecord],
-        gone: Collection[str],
-        revived: list[str],
-    ) -> None:
-        """Let what the gone ones had superseded, or contradicted, be as if they had never been."""
-        now = {key: after.get(key, one.record) for key, one in held.items()}
-        facts = {one.id: one for one in now.values() if one.kind == kept.FACT}
-        for key, one in now.items():
-            if one.id in gone or one.kind != kept.FACT:
-                continue
-            by = one.superseded_by_id
-            while by is not None and by in gone:
-                by = facts[by].superseded_by_id
-            if by != one.superseded_by_id:
-                after[key] = (
-                    kept.revived(one)
-                    if by is None
-                    else kept.superseded(one, by, kept.about(facts[by])["valid_from"])
-                )
-                revived += [one.id] if by is None else []
-            conflicts = one.metadata.get("conflicts", ())
-            if left := [id for id in conflicts if id not in gone]:
-                status = one.lifecycle_status
-            else:
-                status = "active"
-            if len(left) < len(conflicts):
-                metadata = {**one.metadata, "conflicts": left}
-                after[key] = replace(one, metadata=metadata, lifecycle_status=status)
 
     async def _summaries(
         self, job: Job, meant: Sequence[Job], others: Sequence[Job]

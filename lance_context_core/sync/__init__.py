@@ -10,6 +10,7 @@ from lance_context_core.sync.history import History
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Jobs, Knowledge
 from lance_context_core.sync.locks import Lock, Locks
+from lance_context_core.sync.managed import ManagedMemory
 from lance_context_core.sync.memory import Memory
 from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.sessions import Sessions
@@ -30,6 +31,7 @@ __all__ = [
     "Knowledge",
     "Lock",
     "Locks",
+    "ManagedMemory",
     "Memory",
     "Plans",
     "Sessions",

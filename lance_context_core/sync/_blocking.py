@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import wraps
 from types import FunctionType
@@ -89,7 +90,9 @@ def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[
     @wraps(method)
     def call(self: H, /, *args: P.args, **kwargs: P.kwargs) -> H:
         made = ask(self, *args, **kwargs)
-        return type(self)(block_on(made) if inspect.iscoroutine(made) else made)
+        other = copy(self)
+        object.__setattr__(other, "_aio", block_on(made) if inspect.iscoroutine(made) else made)
+        return other
 
     return _named(call, method)
 

@@ -1,6 +1,12 @@
 """Knowledge and its jobs, from synchronous code."""
 
-from lance_context_core.jobs.jobs import AsyncJobs
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Self
+
+from lance_context_core._loop import block_on
+from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
+from lance_context_core.jobs.values import JobBudget
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.sync._blocking import Blocking, blocking, handing
 
@@ -13,6 +19,32 @@ class Jobs(Blocking[AsyncJobs]):
     run_due = blocking(AsyncJobs.run_due)
     cancel = blocking(AsyncJobs.cancel)
     retry = blocking(AsyncJobs.retry)
+
+    def worker(
+        self,
+        *,
+        every: timedelta = timedelta(seconds=10),
+        budget: JobBudget | None = None,
+        quiet_hours: Iterable[tuple[int, int]] = (),
+    ) -> "JobWorker":
+        """What calls `run_due` in a thread, for a `with` block. See `AsyncJobs.worker`."""
+        return JobWorker(self._aio.worker(every=every, budget=budget, quiet_hours=quiet_hours))
+
+
+class JobWorker(Blocking[AsyncJobWorker]):
+    """Runs the jobs that are due, in a thread of its own; `AsyncJobWorker` is the asynchronous one."""
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it could not look for jobs when it did so last; None if it could."""
+        return self._aio.error
+
+    def __enter__(self) -> Self:
+        block_on(self._aio.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        block_on(self._aio.__aexit__())
 
 
 class Knowledge(Blocking[AsyncKnowledge]):
@@ -35,6 +67,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
     archive = blocking(AsyncKnowledge.archive)
     unarchive = blocking(AsyncKnowledge.unarchive)
     distill = blocking(AsyncKnowledge.distill)
+    replay = blocking(AsyncKnowledge.replay)
     proposal = blocking(AsyncKnowledge.proposal)
     merge = blocking(AsyncKnowledge.merge)
     discard = blocking(AsyncKnowledge.discard)

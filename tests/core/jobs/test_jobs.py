@@ -4,21 +4,10 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts, opened, said
+from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts, said
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.jobs.queue import LEASE
-
-
-@pytest.fixture
-def store(tmp_path, clock):
-    with opened(tmp_path, clock) as store:
-        yield store
-
-
-@pytest.fixture
-def memory(store):
-    return store.knowledge
 
 
 def test_while_the_model_is_away_the_turns_are_kept_and_the_job_waits(store, memory, clock):

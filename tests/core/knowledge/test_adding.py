@@ -4,6 +4,7 @@ import pytest
 from core.knowledge.living import OSLO, day, everything, facts, opened, said
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError
+from lance_context_core.knowledge import RuleExtractor
 
 
 def test_a_fact_names_the_turn_and_the_place_that_it_was_made_of(memory):
@@ -58,6 +59,36 @@ def test_left_for_later_it_waits_for_whoever_runs_the_jobs(store, memory):
     assert (done.id, done.state) == (added.job_id, "succeeded")
     assert facts(store) == ["I live in Oslo."]
     assert memory.jobs.run_due() == []
+
+
+class Noting:
+    """An extractor that finds what the rules do, and notes what it is given."""
+
+    name = "noting/1"
+
+    def __init__(self):
+        self.given = []
+
+    def extract(self, turns):
+        self.given.append([turn.text for turn in turns])
+        return RuleExtractor().extract(turns)
+
+
+def test_a_job_reads_the_turns_that_it_is_about_and_none_that_another_one_has_read(store, memory):
+    noting = Noting()
+    memory = memory.using(extractor=noting)
+    memory.add([OSLO], session_id="s")
+    second = memory.add("I have a dog.", session_id="s")
+    memory.add("I have a cat.", session_id="s", infer="later")
+    memory.add("I have a bird.", session_id="s", infer="later")
+    memory.jobs.run_due()
+    said_so = [OSLO["content"], "I have a dog.", "I have a cat.", "I have a bird."]
+    assert noting.given == [[one] for one in said_so]
+    assert [memory.jobs.get(second.job_id).result[one] for one in ("decisions", "merged")] == [
+        {"add": 1},
+        [],
+    ]
+    assert facts(store) == said_so
 
 
 def test_never_keeps_the_turns_alone(store, memory):

@@ -1,0 +1,106 @@
+"""Who runs jobs: within a budget, outside of quiet hours, in a thread, and as long as it takes."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from core.knowledge.living import OSLO, Scripted, aloud, facts, said
+
+from lance_context_core import AsyncContextStore, InvalidRequestError
+from lance_context_core.jobs import queue
+from lance_context_core.knowledge import JobBudget
+
+
+def test_a_run_stops_where_its_budget_of_calls_ends_and_the_rest_stays_scheduled(store, memory):
+    model = Scripted(aloud, aloud, aloud)
+    memory = memory.using(model=model)
+    for n in range(3):
+        memory.add(f"I have {n} dogs.", session_id=f"s{n}", infer="later")
+    done = memory.jobs.run_due(budget=JobBudget(calls=2))
+    assert [job.usage["calls"] for job in done] == [1, 1]
+    assert len(model.asked) == 2
+    (left,) = memory.jobs.list(state="scheduled")
+    assert (left.attempts, left.error) == (0, None)
+    memory.jobs.run_due()
+    assert memory.jobs.list(state="scheduled") == []
+    assert len(facts(store)) == 3
+
+
+def test_a_budget_of_tokens_is_held_before_the_model_is_asked(memory):
+    model = Scripted(aloud)
+    memory = memory.using(model=model)
+    memory.add("I have a dog.", session_id="s1", infer="later")
+    memory.add("I have " + "a very " * 40 + "big dog.", session_id="s2", infer="later")
+    (job,) = memory.jobs.run_due(budget=JobBudget(tokens=20))
+    assert job.usage == {"calls": 1, "characters": 13, "tokens": 4}
+    assert len(model.asked) == 1
+    assert memory.jobs.get(job.id).usage == job.usage
+
+
+def test_without_a_model_a_budget_of_nothing_is_enough(store, memory):
+    memory.add([OSLO], infer="later")
+    memory.jobs.run_due(budget=JobBudget(calls=0, tokens=0))
+    assert facts(store) == ["I live in Oslo."]
+
+
+def test_nothing_runs_in_quiet_hours(store, memory):
+    memory.add([OSLO], infer="later")
+    noon = datetime(2100, 1, 1, 12, tzinfo=UTC).astimezone()
+    quiet = [(noon.hour, noon.hour + 1)]
+    assert memory.jobs.run_due(noon, quiet_hours=quiet) == []
+    assert facts(store) == []
+    assert len(memory.jobs.run_due(noon + timedelta(hours=1), quiet_hours=quiet)) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"budget": 5}, id="a budget that is a number"),
+        pytest.param({"budget": JobBudget(calls=-1)}, id="fewer calls than none"),
+        pytest.param({"budget": JobBudget(tokens=True)}, id="tokens that are no count"),
+        pytest.param({"quiet_hours": [(1, 99)]}, id="hours that no day has"),
+    ],
+)
+def test_what_cannot_be_a_budget_or_hours_is_refused(memory, wrong):
+    with pytest.raises(InvalidRequestError, match=r"budget|quiet_hours"):
+        memory.jobs.run_due(**wrong)
+
+
+def test_a_worker_runs_what_comes_until_its_block_ends(store, memory):
+    with memory.jobs.worker(every=timedelta(milliseconds=5)) as worker:
+        added = memory.add([OSLO], infer="later")
+        while memory.jobs.get(added.job_id).state != "succeeded":
+            assert worker.error is None
+    assert facts(store) == ["I live in Oslo."]
+    left = memory.add([said("I have a dog.")], infer="later")
+    assert memory.jobs.get(left.job_id).state == "scheduled"
+
+
+def test_a_worker_that_never_rests_is_refused(memory):
+    with pytest.raises(InvalidRequestError, match="every"):
+        memory.jobs.worker(every=timedelta(0))
+
+
+async def test_who_is_at_a_job_for_long_keeps_it(tmp_path, clock, monkeypatch):
+    """The clock goes on beyond the first lease while the model thinks; nobody else takes the job."""
+    monkeypatch.setattr(queue, "RENEWAL", timedelta(milliseconds=1))
+    async with AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
+        jobs = store.knowledge.jobs
+        others = []
+
+        async def slow(sentences):
+            (job,) = await jobs.list(state="running")
+            for _ in range(3):
+                clock.advance(seconds=0.8 * queue.LEASE.total_seconds())
+                before = job.lease_until
+                while job.lease_until == before:
+                    await asyncio.sleep(0.001)
+                    job = await jobs.get(job.id)
+                others.extend(await jobs.run_due())
+            return sentences
+
+        memory = store.knowledge.using(model=slow)
+        added = await memory.add([OSLO], session_id="s")
+        assert others == []
+        assert (await jobs.get(added.job_id)).state == "succeeded"
+        assert (await jobs.get(added.job_id)).attempts == 1
