@@ -13,6 +13,7 @@ from lance_context_core.coordination.tasks.board import AsyncTaskStore
 from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
+from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import AsyncHistory
@@ -69,6 +70,11 @@ class AsyncStores:
     def windows(self) -> AsyncWindows:
         """What agents were shown, step by step, where it was kept."""
         return AsyncWindows(self._records())
+
+    @property
+    def tables(self) -> AsyncInformationTables:
+        """What the store holds, as tables of fixed names, to be read as Arrow."""
+        return AsyncInformationTables(self._records())
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.

@@ -7,6 +7,7 @@ from lance_context_core.documents.loading import DocumentSource, Kept, ReadingAr
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
+from lance_context_core.information.layouts import Family
 from lance_context_core.messages import Content
 from lance_context_core.protocols import (
     ItemConditions,
@@ -28,6 +29,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "MergePolicy",
     "Stored",
     "Derived",
+    # Tables of fixed names
+    "Family",
     # Messages
     "Content",
     # Key-value items

@@ -19,6 +19,7 @@ from lance_context_core.coordination.templates.values import Template
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.hot.scopes import SearchCacheStats
+from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.records import (
     Branch,
@@ -43,6 +44,7 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.sync.checkpoints import Checkpoints
+from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.knowledge import Jobs, JobWorker
 from lance_context_core.sync.locks import Lock, Locks
 from lance_context_core.sync.plans import Plans
@@ -72,6 +74,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncJobs",
     "JobWorker",
     "AsyncJobWorker",
+    # Tables of fixed names
+    "InformationTables",
+    "AsyncInformationTables",
     # Windows that were kept
     "Windows",
     "AsyncWindows",

@@ -7,6 +7,7 @@ from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context
 from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
+from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Jobs, Knowledge
 from lance_context_core.sync.locks import Lock, Locks
@@ -26,6 +27,7 @@ __all__ = [
     "ContextStore",
     "Documents",
     "History",
+    "InformationTables",
     "Jobs",
     "KeyValues",
     "Knowledge",

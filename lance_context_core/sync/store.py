@@ -13,6 +13,7 @@ from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.documents import Documents
 from lance_context_core.sync.history import History
+from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Knowledge
 from lance_context_core.sync.locks import Locks
@@ -81,6 +82,11 @@ class ContextStore(Blocking[AsyncContextStore]):
     def knowledge(self) -> Knowledge:
         """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
         return Knowledge(self._aio.knowledge)
+
+    @property
+    def tables(self) -> InformationTables:
+        """What the store holds, as tables of fixed names, to be read as Arrow."""
+        return InformationTables(self._aio.tables)
 
     @property
     def windows(self) -> Windows:

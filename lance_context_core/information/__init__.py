@@ -1,0 +1,1 @@
+"""The information layer: what the store holds, as tables of fixed names, for whoever reads tables."""
