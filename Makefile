@@ -37,6 +37,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 1000
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often fold maintain thin --journal both
+	PYTHONPATH=tests $(RUN) -m proofs.crash.boards
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 

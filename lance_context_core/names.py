@@ -1,0 +1,108 @@
+"""What other memories of agents call what is here: each name of theirs is one of ours.
+
+For code and people that come from there; `docs/names.md` says call by call what to write. These are
+other names of the same classes, not copies of those: what they take and return is ours.
+"""
+
+from lance_context_core.coordination.checkpoints import Checkpoint as AgentStateMetadata
+from lance_context_core.coordination.locks import LockInfo as LockRecord
+from lance_context_core.coordination.locks import LockStats
+from lance_context_core.coordination.plans.values import AgentPlan as PlanMetadata
+from lance_context_core.coordination.tasks.values import Task
+from lance_context_core.coordination.templates.values import Template as PlanTemplate
+from lance_context_core.documents import TextChunker as ChunkerConfig
+from lance_context_core.documents import TextChunker as DocumentChunker
+from lance_context_core.embedders import Embedder as EmbeddingClient
+from lance_context_core.embedders import LocalEmbedder as EmbeddingProvider
+from lance_context_core.messages import Message as ChatMessage
+from lance_context_core.protocols import HistoryProvider, MemoryService, VectorStore
+from lance_context_core.records import ContextRecord as MessageMetadata
+from lance_context_core.records import DocumentScope, Relationship
+from lance_context_core.records import SearchHit as SearchResult
+from lance_context_core.records import Session as ConversationMetadata
+from lance_context_core.records import SourceDocument as DocumentMetadata
+from lance_context_core.stores.history import AsyncHistory as InMemoryHistoryProvider
+from lance_context_core.stores.vectors import AsyncVectors as InMemoryVectorStore
+from lance_context_core.sync import Checkpoints as AgentStateStore
+from lance_context_core.sync import Context, ContextStore, TaskStore
+from lance_context_core.sync import ContextStore as LanceClient
+from lance_context_core.sync import Documents as DocumentMetadataStore
+from lance_context_core.sync import Documents as DocumentStore
+from lance_context_core.sync import History as MessageStore
+from lance_context_core.sync import Knowledge as FactStore
+from lance_context_core.sync import Knowledge as SummaryStore
+from lance_context_core.sync import Locks as LockStore
+from lance_context_core.sync import Plans as PlanStore
+from lance_context_core.sync import Sessions as ConversationStore
+from lance_context_core.sync import ShortTermState as ShortTermMemory
+from lance_context_core.sync import TaskBoard as PersistentTaskManager
+from lance_context_core.sync import TaskBoard as TaskList
+from lance_context_core.sync import TaskStore as GlobalTaskStore
+from lance_context_core.sync import Templates as TemplateStore
+from lance_context_core.window import (
+    AgentContext,
+    CompactionPipeline,
+    CompactionStrategy,
+    ContextConfig,
+    HistoryRetention,
+    SelectiveToolCallCompactionStrategy,
+    SlidingWindowCompaction,
+    SummarizationCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
+    TruncationStrategy,
+)
+
+__all__ = [
+    "AgentContext",
+    "AgentStateMetadata",
+    "AgentStateStore",
+    "ChatMessage",
+    "ChunkerConfig",
+    "CompactionPipeline",
+    "CompactionStrategy",
+    "Context",
+    "ContextConfig",
+    "ContextStore",
+    "ConversationMetadata",
+    "ConversationStore",
+    "DocumentChunker",
+    "DocumentMetadata",
+    "DocumentMetadataStore",
+    "DocumentScope",
+    "DocumentStore",
+    "EmbeddingClient",
+    "EmbeddingProvider",
+    "FactStore",
+    "GlobalTaskStore",
+    "HistoryProvider",
+    "HistoryRetention",
+    "InMemoryHistoryProvider",
+    "InMemoryVectorStore",
+    "LanceClient",
+    "LockRecord",
+    "LockStats",
+    "LockStore",
+    "MemoryService",
+    "MessageMetadata",
+    "MessageStore",
+    "PersistentTaskManager",
+    "PlanMetadata",
+    "PlanStore",
+    "PlanTemplate",
+    "Relationship",
+    "SearchResult",
+    "SelectiveToolCallCompactionStrategy",
+    "ShortTermMemory",
+    "SlidingWindowCompaction",
+    "SummarizationCompaction",
+    "SummaryStore",
+    "Task",
+    "TaskList",
+    "TaskStore",
+    "TemplateStore",
+    "TokenBudgetComposedStrategy",
+    "ToolResultCompactionStrategy",
+    "TruncationStrategy",
+    "VectorStore",
+]
