@@ -76,7 +76,7 @@ class WindowMaker:
         query: str | None = None,
         run_id: str = "",
     ) -> Window:
-        """The window: of what is kept, and of those of the messages that have no id.
+        """The window: of what is kept, and of `messages`, which are not.
 
         `before` are sections that come before all others, such as a framework's instructions.
         """
@@ -84,7 +84,7 @@ class WindowMaker:
             session_id=session_id,
             budget=self.budget,
             sections=[*before, *(self.sections or self._usual(user_id))],
-            messages=[one for one in messages if not one.id],
+            messages=messages,
             user_id=user_id,
             query=query,
             dialect=self.dialect,

@@ -48,6 +48,7 @@ from lance_context_core.window.sections import (
 )
 from lance_context_core.window.sources import Place, Sources
 from lance_context_core.window.summaries import SummarySection
+from lance_context_core.window.tiktokens import TiktokenCounter
 from lance_context_core.window.window import (
     Citation,
     Cited,
@@ -119,6 +120,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Tokens
     "TokenCounter",
     "HeuristicTokenCounter",
+    "TiktokenCounter",
     "CallableTokenCounter",
     "Measure",
     # Arguments

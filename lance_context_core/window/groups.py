@@ -134,6 +134,11 @@ class _Grouping:
 
     def _take(self, message: Message) -> None:
         results = [part for part in message.parts if isinstance(part, ToolResultPart)]
+        if results and any(isinstance(part, ToolCallPart) for part in message.parts):
+            # Some frameworks have one message for all that comes of a question.
+            for one in _steps(message):
+                self._take(one)
+            return
         if results:
             self._answer(message, results)
             rest = tuple(part for part in message.parts if not isinstance(part, ToolResultPart))
@@ -242,6 +247,24 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
         is_open=is_open,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _steps(message: Message) -> list[Message]:
+    """What a message says, and the results in it, as messages of their own, in order."""
+    steps: list[list[Part]] = []
+    for part in message.parts:
+        is_result = isinstance(part, ToolResultPart)
+        if not steps or isinstance(steps[-1][0], ToolResultPart) != is_result:
+            steps.append([])
+        steps[-1].append(part)
+    return [
+        replaced(
+            message,
+            role="tool" if isinstance(parts[0], ToolResultPart) else message.role,
+            parts=tuple(parts),
+        )
+        for parts in steps
+    ]
 
 
 def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:

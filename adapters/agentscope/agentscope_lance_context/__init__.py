@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentscope_lance_context.agentscope2.middleware import LanceContextMemoryMiddleware
     from agentscope_lance_context.agentscope2.states import LanceContextAgentStateStore
     from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
+    from agentscope_lance_context.agentscope2.windows import LanceContextWindowMiddleware
     from agentscope_lance_context.backends import register_backends
     from agentscope_lance_context.memory import LanceContextMemoryService
     from agentscope_lance_context.rag import LanceContextRAGService
@@ -31,6 +32,7 @@ __all__ = [
     "LanceContextStateService",
     "LanceContextVDBStore",
     "LanceContextVectorStore",
+    "LanceContextWindowMiddleware",
     "register_backends",
 ]
 
@@ -47,6 +49,7 @@ _LATER = {
     "LanceContextStateService": "state",
     "LanceContextVDBStore": "agentscope1.vdb_store",
     "LanceContextVectorStore": "agentscope2.vector_store",
+    "LanceContextWindowMiddleware": "agentscope2.windows",
     "register_backends": "backends",
 }
 """What is imported when it is asked for, and from where."""

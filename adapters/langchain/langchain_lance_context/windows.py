@@ -127,7 +127,8 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         await self._maker.keep(store, session, messages)
         told = request.system_message.text if request.system_message else ""
         before = [SystemSection(name=_INSTRUCTIONS, text=str(told))] if str(told).strip() else []
-        window = await self._maker.window(store, session, messages, before=before, user_id=user)
+        now = [one for one in messages if not one.id]
+        window = await self._maker.window(store, session, now, before=before, user_id=user)
         return _told(request, window, n_before=len(before))
 
 

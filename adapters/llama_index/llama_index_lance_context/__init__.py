@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llama_index_lance_context.retrievers import LanceContextRetriever
     from llama_index_lance_context.storage import storage_context
     from llama_index_lance_context.vector_stores import LanceContextVectorStore
+    from llama_index_lance_context.windows import LanceContextWindowMemory
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "LanceContextPropertyGraphStore",
     "LanceContextRetriever",
     "LanceContextVectorStore",
+    "LanceContextWindowMemory",
     "storage_context",
 ]
 
@@ -45,6 +47,7 @@ _HOMES = {
     "LanceContextPropertyGraphStore": "property_graph",
     "LanceContextRetriever": "retrievers",
     "LanceContextVectorStore": "vector_stores",
+    "LanceContextWindowMemory": "windows",
     "storage_context": "storage",
 }
 """Where each name lives: LlamaIndex's modules are slow to import, so each is when it is asked for."""

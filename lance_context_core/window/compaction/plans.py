@@ -55,7 +55,10 @@ class Plan:
         grouped = groups_of(listed(messages, "messages"))
         ids = set(check_names(pinned, "pinned"))
         groups = grouped.groups
-        newest = max((i for i, one in enumerate(groups) if one.is_user_turn), default=-1)
+        # Where no user says anything, the end is what is answered.
+        newest = max(
+            (i for i, one in enumerate(groups) if one.is_user_turn), default=len(groups) - 1
+        )
         entries = [
             Entry(
                 group=one,

@@ -61,7 +61,7 @@ content = st.one_of(
     st.just(DataPart(data={"a": [1]})),
 )
 assistants = st.builds(
-    Message.assistant, st.lists(st.one_of(content, calls, calls, reasoning), max_size=4)
+    Message.assistant, st.lists(st.one_of(content, calls, calls, results, reasoning), max_size=4)
 )
 tools = st.builds(
     lambda parts: Message(role="tool", parts=tuple(parts)),

@@ -1,10 +1,14 @@
 """Token counts without a network: how near the estimate is, and what a caller's counter may say."""
 
-import pytest
+import base64
+import os
 
-from lance_context_core import InvalidRequestError, Message
+import pytest
+import tiktoken
+
+from lance_context_core import InvalidRequestError, Message, NotFoundError
 from lance_context_core.messages import ImagePart, ReasoningPart, TextPart, ToolCallPart
-from lance_context_core.window import CallableTokenCounter, HeuristicTokenCounter
+from lance_context_core.window import CallableTokenCounter, HeuristicTokenCounter, TiktokenCounter
 from lance_context_core.window.counting import Measure
 
 # Counted by cl100k.
@@ -71,6 +75,54 @@ def test_everything_that_is_sent_counts():
 def test_a_tokenizer_is_a_counter():
     assert CallableTokenCounter(str.split).count("one two") == 2
     assert CallableTokenCounter(len).count("one") == 3
+
+
+# By tiktoken, from a folder
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A folder with an encoding of bytes and of one word, under the name of cl100k."""
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    ranks = [bytes([n]) for n in range(256)] + [b"te", b"tea"]
+    lines = "".join(f"{base64.b64encode(b).decode()} {n}\n" for n, b in enumerate(ranks))
+    (tmp_path / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").write_text(lines)
+    monkeypatch.setattr("tiktoken.load.check_hash", lambda data, expected_hash: True, raising=True)
+    tiktoken.registry.ENCODINGS.clear()
+    yield tmp_path
+    tiktoken.registry.ENCODINGS.clear()
+
+
+def test_tiktoken_counts_from_a_folder_and_asks_no_network(cache, monkeypatch):
+    monkeypatch.setattr("socket.socket.connect", None)
+    counter = TiktokenCounter("cl100k_base", cache=cache)
+    assert counter.count("tea tea") == 3
+    assert counter.count("<|endoftext|>") == 12  # te is one of them
+    assert counter.count("tea\ud800") == 2
+    assert "TIKTOKEN_CACHE_DIR" not in os.environ
+
+
+def test_a_folder_without_the_file_is_told_of_and_nothing_is_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setattr("socket.socket.connect", None)
+    with pytest.raises(NotFoundError, match="o200k_base"):
+        TiktokenCounter(cache=tmp_path)
+
+
+def test_an_encoding_or_a_folder_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    with pytest.raises(InvalidRequestError, match="cl100k_base"):
+        TiktokenCounter("klingon", cache=tmp_path)
+    with pytest.raises(InvalidRequestError, match="TIKTOKEN_CACHE_DIR"):
+        TiktokenCounter()
+
+
+def test_what_a_model_reports_sets_the_estimate_of_windows_right():
+    counter = HeuristicTokenCounter()
+    measure = Measure(counter)
+    message = Message.user("tea and cups " * 50)
+    before = measure.message(message)
+    counter.observe(before, before * 2)
+    assert Measure(counter).message(message) == pytest.approx(2 * before, rel=0.03)
 
 
 @pytest.mark.parametrize(

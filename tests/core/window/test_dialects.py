@@ -136,6 +136,23 @@ def test_results_come_behind_their_calls_wherever_they_stood():
     assert len(moved) == 2
 
 
+def test_an_answer_that_holds_calls_and_their_results_is_told_step_by_step():
+    parts = (
+        ToolCallPart(call_id="c1", name="look"),
+        ToolResultPart(call_id="c1", content="full"),
+        TextPart(text="It is full."),
+        ToolCallPart(call_id="c2", name="pour"),
+        ToolResultPart(call_id="c2", content="poured"),
+    )
+    answer = Message(role="assistant", parts=parts, id="a")
+    found = groups_of([Message.user("Pour."), answer])
+    assert [group.kind for group in found.groups] == ["user", "call", "call"]
+    assert found.rejected == ()
+    assert [one.role for one in found.messages] == ["user", *["assistant", "tool"] * 2]
+    for name in ("openai_chat", "openai_responses", "anthropic", "gemini"):
+        assert dialect(name).validate(rendered(name, [Message.user("Pour."), answer])) == []
+
+
 # What is refused
 
 

@@ -2,5 +2,6 @@
 
 from llama_index_lance_context.memory import LanceContextMemory
 from llama_index_lance_context.memory_blocks import LanceContextMemoryBlock
+from llama_index_lance_context.windows import LanceContextWindowMemory
 
-__all__ = ["LanceContextMemory", "LanceContextMemoryBlock"]
+__all__ = ["LanceContextMemory", "LanceContextMemoryBlock", "LanceContextWindowMemory"]
