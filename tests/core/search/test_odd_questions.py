@@ -1,0 +1,78 @@
+"""Questions and stores that nobody means to ask and to have: found in the process, and by the engine."""
+
+import pytest
+from core.conformance.doubles import WordVectors
+
+from lance_context_core import Message
+from lance_context_core.settings import SearchCache, SearchOptions
+
+TURNS = [("Will", "where is the boat"), ("May", "in the harbour"), ("Will", "may I take it")]
+EQUAL = TURNS[:1] * 5
+
+
+@pytest.fixture(params=[SearchCache(), None], ids=["in the process", "by the engine"])
+def store(open_store, request):
+    return open_store(search_cache=request.param, embedder=WordVectors())
+
+
+async def told(store, turns):
+    messages = [Message.user(text, name=name, id=f"{n}") for n, (name, text) in enumerate(turns)]
+    await store.history.append_many("", messages, session_id="s")
+
+
+async def found(store, query, **options):
+    hits = await store.history.search(query, **options)
+    scores = [hit.score for hit in hits]
+    assert all(0 <= score <= 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    assert [sum(hit.why.values()) for hit in hits] == pytest.approx(scores)
+    return [hit.record.id for hit in hits]
+
+
+QUESTIONS = [
+    "boat " * 100_000,
+    "what did they have with it",
+    "船はどこですか",
+    "🙈",
+    "Will may will May",
+    "where is the boat of Will, two weeks ago?",
+]
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(TURNS[:1], id="one turn"),
+        pytest.param(TURNS, id="a few"),
+        pytest.param(EQUAL, id="all equal"),
+    ],
+)
+async def test_no_question_is_too_much_for_any_store(store, turns):
+    await told(store, turns)
+    for query in QUESTIONS:
+        ids = await found(store, query)
+        assert len(set(ids)) == len(ids) <= len(turns)
+        for mode in ("text", "vector"):
+            assert len(await found(store, query, mode=mode)) <= len(turns)
+    if turns == EQUAL:
+        alone = SearchOptions(neighbours=0)
+        assert await found(store, "boat", mode="text", options=alone) == ["0", "1", "2", "3", "4"]
+
+
+async def test_who_names_a_common_word_means_the_speaker_by_its_capital(store):
+    await told(store, TURNS)
+    hits = await store.history.search("Where is the boat of Will?")
+    assert {hit.record.name for hit in hits if "speaker" in hit.why} == {"Will"}
+    hits = await store.history.search("Who will take the boat?")
+    assert not any("speaker" in hit.why for hit in hits)
+
+
+async def test_a_neighbour_that_was_erased_lends_nothing_and_is_not_found(store):
+    await told(store, TURNS)
+    options = SearchOptions(neighbours=0.3, preceding=1, surroundings=True)
+    assert "1" in await found(store, "boat", options=options)
+    await store.erase(ids=["1"])
+    hits = await store.history.search("boat", options=options)
+    assert [hit.record.id for hit in hits if hit.why.get("neighbours")] == []
+    assert "1" not in {hit.record.id for hit in hits}
