@@ -1,63 +1,139 @@
-"""Knowledge with evidence, without a model: what is known of somebody, what changed, and an undo.
+"""Thirty days of a life: what is known of somebody by rules and by a model, what changed, an undo.
 
-python examples/knowledge.py
+python examples/knowledge.py [DIR]
+
+No model is asked: a script answers in its place, as one would, its mistakes among it.
 """
 
+import json
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from lance_context_core import ContextStore, Knowledge, Message
+from lance_context_core.knowledge import ModelExtractor, RuleExtractor
+from lance_context_core.models import FunctionModel
 
-DIARY = [
-    (datetime(2025, 3, 1, tzinfo=UTC), "Hi! My name is Ingrid. I live in Oslo."),
-    (datetime(2025, 3, 9, tzinfo=UTC), "I work at Nordlys. I love skiing, by the way."),
-    (datetime(2025, 3, 17, tzinfo=UTC), "My dog is called Balto. I'm allergic to nuts."),
-    (datetime(2025, 3, 30, tzinfo=UTC), "We moved to Bergen yesterday! I just joined Havfisk."),
-]
+LIFE = json.loads((Path(__file__).parent / "data" / "thirty_days.json").read_text(encoding="utf-8"))
+WHO = LIFE["user"]
 
 
-def told(store: ContextStore) -> None:
-    """A month of turns, as any framework would write them."""
-    for moment, text in DIARY:
-        store.scope(user_id="ingrid").history.append(
-            "assistant", Message.user(text, created_at=moment), session_id=f"{moment:%d %B}"
-        )
+@dataclass
+class Person:
+    """What we want to know of everybody."""
+
+    name: str
+    residence: str
+    employer: str | None = None
+    choir_day: str | None = None
+    shoe_size: int | None = None
 
 
-def known(memory: Knowledge, question: str) -> None:
-    """What is known, with what proves it."""
+RULES = RuleExtractor(fields={"shoe_size": r"[Mm]y shoe size is (?P<value>\d+)"})
+
+
+def scripted(prompt: str) -> str:
+    """What a model would answer: the facts of those turns that it was given, in a fence."""
+    turns = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"turn"')]
+    found = [_fact(fact, turn) for turn in turns for fact in LIFE["facts"] if _says(turn, fact)]
+    return f"```json\n{json.dumps({'facts': found})}\n```"
+
+
+def _says(turn: Mapping[str, Any], fact: Mapping[str, Any]) -> bool:
+    return fact["quote"] in turn["text"]
+
+
+def _fact(fact: Mapping[str, Any], turn: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: fact[name] for name in ("text", "slot", "value") if name in fact}
+    return {**told, "turn": turn["turn"], "quote": fact.get("wrong_quote", fact["quote"])}
+
+
+def live(store: ContextStore, days: range) -> None:
+    """Some days of turns, as any framework would write them: a session a week."""
+    history = store.scope(user_id=WHO).history
+    for day, text in LIFE["turns"]:
+        if day in days:
+            said = Message.user(text, created_at=datetime(2025, 4, day, 9, tzinfo=UTC))
+            history.append("assistant", said, session_id=f"week {1 + (day - 1) // 7}")
+
+
+def profile(memory: Knowledge) -> None:
+    """What is known, field by field: what proves it, and what it was before."""
+    known = memory.profile(Person, user_id=WHO)
+    print("\n== What is known of her")
+    for name, field in known.fields.items():
+        was = " → ".join(one.text for one in field.history)
+        proof = field.evidence[0]
+        print(f"  {name:10} {was}   “{proof.text}”, {proof.said_at:%d %B}")
+    print(f"  not known: {', '.join(known.missing) or 'nothing'}")
+
+
+def propose(memory: Knowledge, whose: str) -> str:
+    """A distillation on a branch, read before it counts."""
+    proposal = memory.distill()
+    counts = ", ".join(f"{n} {name}" for name, n in sorted(proposal.report.items()))
+    print(f"\n== Proposed by {whose}: {counts}")
+    if proposal.faults:
+        print(f"  refused or mended: {dict(sorted(proposal.faults.items()))}")
+    for line in _changes(proposal.diff):
+        print(f"  {line}")
+    return proposal.job_id
+
+
+def _changes(diff: Any) -> Iterator[str]:
+    facts = [one for one in diff.added if one.kind == "fact" and one.superseded_by_id is None]
+    yield from (f"+ {one.text}" for one in facts)
+    for change in diff.changed:
+        if change.after.kind == "fact" and change.after.superseded_by_id is not None:
+            yield f"- {change.after.text}"
+
+
+def ask(memory: Knowledge, question: str) -> None:
+    """What is found, with what proves it."""
     print(f"\n? {question}")
-    for hit in memory.search(question, user_id="ingrid", top_k=2, evidence=True):
-        proofs = ", ".join(f"{one.said_at:%d %B}" for one in hit.evidence if one.said_at)
-        print(f"  {hit.record.text}  ({hit.record.kind}, said on {proofs})")
+    hits = memory.search(
+        question, user_id=WHO, top_k=1, search_type="facts", filter={"kind": "fact"}, evidence=True
+    )
+    for hit in hits:
+        proof = hit.evidence[0]
+        print(f"  {hit.record.text}   “{proof.text}”, {proof.said_at:%d %B}")
+    if not hits:
+        print("  nothing is known")
 
 
 def main(directory: Path) -> None:
     """Tell a story."""
     with ContextStore.open(directory) as store:
-        told(store)
-        memory = store.knowledge
+        by_rules = store.knowledge.using(extractor=RULES)
+        live(store, range(1, 15))
+        by_rules.merge(propose(by_rules, "rules, without a model, after two weeks"))
+        live(store, range(15, 31))
+        by_rules.merge(propose(by_rules, "rules, after thirty days"))
+        profile(by_rules)
 
-        proposal = memory.distill()
-        print(f"Proposed on {proposal.branch}: {dict(proposal.report)}")
-        for record in proposal.diff.added:
-            if record.kind == "fact" and record.superseded_by_id is None:
-                print(f"  + {record.text}")
-        memory.merge(proposal.job_id)
+        model = FunctionModel(scripted, name="script")
+        by_model = store.knowledge.using(extractor=ModelExtractor(model, profile=Person))
+        print("\n== A model reads one more session, in which the thirty days are told again")
+        told = [
+            Message.user(text, created_at=datetime(2025, 4, day, 10, tzinfo=UTC))
+            for day, text in LIFE["turns"]
+        ]
+        added = by_model.add(told, user_id=WHO, session_id="told again")
+        print(f"  {dict(added.decisions)}, refused or mended: {dict(added.faults)}")
+        ask(by_model, "When does she sing in a choir?")
+        profile(by_model)
 
-        known(memory, "where does she live, Oslo or Bergen?")
-        known(memory, "where does she work?")
+        undone = by_model.undo(added.job_id or "")
+        print(f"\n== Undone: {len(undone.retired)} things are hidden, all else stays")
+        ask(by_model, "When does she sing in a choir?")
 
-        ingrid = store.scope(user_id="ingrid", agent_id="assistant").knowledge
-        wrong = ingrid.add("I moved to Rome. Just kidding!")
-        known(memory, "where has she moved?")
-        undone = memory.undo(wrong.job_id or "")
-        print(
-            f"\nUndone: {len(undone.retired)} things hidden, {len(undone.revived)} current again."
-        )
-        known(memory, "where has she moved?")
+        gone = store.scope(user_id=WHO).erase()
+        print(f"\n== Forgotten: {gone.records} records are in no file any more")
+        ask(by_model, "Where does she live?")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from lance_context_core.knowledge.protocols import (
     Paraphraser,
     SessionSummariser,
 )
-from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.knowledge.rules import NoteExtractor, RuleExtractor
 from lance_context_core.knowledge.schemas import ProfileSchema
 from lance_context_core.knowledge.telling import ModelSummariser
 from lance_context_core.knowledge.values import (
@@ -75,6 +75,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Making facts
     "Extractor",
     "RuleExtractor",
+    "NoteExtractor",
     "SpokenTurn",
     "FactCandidate",
     "Extraction",

@@ -70,8 +70,8 @@ For each fact that will still matter in another conversation give
 - valid_from: the date from which it holds, as YYYY-MM-DD, if the turn tells; each turn has its date
 - importance: from 0 to 1
 
-Give no fact that no turn states, none about yourself, and no question, greeting or instruction. No \
-facts is a good answer: {{"facts": []}}."""
+Give no fact that no turn states, none about yourself, and no question, greeting or instruction. An \
+empty list is a good answer."""
 
 SLOTS = ("residence", "name", "employer", "occupation", "birthday", "birthplace")
 

@@ -9,6 +9,7 @@ from typing import Any
 from lance_context_core._checks import check_name, dumps, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.chunks import Span, sentences
+from lance_context_core.knowledge.sentences import is_order
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
 
 Rule = tuple[str, float, re.Pattern[str]]
@@ -99,6 +100,28 @@ class RuleExtractor:
         return [one for turn in turns if is_heard(turn) for one in _of_turn(turn, self._own)]
 
 
+@dataclass(frozen=True, slots=True)
+class NoteExtractor:
+    """Takes each turn for one fact, such as where an agent notes what it wants to remember."""
+
+    importance: float = 0.7
+    name: str = "notes/1"
+
+    def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
+        """A fact for each turn: all of its text."""
+        return [
+            FactCandidate(
+                text=one.text,
+                source_id=one.id,
+                start=0,
+                end=len(one.text),
+                kind="note",
+                importance=self.importance,
+            )
+            for one in turns
+        ]
+
+
 def _slot_name(name: str) -> str:
     return " ".join(check_name(name, "fields").casefold().replace("_", " ").split())
 
@@ -130,6 +153,7 @@ def _of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
             or sentence.endswith("?")
             or not (_FIRST_PERSON.search(sentence) or _is_of(sentence, own))
             or _IS_NO_STATEMENT.match(sentence)
+            or is_order(sentence)
         ):
             continue
         yield from _of_sentence(turn, sentence, (start, end), own)

@@ -16,10 +16,7 @@ _ORDERS = re.compile(
 
 
 def fault_of(text: Any, *, most: int = MOST_CHARACTERS) -> str | None:
-    """What a sentence must not be: no text, empty, endless, JSON, a loop, an order; None if it is none.
-
-    An order is one to whoever reads it, such as a model: nobody's fact, whoever said it.
-    """
+    """What a sentence must not be: no text, empty, endless, JSON, a loop, an order; None if it is none."""
     if not isinstance(text, str) or not (said := text.strip()) or "\0" in said:
         return "empty"
     if len(said) > most:
@@ -28,7 +25,12 @@ def fault_of(text: Any, *, most: int = MOST_CHARACTERS) -> str | None:
         return "leaked_json"
     if _is_a_loop(said):
         return "repetition"
-    return "instruction" if _ORDERS.search(said) else None
+    return "instruction" if is_order(said) else None
+
+
+def is_order(text: str) -> bool:
+    """Whether a sentence tells its reader, such as a model, what to do: nobody's fact, whoever said it."""
+    return _ORDERS.search(text) is not None
 
 
 def _is_a_loop(said: str) -> bool:

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentscope_lance_context.agentscope1.knowledge_memory import LanceContextKnowledgeMemory
     from agentscope_lance_context.agentscope1.long_term_memory import LanceContextLongTermMemory
     from agentscope_lance_context.agentscope1.memory import LanceContextMemory
     from agentscope_lance_context.agentscope1.session import LanceContextSession
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
     from agentscope_lance_context.agentscope2.windows import LanceContextWindowMiddleware
     from agentscope_lance_context.backends import register_backends
+    from agentscope_lance_context.language_models import language_model
     from agentscope_lance_context.memory import LanceContextMemoryService
     from agentscope_lance_context.rag import LanceContextRAGService
     from agentscope_lance_context.session_history import LanceContextSessionHistoryService
@@ -22,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LanceContextAgentStateStore",
+    "LanceContextKnowledgeMemory",
     "LanceContextLongTermMemory",
     "LanceContextMemory",
     "LanceContextMemoryMiddleware",
@@ -33,12 +36,14 @@ __all__ = [
     "LanceContextVDBStore",
     "LanceContextVectorStore",
     "LanceContextWindowMiddleware",
+    "language_model",
     "register_backends",
 ]
 
 # Importing AgentScope takes seconds, and no environment has all lines of it.
 _LATER = {
     "LanceContextAgentStateStore": "agentscope2.states",
+    "LanceContextKnowledgeMemory": "agentscope1.knowledge_memory",
     "LanceContextLongTermMemory": "agentscope1.long_term_memory",
     "LanceContextMemory": "agentscope1.memory",
     "LanceContextMemoryMiddleware": "agentscope2.middleware",
@@ -50,6 +55,7 @@ _LATER = {
     "LanceContextVDBStore": "agentscope1.vdb_store",
     "LanceContextVectorStore": "agentscope2.vector_store",
     "LanceContextWindowMiddleware": "agentscope2.windows",
+    "language_model": "language_models",
     "register_backends": "backends",
 }
 """What is imported when it is asked for, and from where."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from lance_context_core.errors import MissingExtraError
 from langchain_lance_context.byte_stores import LanceContextByteStore
 from langchain_lance_context.caches import LanceContextSemanticCache
+from langchain_lance_context.language_models import language_model
 from langchain_lance_context.query_constructors import LanceContextTranslator
 from langchain_lance_context.record_managers import LanceContextRecordManager
 from langchain_lance_context.retrievers import LanceContextRetriever
@@ -14,6 +15,11 @@ from langchain_lance_context.vectorstores import LanceContextVectorStore
 if TYPE_CHECKING:
     from langchain_lance_context.chat_message_histories import LanceContextChatMessageHistory
     from langchain_lance_context.checkpointers import LanceContextSaver
+    from langchain_lance_context.memory_tools import (
+        LanceContextMemoryManager,
+        create_manage_memory_tool,
+        create_search_memory_tool,
+    )
     from langchain_lance_context.middleware import LanceContextMemoryMiddleware
     from langchain_lance_context.migration import copy_checkpoints
     from langchain_lance_context.stores import LanceContextStore
@@ -24,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LanceContextByteStore",
     "LanceContextChatMessageHistory",
+    "LanceContextMemoryManager",
     "LanceContextMemoryMiddleware",
     "LanceContextRecordManager",
     "LanceContextRetriever",
@@ -34,17 +41,23 @@ __all__ = [
     "LanceContextVectorStore",
     "LanceContextWindowMiddleware",
     "copy_checkpoints",
+    "create_manage_memory_tool",
+    "create_search_memory_tool",
+    "language_model",
 ]
 
 _LATER = {
     # LangChain has announced the end of this class's base: the others must outlive it.
     "LanceContextChatMessageHistory": "chat_message_histories",
     # LangGraph is an extra, and so are LangChain's agents.
+    "LanceContextMemoryManager": "memory_tools",
     "LanceContextMemoryMiddleware": "middleware",
     "LanceContextSaver": "checkpointers",
     "LanceContextStore": "stores",
     "LanceContextWindowMiddleware": "windows",
     "copy_checkpoints": "migration",
+    "create_manage_memory_tool": "memory_tools",
+    "create_search_memory_tool": "memory_tools",
 }
 """What is imported when it is asked for, and from where."""
 

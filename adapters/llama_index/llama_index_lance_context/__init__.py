@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     )
     from llama_index_lance_context.document_stores import LanceContextDocumentStore
     from llama_index_lance_context.index_stores import LanceContextIndexStore
+    from llama_index_lance_context.knowledge_blocks import LanceContextKnowledgeBlock
     from llama_index_lance_context.kv_stores import LanceContextKVStore
+    from llama_index_lance_context.language_models import language_model
     from llama_index_lance_context.memory import LanceContextMemory
     from llama_index_lance_context.memory_blocks import LanceContextMemoryBlock
     from llama_index_lance_context.property_graph import LanceContextPropertyGraphStore
@@ -27,12 +29,14 @@ __all__ = [
     "LanceContextDocumentStore",
     "LanceContextIndexStore",
     "LanceContextKVStore",
+    "LanceContextKnowledgeBlock",
     "LanceContextMemory",
     "LanceContextMemoryBlock",
     "LanceContextPropertyGraphStore",
     "LanceContextRetriever",
     "LanceContextVectorStore",
     "LanceContextWindowMemory",
+    "language_model",
     "storage_context",
 ]
 
@@ -42,12 +46,14 @@ _HOMES = {
     "LanceContextDocumentStore": "document_stores",
     "LanceContextIndexStore": "index_stores",
     "LanceContextKVStore": "kv_stores",
+    "LanceContextKnowledgeBlock": "knowledge_blocks",
     "LanceContextMemory": "memory",
     "LanceContextMemoryBlock": "memory_blocks",
     "LanceContextPropertyGraphStore": "property_graph",
     "LanceContextRetriever": "retrievers",
     "LanceContextVectorStore": "vector_stores",
     "LanceContextWindowMemory": "windows",
+    "language_model": "language_models",
     "storage_context": "storage",
 }
 """Where each name lives: LlamaIndex's modules are slow to import, so each is when it is asked for."""

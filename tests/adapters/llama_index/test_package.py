@@ -16,7 +16,10 @@ HOME = ROOT / "adapters" / "llama_index"
 
 LEAVES = {
     "graph_stores.lance_context": ["LanceContextPropertyGraphStore"],
-    "memory.lance_context": ["LanceContextMemory", "LanceContextMemoryBlock"],
+    "memory.lance_context": [
+        *("LanceContextKnowledgeBlock", "LanceContextMemory", "LanceContextMemoryBlock"),
+        "LanceContextWindowMemory",
+    ],
     "retrievers.lance_context": ["LanceContextRetriever"],
     "storage.chat_store.lance_context": ["LanceContextAsyncChatStore", "LanceContextChatStore"],
     "storage.docstore.lance_context": ["LanceContextDocumentStore"],
@@ -25,6 +28,10 @@ LEAVES = {
     "vector_stores.lance_context": ["LanceContextVectorStore"],
 }
 """Where LlamaIndex's users look, under `llama_index`, and what for."""
+
+
+FUNCTIONS = ("language_model", "storage_context")
+"""The public names that are no classes."""
 
 
 def imported(program):
@@ -61,7 +68,7 @@ def test_each_class_is_where_llama_index_looks_for_it(leaf):
 
 def test_every_class_has_such_a_place():
     named = [name for names in LEAVES.values() for name in names]
-    assert sorted([*named, "storage_context"]) == llama_index_lance_context.__all__
+    assert sorted([*named, *FUNCTIONS]) == llama_index_lance_context.__all__
 
 
 def test_the_namespace_stays_open_for_other_distributions():
@@ -101,7 +108,7 @@ def test_the_versions_are_in_lockstep():
 def test_every_class_has_its_author():
     hub = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["llamahub"]
     import_module(hub["import_path"])
-    assert [*hub["class_authors"], "storage_context"] == llama_index_lance_context.__all__
+    assert [*hub["class_authors"], *FUNCTIONS] == llama_index_lance_context.__all__
 
 
 def test_types_are_shipped():

@@ -18,7 +18,7 @@ from agentscope_lance_context.agentscope1._framework import (
 from agentscope_lance_context.agentscope1._messages import SUMMARY, messages_of, to_canonical
 from lance_context_core.adapting import StoreLike, says_something
 
-_DEFAULT_SESSION = "default"
+DEFAULT_SESSION = "default"
 _RECALLED = "long_term_memory"
 """The name of the messages in which an agent puts into its memory what it has retrieved."""
 _INSERTED = ("<retrieved_knowledge>", "<system-hint>", "<system-info>")
@@ -53,7 +53,7 @@ class LanceContextLongTermMemory(StoreOwner, LongTermMemoryBase):
         """
         super().__init__()
         self._handle = UserHandle(store, embedder=embedder)
-        self._session_id = session_id or _DEFAULT_SESSION
+        self._session_id = session_id or DEFAULT_SESSION
         self._memories = Memories(
             handle=self._handle,
             user_id=user_id or "",
@@ -69,9 +69,7 @@ class LanceContextLongTermMemory(StoreOwner, LongTermMemoryBase):
         """
         given = messages_of(msgs, "msgs")
         # In a thread, since an image takes its time.
-        said = await asyncio.to_thread(
-            lambda: [to_canonical(one) for one in given if _is_said(one)]
-        )
+        said = await asyncio.to_thread(lambda: [to_canonical(one) for one in given if is_said(one)])
         await self._memories.record(said, session_id=self._session_id)
 
     async def retrieve(
@@ -95,8 +93,8 @@ class LanceContextLongTermMemory(StoreOwner, LongTermMemoryBase):
                 where.
         """
         del thinking
-        n_facts = await self._memories.note(_listed(content))
-        return _response(f"Remembered {n_facts} facts." if n_facts else "Nothing to remember.")
+        n_facts = await self._memories.note(listed(content))
+        return response(f"Remembered {n_facts} facts." if n_facts else "Nothing to remember.")
 
     async def retrieve_from_memory(
         self, keywords: list[str], limit: int = 5, **_: Any
@@ -110,13 +108,13 @@ class LanceContextLongTermMemory(StoreOwner, LongTermMemoryBase):
             limit (`int`, optional):
                 How many memories are found at most for each of the keywords.
         """
-        return _response(await self._lines(_listed(keywords), limit) or "No memories found.")
+        return response(await self._lines(listed(keywords), limit) or "No memories found.")
 
     async def _lines(self, queries: Iterable[str], limit: int) -> str:
         return "\n".join(as_lines(await self._memories.recall(queries, limit=limit)))
 
 
-def _is_said(msg: Msg) -> bool:
+def is_said(msg: Msg) -> bool:
     """Whether somebody said something in the message."""
     blocks = [block for block in msg.get_content_blocks() if block.get("type") in _SAID]
     text = "".join(block.get("text") or "" for block in blocks)
@@ -124,7 +122,7 @@ def _is_said(msg: Msg) -> bool:
     return not is_inserted and says_something(to_parts(blocks))
 
 
-def _listed(given: str | list[str]) -> list[str]:
+def listed(given: str | list[str]) -> list[str]:
     """What a model gave, which may be one text where a list was asked for."""
     several = [given] if isinstance(given, str) else given
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
@@ -132,5 +130,6 @@ def _listed(given: str | list[str]) -> list[str]:
     return several
 
 
-def _response(text: str) -> ToolResponse:
+def response(text: str) -> ToolResponse:
+    """What a tool answers."""
     return ToolResponse([TextBlock(type="text", text=text)])

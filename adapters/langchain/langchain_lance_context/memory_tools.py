@@ -1,0 +1,237 @@
+"""Tools by which an agent manages what is known of its user, and a manager that does so for it.
+
+They are called as LangMem's are: `manage_memory` and `search_memory`, and a manager of a store. What
+is kept are facts of the store's knowledge: with evidence, with what they were before, never lost.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import BaseModel, Field
+
+from lance_context_core import AsyncContextStore, ContextStoreError, InvalidRequestError
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on
+from lance_context_core.knowledge import Added, Job, Model, NoteExtractor
+from langchain_lance_context._messages import to_canonical
+
+Action = Literal["create", "update", "delete"]
+
+_MANAGE = """\
+Create, update or delete what is remembered of the user beyond this conversation. Create a memory when \
+the user states something that will matter later, or asks you to remember; update one that is wrong or \
+no longer true; delete one that the user wants forgotten. Update and delete need its id, as \
+search_memory tells it."""
+_SEARCH = """\
+Search what is remembered of the user, from this conversation and earlier ones. Returns memories with \
+their ids, and what the user said that proves them."""
+_SESSION = "notes of the agent"
+
+
+class _Manage(BaseModel):
+    action: Action = Field(default="create", description="create, update or delete")
+    content: str | None = Field(
+        default=None, description="The memory, one whole sentence; not needed to delete."
+    )
+    id: str | None = Field(default=None, description="Which memory to update or delete.")
+
+
+class _Search(BaseModel):
+    query: str = Field(description="What to look for.")
+    limit: int = Field(default=5, ge=1, le=50, description="How many memories at most.")
+
+
+def create_manage_memory_tool(
+    store: StoreLike,
+    *,
+    user_id: str | None = None,
+    actions_permitted: Sequence[Action] = ("create", "update", "delete"),
+    name: str = "manage_memory",
+    instructions: str = _MANAGE,
+) -> BaseTool:
+    """A tool with which an agent keeps, corrects and withdraws memories of its user.
+
+    - `user_id`: whose; absent means `config["configurable"]["user_id"]` of the run, or the user of
+      the scope that `store` is. A memory of another user cannot be touched.
+    - `actions_permitted`: what of it the agent may do.
+
+    A memory that is updated keeps what it said before, and one that is deleted is hidden, not lost:
+    `store.knowledge.history(id)` has both.
+    """
+    handle = Handle(store)
+
+    async def manage(
+        config: RunnableConfig,
+        action: Action = "create",
+        content: str | None = None,
+        id: str | None = None,
+    ) -> str:
+        if action not in actions_permitted:
+            return f"Error: {action!r} is not permitted: {', '.join(actions_permitted)}"
+        try:
+            return await _managed(_of_the_user(handle, user_id, config), action, content, id)
+        except ContextStoreError as error:
+            return f"Error: {error}"
+
+    return _tool(manage, name, instructions, _Manage)
+
+
+def create_search_memory_tool(
+    store: StoreLike,
+    *,
+    user_id: str | None = None,
+    name: str = "search_memory",
+    instructions: str = _SEARCH,
+) -> BaseTool:
+    """A tool with which an agent finds what is known of its user; no model is called.
+
+    It answers with JSON: of each memory its `id`, its `text`, and as `said` the turns that prove it.
+    `user_id` is as in `create_manage_memory_tool`.
+    """
+    handle = Handle(store)
+
+    async def search(config: RunnableConfig, query: str, limit: int = 5) -> str:
+        try:
+            memory = _of_the_user(handle, user_id, config).knowledge
+            hits = await memory.search(query, top_k=limit, evidence=True)
+        except ContextStoreError as error:
+            return f"Error: {error}"
+        found = [
+            {
+                "id": hit.record.id,
+                "text": hit.record.text,
+                "said": [one.text for one in hit.evidence if one.is_verified],
+            }
+            for hit in hits
+        ]
+        return json.dumps(found, ensure_ascii=False)
+
+    return _tool(search, name, instructions, _Search)
+
+
+class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[str, Any]]]):
+    """Makes knowledge of conversations, at once or in the background; a node of a graph, if you like.
+
+    `invoke({"messages": […]})` keeps what was said, makes facts of it, and returns them. `submit`
+    only keeps it, with the job that is owed, in one small write: `run_due` does what is due, in this
+    process or in any other one, after an exit too. The same messages again are the same job.
+    """
+
+    def __init__(
+        self, store: StoreLike, *, model: Model | None = None, user_id: str | None = None
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `model`: what finds the facts, such as `language_model(chat_model)`; absent means rules.
+        - `user_id`: as in `create_manage_memory_tool`.
+        """
+        self._handle = Handle(store)
+        self._model = model
+        self._user_id = user_id
+        self._knowledge(self._handle.aio)
+
+    def invoke(
+        self, input: dict[str, Any], config: RunnableConfig | None = None, **_: Any
+    ) -> list[dict[str, Any]]:
+        """The facts that these messages state, each with its `id` and `text`."""
+        return block_on(self.ainvoke(input, config))
+
+    async def ainvoke(
+        self, input: dict[str, Any], config: RunnableConfig | None = None, **_: Any
+    ) -> list[dict[str, Any]]:
+        """As `invoke`."""
+        config = ensure_config(config)
+        added = await self._add(input, config, infer="auto")
+        if added is None:
+            return []
+        memory = self._knowledge(_of_the_user(self._handle, self._user_id, config))
+        jobs = [await memory.jobs.get(id) for id in added.job_ids]
+        return [
+            {"id": id, "text": (await memory.explain(id, depth=1)).records[id].text}
+            for job in jobs
+            for id in job.result.get("facts", ())
+        ]
+
+    def submit(self, input: dict[str, Any], config: RunnableConfig | None = None) -> str | None:
+        """Keep messages, and owe the job: returns its id; None if they say nothing."""
+        return block_on(self.asubmit(input, config))
+
+    async def asubmit(
+        self, input: dict[str, Any], config: RunnableConfig | None = None
+    ) -> str | None:
+        """As `submit`."""
+        added = await self._add(input, ensure_config(config), infer="later")
+        return None if added is None else added.job_id
+
+    def run_due(self) -> list[Job]:
+        """Do what is owed, of all users that the store shows; returns what became of it."""
+        return block_on(self.arun_due())
+
+    async def arun_due(self) -> list[Job]:
+        """As `run_due`."""
+        return await self._knowledge(self._handle.aio).jobs.run_due()
+
+    async def _add(
+        self, input: dict[str, Any], config: RunnableConfig, *, infer: Literal["auto", "later"]
+    ) -> Added | None:
+        messages = [_with_id(one) for one in convert_to_messages(input["messages"])]
+        given = [to_canonical(one) for one in messages]
+        if not given:
+            return None
+        thread = config.get("configurable", {}).get("thread_id")
+        memory = self._knowledge(_of_the_user(self._handle, self._user_id, config))
+        session = str(thread) if thread is not None else messages[0].id
+        return await memory.add(given, session_id=session, infer=infer)
+
+    def _knowledge(self, store: AsyncContextStore) -> Any:
+        return store.knowledge.using(model=self._model)
+
+
+async def _managed(
+    store: AsyncContextStore, action: Action, content: str | None, id: str | None
+) -> str:
+    memory = store.knowledge
+    if action == "delete":
+        if not id:
+            return "Error: deleting needs the id of a memory"
+        await memory.invalidate(id, reason="deleted by the agent")
+        return f"Deleted {id}."
+    if not content or not content.strip():
+        return f"Error: content is empty: say what to {action}"
+    if action == "update":
+        if not id:
+            return "Error: updating needs the id of a memory"
+        await memory.correct(id, content)
+        return f"Updated {id}."
+    added = await memory.using(extractor=NoteExtractor()).add(content, session_id=_SESSION)
+    ids = (await memory.jobs.get(added.job_id or "")).result["facts"]
+    return f"Created {ids[0]}." if ids else "That is remembered already."
+
+
+def _tool(call: Any, name: str, description: str, schema: type[BaseModel]) -> BaseTool:
+    def blocking(config: RunnableConfig, **given: Any) -> str:
+        said: str = block_on(call(config, **given))
+        return said
+
+    return StructuredTool.from_function(
+        func=blocking, coroutine=call, name=name, description=description, args_schema=schema
+    )
+
+
+def _with_id(message: BaseMessage) -> BaseMessage:
+    return message if message.id else message.model_copy(update={"id": str(uuid4())})
+
+
+def _of_the_user(handle: Handle, user_id: str | None, config: RunnableConfig) -> AsyncContextStore:
+    """The part of the store that this run may see."""
+    user = user_id or config.get("configurable", {}).get("user_id") or handle.scope.user_id
+    if not isinstance(user, str) or not user:
+        raise InvalidRequestError(
+            f"user_id={user!r:.80}: whose memories are these? Pass "
+            "config={'configurable': {'user_id': '…'}}, or user_id="
+        )
+    return handle.aio.scope(user_id=user)
