@@ -33,6 +33,7 @@ def small_writes(bench: Bench) -> list[Row]:
     for number, (vector, text) in enumerate(itertools.islice(queries, _ROUNDS)):
         note({"made": store.ask("turn", has_id=False, count=_COUNT)})
         note({"added": store.ask("added", uri=f"{uri}-added", count=_COUNT)})
+        note(store.ask("embedded", uri=f"{uri}-embedded", count=_COUNT))
         note({"given": store.ask("turn", has_id=True, count=_COUNT)})
         note(store.ask("just_written", count=_COUNT))
         asked = {"text": text, "vector": vector, "limit": 10}
@@ -49,6 +50,13 @@ def small_writes(bench: Bench) -> list[Row]:
             values={STORE: ms["made"], LANCEDB: ms["added"]},
             judged=ratio(ms, of="made", to="added"),
             target=Target(at_most=0.3),
+        ),
+        Row(
+            what="a turn that the local embedder embeds, beyond what embedding its text alone takes",
+            unit="ms",
+            values={STORE: ms["embedded"]},
+            judged=ms["embedded"] - ms["embedding"],
+            target=Target(at_most=0.6),
         ),
         _judged("a turn, with a given id", ms["given"], at_most=1),
         _judged("a message that is in the journal, by its id", ms["by_id"], at_most=0.3),

@@ -6,12 +6,14 @@ from typing import Any
 
 import lancedb
 
-from benchmarks.sides.measuring import bytes_in, clock, timed_async, watched
+from benchmarks.sides.measuring import bytes_in, clock, timed, timed_async, watched
 from benchmarks.sides.opened import RUNNER, STORES, opened, turns
 from benchmarks.sides.protocol import Handler
 from lance_context_core import AsyncContextStore, Message
+from lance_context_core.embedders import LocalEmbedder
 
 _AGENT = "bench"
+_LOCAL = LocalEmbedder()
 _NUMBERS = itertools.count()
 
 
@@ -41,6 +43,23 @@ def added(*, uri: str, count: int) -> list[float]:
         rows = [{"session": f"s{n % 50}", "id": f"turn-{n}", "text": f"turn {n}"} for n in numbers]
         table = await database.create_table("turns", rows[:1], exist_ok=True)
         return [(await timed_async(table.add([row])))[0] for row in rows]
+
+    return RUNNER.run(run())
+
+
+def embedded(*, uri: str, count: int) -> dict[str, list[float]]:
+    """The seconds of turns that the local embedder embeds, and of embedding the same texts alone."""
+
+    async def run() -> dict[str, list[float]]:
+        history = (await opened(uri, uri, embedder=_LOCAL)).history
+        seconds: dict[str, list[float]] = {"embedded": [], "embedding": []}
+        for number in itertools.islice(_NUMBERS, count):
+            text = f"turn {number}: we spoke of the garden, and of rose {number % 89}"
+            said = history.append(_AGENT, Message.user(text), session_id=f"small-{number % 50}")
+            seconds["embedded"].append((await timed_async(said))[0])
+            alone, _ = timed(lambda text=text: _LOCAL.embed_documents([text]))  # type: ignore[misc]
+            seconds["embedding"].append(alone)
+        return seconds
 
     return RUNNER.run(run())
 
@@ -131,6 +150,7 @@ def stall_of_turns(*, seconds: float) -> float:
 OPERATIONS: dict[str, Handler] = {
     "turn": turn,
     "added": added,
+    "embedded": embedded,
     "turns_and_searches": turns_and_searches,
     "disk": disk,
     "just_written": just_written,

@@ -39,8 +39,8 @@ _NAME = "checkpoints"
 class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     """The checkpoints of all threads, for synchronous and for asynchronous graphs.
 
-    A `put` is one commit, and so is a `put_writes`; what many threads write at the same time becomes
-    one commit as well. Of a channel's value only what the value before it has not is stored. The
+    A `put` is one commit, and so is a `put_writes`: in a directory it is one transaction of the
+    store's journal. Of a channel's value only what the value before it has not is stored. The
     asynchronous methods await the store, and block no event loop.
 
     A scope of a store isolates checkpoints too: a thread of the same id in another one is
