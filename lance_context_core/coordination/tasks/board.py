@@ -1,8 +1,10 @@
 """Boards of tasks, which agents make, claim and finish together."""
 
+import asyncio
 import builtins
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeVar
@@ -21,7 +23,7 @@ from lance_context_core.coordination.tasks.values import (
     TaskStatus,
 )
 from lance_context_core.engine.locks import processes
-from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.errors import ContextStoreError, InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
@@ -187,7 +189,13 @@ class AsyncTaskBoard:
                 return None
             return graph.begin(task, worker, processes.mine(), lease, "")
 
-        return await self._change(change)
+        # It may be made by the time that its caller is cancelled, who would never be told.
+        claiming = asyncio.ensure_future(self._change(change))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._given_back(claiming))
+            raise
 
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
         """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
@@ -263,6 +271,11 @@ class AsyncTaskBoard:
         if task.process is not None and processes.is_dead(task.process):
             return True
         return task.until is not None and self._resources.clock.now() >= task.until
+
+    async def _given_back(self, claiming: asyncio.Future[Task | None]) -> None:
+        with suppress(ContextStoreError):
+            if (task := await claiming) is not None:
+                await self.release(task.id, attempt=task.attempt, note="the claim was cancelled")
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
         id, note = check_name(id, "id"), check_text(note, "note")

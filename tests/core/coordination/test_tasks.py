@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from lance_context_core.coordination.tasks.changes import Changes
 from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
 from lance_context_core.errors import (
     ConflictError,
@@ -314,6 +315,30 @@ async def test_a_claim_of_who_has_lost_a_lock_is_refused_and_the_task_stays_free
     with lock.fencing(), pytest.raises(StaleLockError):
         await board.claim("ann")
     assert await statuses(board) == {"a": "in_progress", "b": "pending"}
+
+
+async def test_who_is_cancelled_before_he_is_told_of_a_task_has_not_begun_it(store, monkeypatch):
+    board = store.tasks.board("plan")
+    await board.add("a", id="a")
+    make, made = Changes.make, []
+
+    async def told_late(changes, change):
+        outcome = await make(changes, change)
+        made.append(outcome)
+        await asyncio.sleep(0.05)
+        return outcome
+
+    monkeypatch.setattr(Changes, "make", told_late)
+    claiming = asyncio.ensure_future(board.claim("ann"))
+    async with asyncio.timeout(60):
+        while not made:  # noqa: ASYNC110 - a second claim would end the wait as well
+            await asyncio.sleep(0.001)
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    monkeypatch.undo()
+    assert await statuses(board) == {"a": "pending"}
+    assert (await board.claim("ben")).attempt == 2
 
 
 async def test_what_is_erased_of_a_board_is_not_left_in_the_index_of_it(open_store, tmp_path):
