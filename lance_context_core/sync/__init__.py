@@ -20,6 +20,7 @@ from lance_context_core.sync.store import ContextStore
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.vectors import Vectors
+from lance_context_core.sync.windows import Windows
 
 __all__ = [
     "Checkpoints",
@@ -42,4 +43,5 @@ __all__ = [
     "TaskStore",
     "Templates",
     "Vectors",
+    "Windows",
 ]

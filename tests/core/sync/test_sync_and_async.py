@@ -29,7 +29,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
-from lance_context_core.jobs.jobs import AsyncJobs
+from lance_context_core.information.tables import AsyncInformationTables
+from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
@@ -59,8 +60,12 @@ from lance_context_core.sync import (
     TaskStore,
     Templates,
     Vectors,
+    Windows,
 )
 from lance_context_core.sync.context import blocking_over
+from lance_context_core.sync.information import InformationTables
+from lance_context_core.sync.knowledge import JobWorker
+from lance_context_core.window.windows import AsyncWindows
 
 BLOCKING = {
     AsyncCheckpoints: Checkpoints,
@@ -69,6 +74,7 @@ BLOCKING = {
     AsyncDocuments: Documents,
     AsyncHistory: History,
     AsyncJobs: Jobs,
+    AsyncJobWorker: JobWorker,
     AsyncKeyValues: KeyValues,
     AsyncLock: Lock,
     AsyncLocks: Locks,
@@ -81,6 +87,8 @@ BLOCKING = {
     AsyncTaskStore: TaskStore,
     AsyncTemplates: Templates,
     AsyncVectors: Vectors,
+    AsyncWindows: Windows,
+    AsyncInformationTables: InformationTables,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
@@ -90,6 +98,8 @@ NOT_AWAITED = {
     AsyncLocks: {"acquire", "using"},
     AsyncPlans: {"tasks"},
     AsyncTaskStore: {"board", "here"},
+    AsyncInformationTables: {"names", "schema"},
+    AsyncJobs: {"worker"},
     AsyncKnowledge: {"using"},
 }
 
