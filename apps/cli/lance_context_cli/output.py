@@ -63,9 +63,9 @@ class Output:
         if self.format == "people":
             click.echo(shown_in_lines(text))
 
-    def heading(self, who: str, when: datetime) -> None:
+    def heading(self, who: str, when: datetime | None) -> None:
         """Print who says what follows, and when."""
-        click.echo(f"{click.style(shown(who), bold=True)}  {self._moment(when)}")
+        click.echo(f"{click.style(shown(who), bold=True)}  {self._cell(when)}".rstrip())
 
     def note(self, words: str) -> None:
         """Tell a person something that is no data."""

@@ -1,0 +1,134 @@
+"""What was made of what was said: facts and their evidence, the jobs that made them, the window."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lance_context_cli.call import Call, pass_call
+from lance_context_cli.output import Line, plain
+from lance_context_cli.place import confirm
+
+if TYPE_CHECKING:
+    from lance_context_core import ContextStore
+    from lance_context_core.knowledge import Job
+
+_JOB = ("job", "kind", "state", "updated", "attempts", "error")
+
+
+@click.command
+@click.argument("question", nargs=-1, required=True)
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
+@pass_call
+def facts(call: Call, question: tuple[str, ...], limit: int) -> None:
+    """List the facts that answer a question, each with the turns that say so."""
+    found = call.place.reading().knowledge.search(
+        " ".join(question), top_k=limit, search_type="facts", evidence=True
+    )
+    lines = (
+        Line(
+            (
+                one.record.id,
+                one.score,
+                one.record.text,
+                [quote.text or "" for quote in one.evidence],
+            ),
+            plain(one),
+        )
+        for one in found
+    )
+    call.output.rows(("id", "score", "text", "evidence"), lines)
+
+
+@click.command
+@click.argument("id")
+@pass_call
+def explain(call: Call, id: str) -> None:
+    """Show what a fact or a summary is made of: who said it, when, and which job made it."""
+    found = call.place.reading().knowledge.explain(id)
+    if call.output.format != "people":
+        call.output.fields(plain(found))
+        return
+    call.output.text(found.records[id].text or "")
+    for quote in found.quotes:
+        is_so = "says" if quote.is_verified else "said, and says no more:"
+        text = quote.text if quote.text is not None else "(it is gone)"
+        call.output.text("")
+        call.output.heading(f"{quote.speaker or 'somebody'} {is_so}", quote.said_at)
+        call.output.text(text)
+    call.output.text("")
+    lines = (Line((one.source_id, one.relation, one.target_id), plain(one)) for one in found.links)
+    call.output.rows(("", "", ""), lines)
+
+
+@click.command
+@click.option("--state", help="Only those in this state, such as failed.")
+@pass_call
+def jobs(call: Call, state: str | None) -> None:
+    """List the jobs that make knowledge of what was said."""
+    found = call.place.reading().knowledge.jobs.list(state=state)  # type: ignore[arg-type]
+    call.output.rows(_JOB, map(_job, found))
+
+
+@click.command
+@click.option("--session", metavar="ID", help="Of this session alone.")
+@click.option("--merge", "is_merged", is_flag=True, help="Let it count at once.")
+@pass_call
+def distill(call: Call, session: str | None, is_merged: bool) -> None:
+    """Propose on a branch what is to be known of what was said since the last time."""
+    done = call.place.writing().knowledge.distill(
+        session_id=session, apply="merge" if is_merged else "propose"
+    )
+    told = {"job": done.job_id, "branch": done.branch, "report": done.report, "faults": done.faults}
+    call.output.fields(told)
+
+
+@click.command
+@click.argument("job")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@click.option("--yes", is_flag=True, help="Do it without a question.")
+@pass_call
+def undo(call: Call, job: str, dry_run: bool, yes: bool) -> None:
+    """Take back what a job made; what came after it stays."""
+    knowledge = call.place.writing().knowledge
+    would = knowledge.undo(job, dry_run=True)
+    if dry_run:
+        call.output.fields(plain(would))
+        return
+    retired = len(would.retired)
+    confirm(f"Take back what {job} made ({retired} records go)?", is_sure=yes)
+    call.output.fields(plain(knowledge.undo(job)))
+
+
+@click.command
+@click.argument("session")
+@click.option("--budget", type=click.IntRange(min=1), default=4096, show_default=True)
+@click.option("--query", help="What the user asks; else what was said last.")
+@pass_call
+def context(call: Call, session: str, budget: int, query: str | None) -> None:
+    """Show what a model would be sent next, part by part, within a budget of tokens."""
+    store = call.place.reading()
+    agent_id = call.place.agent_id or _agent_of(store, session)
+    window = store.assemble(session_id=session, budget=budget, query=query, agent_id=agent_id)
+    if call.output.format != "people":
+        call.output.fields(plain(window))
+        return
+    lines = (
+        Line((one.section, one.verdict, one.tokens, one.reason, one.ids), None)
+        for one in window.report.outcomes
+    )
+    call.output.rows(("section", "", "tokens", "why", "ids"), lines)
+    call.output.note(f"{window.tokens} tokens of {window.room}")
+
+
+def _agent_of(store: "ContextStore", session: str) -> str:
+    """Whose session it is; nobody's where it is not known."""
+    found = store.sessions.get(session)
+    return (found.agent_id if found is not None else None) or ""
+
+
+def _job(job: "Job") -> Line:
+    cells = (job.id, job.kind, job.state, job.updated_at, job.attempts, job.error)
+    return Line(cells, plain(job))
+
+
+COMMANDS = (facts, explain, jobs, distill, undo, context)
