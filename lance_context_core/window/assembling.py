@@ -74,7 +74,7 @@ async def assemble(
         session_id=session_id,
         agent_id=agent_id,
         user_id=user_id,
-        query=query,
+        query_characters=None if query is None else len(query),
         dialect=dialect,
         budget=given,
         sections=chosen,

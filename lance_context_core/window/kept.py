@@ -43,7 +43,8 @@ class KeptWindow:
     session_id: str
     run_id: str | None
     asked: Mapping[str, Any]
-    """The arguments of `assemble`, and the fields of its sections."""
+    """The arguments of `assemble`, and the fields of its sections; of the `messages` how many there
+    were, and of the `query` its `query_characters`."""
     tokens: int
     tokens_by_section: Mapping[str, int]
     room: int
@@ -83,7 +84,7 @@ class KeptWindow:
 def asked(
     *, budget: Budget, sections: Sequence[Section], messages: int, **arguments: Any
 ) -> dict[str, Any]:
-    """The arguments of `assemble`, in JSON; of `messages` how many there were."""
+    """The arguments of `assemble`, in JSON; of what a user said how much it was, so that none of it stays."""
     return {
         **{name: value for name, value in arguments.items() if value is not None},
         "budget": {one.name: getattr(budget, one.name) for one in fields(budget)},

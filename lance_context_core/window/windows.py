@@ -35,8 +35,9 @@ class AsyncWindows:
     ) -> str:
         """Keep a window that `assemble` made: a step of a session, or of a run of it; returns its id.
 
-        What was an argument is kept as it was given: instructions and pins too. Raises
-        InvalidRequestError for a window that something else made.
+        What the program gave is kept as it was given: instructions and the texts of pins, too. Of
+        what a user said, in `query` and `messages`, nothing is kept. Raises InvalidRequestError
+        for a window that something else made.
         """
         if not isinstance(window, Window):
             raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")

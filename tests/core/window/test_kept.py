@@ -65,6 +65,14 @@ def test_no_text_of_a_conversation_is_kept(store):
     assert store.search("Pour tea", limit=9)[0].record.id == "t1"
 
 
+def test_of_a_question_nothing_is_kept_since_it_may_be_a_turn_that_is_erased(store):
+    question = "Which xylophone did I buy?"
+    id = store.windows.keep(assembled(store, HistorySection(), query=question))
+    (record,) = store.context("windows").list()
+    assert b"xylophone" not in record["binary"]
+    assert store.windows.get(id).asked["query_characters"] == len(question)
+
+
 def test_what_is_erased_or_expires_is_gone_and_named(store):
     soon = store.aio._records().now() + timedelta(seconds=0.4)
     store.history.append("", Message.user("Soon over.", id="e1"), session_id="s", expires_at=soon)
