@@ -8,27 +8,25 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from lance_context_core._checks import check_name, check_span, check_text, check_time, shown
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
-from lance_context_core.jobs.commits import held
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import changing as changing_facts
-from lance_context_core.knowledge import episodes, kept, profiles, states
+from lance_context_core.knowledge import curating, episodes, profiles
 from lance_context_core.knowledge.adding import Adding, Told, messages_of
-from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.makers import Makers, Model
+from lance_context_core.knowledge.parts import Parts
 from lance_context_core.knowledge.profiles import Profile
-from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
 from lance_context_core.knowledge.schemas import ProfileSchema
 from lance_context_core.knowledge.searching import Question, search
-from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying, checked_policy
-from lance_context_core.knowledge.undoing import UNDO, Undoing, report_of
+from lance_context_core.knowledge.tidying import checked_policy
+from lance_context_core.knowledge.undoing import report_of
 from lance_context_core.knowledge.values import (
     Added,
     Explanation,
@@ -43,11 +41,8 @@ from lance_context_core.knowledge.values import (
 )
 from lance_context_core.records import ContextRecord, Diff, MergeReport
 from lance_context_core.rows.records import new_id
-from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.conflicts import MergePolicy
-
-_MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class AsyncKnowledge:
     @property
     def jobs(self) -> AsyncJobs:
         """The jobs of the knowledge: to be listed, run, cancelled and retried."""
-        return AsyncJobs(self._queue)
+        return AsyncJobs(self._parts.queue)
 
     # The six verbs
 
@@ -129,9 +124,9 @@ class AsyncKnowledge:
         given = messages_of(content, content_type=content_type, metadata=metadata)
         session = new_id() if session_id is None else check_name(session_id, "session_id")
         scope = self._records.scope.narrow(user_id=user_id)
-        spoken = replace(self._spoken, scope=scope)
-        made = replace(self._made, scope=scope)
-        distiller = replace(self._distiller, spoken=spoken, made=made)
+        spoken = replace(self._records, scope=scope)
+        made = replace(self._parts.made, scope=scope)
+        distiller = replace(self._parts.distiller, spoken=spoken, made=made)
         adding = Adding(distiller, Queue(made, {EXTRACT: distiller.run}))
         return await adding.add(given, session_id=session, infer=infer)
 
@@ -166,8 +161,8 @@ class AsyncKnowledge:
             valid_at=valid_at,
         )
         return await search(
-            replace(self._spoken, scope=scope),
-            replace(self._made, scope=scope),
+            replace(self._records, scope=scope),
+            replace(self._parts.made, scope=scope),
             question,
             search_type=search_type,
             evidence=evidence,
@@ -195,8 +190,8 @@ class AsyncKnowledge:
         """
         scope = self._records.scope.narrow(user_id=user_id)
         return await profiles.profile(
-            replace(self._spoken, scope=scope),
-            replace(self._made, scope=scope),
+            replace(self._records, scope=scope),
+            replace(self._parts.made, scope=scope),
             schema,
             speaker=None if speaker is None else check_name(speaker, "speaker"),
             valid_at=None if valid_at is None else check_time(valid_at, "valid_at"),
@@ -221,8 +216,8 @@ class AsyncKnowledge:
         """
         check_span(offset=0, limit=limit, last=None)
         scope = self._records.scope.narrow(user_id=user_id)
-        spoken = replace(self._spoken, scope=scope)
-        made = replace(self._made, scope=scope)
+        spoken = replace(self._records, scope=scope)
+        made = replace(self._parts.made, scope=scope)
         return await episodes.episodes(spoken, made, gap=gap, since=since, until=until, limit=limit)
 
     async def explain(self, id: str, *, depth: int = 2) -> Explanation:
@@ -231,14 +226,14 @@ class AsyncKnowledge:
         It has the turns that prove it, what it took the place of and what took its place, what
         contradicts it, and the jobs that made it. Raises NotFoundError if there is no such thing.
         """
-        return await Explaining(self._spoken, self._made).explain(id, depth=depth)
+        return await Explaining(self._records, self._parts.made).explain(id, depth=depth)
 
     async def trace(self, session_id: str) -> builtins.list[TraceEvent]:
         """What happened in a session, by its time: turns, calls of tools, facts, jobs; hidden ones too.
 
         Raises NotFoundError for a session of which nothing is known.
         """
-        return await Explaining(self._spoken, self._made).trace(session_id)
+        return await Explaining(self._records, self._parts.made).trace(session_id)
 
     async def prune(
         self, policy: Prune | Mapping[str, Any] | None = None, *, dry_run: bool = False
@@ -248,11 +243,11 @@ class AsyncKnowledge:
         They are not deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
         and the job is not kept. Raises InvalidRequestError for a policy that cannot be.
         """
-        tidying = self._tidying
+        tidying = self._parts.tidying
         job = await tidying.pruning(checked_policy(policy))
         if dry_run:
             return replace(job, result=(await tidying.prune(job)).result)
-        return await self._run(job)
+        return await self._parts.run(job)
 
     async def archive(self, session_id: str) -> Job:
         """Hide a session, with all that was made of it: no read shows it, only `trace` does.
@@ -260,12 +255,12 @@ class AsyncKnowledge:
         Returns the job; that of the first call, if it is archived already. Raises NotFoundError for a
         session without turns.
         """
-        job = await self._tidying.archiving(check_name(session_id, "session_id"))
-        return job if job.state == "succeeded" else await self._run(job)
+        job = await self._parts.tidying.archiving(check_name(session_id, "session_id"))
+        return job if job.state == "succeeded" else await self._parts.run(job)
 
     async def unarchive(self, session_id: str) -> Undone:
         """Show an archived session again, as it was. Raises NotFoundError if it is not archived."""
-        before = await self._tidying.archived(check_name(session_id, "session_id"))
+        before = await self._parts.tidying.archived(check_name(session_id, "session_id"))
         if not before or before[-1].undone_by is not None:
             raise NotFoundError(f"session {session_id!r} is not archived")
         return await self.undo(before[-1].id)
@@ -284,13 +279,13 @@ class AsyncKnowledge:
         """
         if apply not in ("propose", "merge"):
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
-        planned = await self._proposing.job(session_id=session_id)
+        planned = await self._parts.proposing.job(session_id=session_id)
         if not planned.input_ids:
             return _nothing()
-        job = await self._proposed(planned)
-        proposal = await self._proposing.proposal(job)
+        job = await self._parts.proposed(planned)
+        proposal = await self._parts.proposing.proposal(job)
         if apply == "merge":
-            await self._proposing.merge(job, None)
+            await self._parts.proposing.merge(job, None)
         return proposal
 
     async def replay(self, job_id: str) -> Proposal:
@@ -301,15 +296,15 @@ class AsyncKnowledge:
         they who did the job, the proposal is empty, and no model is called. Raises
         InvalidRequestError for a job that has made nothing of turns, or was undone.
         """
-        target = await self._queue.get(job_id)
-        planned = await self._proposing.replaying(target)
+        target = await self._parts.queue.get(job_id)
+        planned = await self._parts.proposing.replaying(target)
         if target.producer == planned.producer:
             return _nothing()
-        return await self._proposing.proposal(await self._proposed(planned))
+        return await self._parts.proposing.proposal(await self._parts.proposed(planned))
 
     async def proposal(self, job_id: str) -> Proposal:
         """A proposal again. Raises NotFoundError if there is no such job, or its branch is gone."""
-        return await self._proposing.proposal(await self._queue.get(job_id))
+        return await self._parts.proposing.proposal(await self._parts.queue.get(job_id))
 
     async def merge(self, job_id: str, *, policy: MergePolicy | None = None) -> MergeReport:
         """Bring a proposal into the store; twice is as good as once.
@@ -318,11 +313,11 @@ class AsyncKnowledge:
         corrected, pinned or removed stays, else the later change counts; or as `policy` says: see
         `AsyncContextStore.merge`.
         """
-        return await self._proposing.merge(await self._queue.get(job_id), policy)
+        return await self._parts.proposing.merge(await self._parts.queue.get(job_id), policy)
 
     async def discard(self, job_id: str) -> Job:
         """Drop a proposal with its branch: nothing of it was in the store."""
-        return await self._proposing.discard(await self._queue.get(job_id))
+        return await self._parts.proposing.discard(await self._parts.queue.get(job_id))
 
     async def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
         """Take back what a job did, and nothing of what came after; returns what that was.
@@ -331,120 +326,39 @@ class AsyncKnowledge:
         a person has changed since is a conflict, and stays. Undoing twice is undoing once; undoing
         the undo brings all of it back. Raises InvalidRequestError for a job that did nothing yet.
         """
-        undoing = self._undoing
+        undoing = self._parts.undoing
         job = await undoing.job(job_id)
         if job.state == "succeeded":
             return report_of(job, job.result)
         if dry_run:
             return report_of(job, (await undoing.decide(job)).result, is_dry_run=True)
-        done = await self._run(job)
+        done = await self._parts.run(job)
         return report_of(done, done.result)
 
     # Curation
 
     async def correct(self, id: str, text: str) -> ContextRecord:
         """Let a fact say something else: no job changes it from then on. What it said is kept in it."""
-        said = check_text(text, "text")
-        if not said.strip():
-            raise InvalidRequestError("text is empty: invalidate the fact instead")
-
-        def change(record: ContextRecord) -> ContextRecord:
-            before = {"text": record.text, "until": self._records.now().isoformat()}
-            revisions = [*record.metadata.get("revisions", ()), before]
-            metadata = {**record.metadata, "curated": True, "revisions": revisions}
-            return replace(record, text=said, embedding=None, metadata=metadata)
-
-        return await self._curated(id, change)
+        return await curating.correct(self._parts.made, id, text)
 
     async def invalidate(self, id: str, *, reason: str) -> ContextRecord:
         """Hide a fact that is wrong: no job brings it back."""
-        why = check_name(reason, "reason")
-
-        def change(record: ContextRecord) -> ContextRecord:
-            metadata = {**record.metadata, "curated": True}
-            hidden = states.retired(record, why, self._records.now())
-            return replace(hidden, metadata=metadata)
-
-        return await self._curated(id, change)
+        return await curating.invalidate(self._parts.made, id, reason)
 
     async def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
         """Keep a fact as it is: no job changes or hides it, until it is unpinned."""
-        return await self._curated(
-            id, lambda one: replace(one, metadata={**one.metadata, "pinned": bool(pinned)})
-        )
+        return await curating.pin(self._parts.made, id, pinned=pinned)
 
     async def history(self, id: str) -> builtins.list[FactChange]:
         """What became of a fact, in order: added, said again, superseded, undone, corrected and so on.
 
         Hidden facts have one too. Raises NotFoundError if there is no such fact.
         """
-        return await changing_facts.history(self._made, id)
-
-    # Helpers
+        return await changing_facts.history(self._parts.made, id)
 
     @property
-    def _spoken(self) -> Records:
-        return self._records
-
-    @property
-    def _made(self) -> Records:
-        return replace(self._records, context=kept.CONTEXT)
-
-    @property
-    def _distiller(self) -> Distiller:
-        return Distiller(self._spoken, self._made, self._makers)
-
-    @property
-    def _proposing(self) -> Proposing:
-        return Proposing(self._distiller, self._jobs({}))
-
-    @property
-    def _undoing(self) -> Undoing:
-        return Undoing(self._distiller, self._jobs({}))
-
-    @property
-    def _tidying(self) -> Tidying:
-        return Tidying(self._spoken, self._made, self._jobs({}))
-
-    def _jobs(self, handlers: Mapping[str, Any]) -> Queue:
-        return Queue(self._made, handlers)
-
-    @property
-    def _queue(self) -> Queue:
-        return self._jobs(
-            {
-                EXTRACT: self._distiller.run,
-                DISTILL: self._proposing.run,
-                REPLAY: self._proposing.run_replay,
-                UNDO: self._undoing.run,
-                PRUNE: self._tidying.run_prune,
-                ARCHIVE: self._tidying.run_archive,
-            }
-        )
-
-    async def _proposed(self, planned: Job) -> Job:
-        """A job that makes a proposal, once it is run; it may have been before."""
-        (job,) = await self._queue.submit([planned])
-        if job.state == "cancelled":
-            job = await self._queue.retry(job.id)
-        return await self._queue.run(job.id) or await self._queue.get(job.id)
-
-    async def _run(self, job: Job) -> Job:
-        """Submit a job and run it; returns what became of it. Raises for what failed in it."""
-        await self._queue.submit([job])
-        done = await self._queue.run(job.id) or await self._queue.get(job.id)
-        if done.state != "succeeded":
-            raise InvalidRequestError(f"job {done.id!r} is {done.state}: {done.error}")
-        return done
-
-    async def _curated(self, id: str, change: changing.Change) -> ContextRecord:
-        named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
-        where = self._made.own(named)
-        if len(await held(self._made, named)) == 0:
-            raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
-        record = await changing.patch(self._made, where, change)
-        assert record is not None
-        return record
+    def _parts(self) -> Parts:
+        return Parts(self._records, self._makers)
 
 
 def _nothing() -> Proposal:
