@@ -10,7 +10,7 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.conditional import Tail
 from lance_context_core.errors import AlreadyExistsError, ConflictError, NotFoundError
 from lance_context_core.rows.records import refuse_duplicates
-from lance_context_core.stores.records import writing
+from lance_context_core.stores.records import repeating, writing
 from lance_context_core.stores.records.scoped import SESSION, Records
 from lance_context_core.stores.records.writing import Draft
 
@@ -81,7 +81,7 @@ async def replace_tail(
         if new:
             new[0].row["previous_key"] = before[KEY] if before else None
         if gone:
-            await writing.clear_away(records, gone)
+            await repeating.clear_away(records, gone)
         ends = [before, *tail] if before else tail
         if await records.table.exchange_if(
             [one.row for one in new],

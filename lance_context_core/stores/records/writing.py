@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
@@ -22,7 +22,12 @@ from lance_context_core.rows.records import (
     with_values,
 )
 from lance_context_core.stores.records import superseding
-from lance_context_core.stores.records.repeating import CONTENT, refuse_other_content
+from lance_context_core.stores.records.repeating import (
+    Identity,
+    clear_away,
+    existing_of,
+    refuse_other_content,
+)
 from lance_context_core.stores.records.scoped import (
     SESSION,
     SUCCEEDED,
@@ -33,7 +38,6 @@ from lance_context_core.stores.records.scoped import (
 
 T = TypeVar("T")
 
-Identity = tuple[Literal["id", "external_id"], str]
 Within = Mapping[str, str | None]
 
 
@@ -350,42 +354,6 @@ async def _find_repeated(
     return existing, expired
 
 
-async def existing_of(
-    records: Records,
-    identities: Collection[Identity],
-    keys: Sequence[str] | None = None,
-    *,
-    columns: Sequence[str] = (KEY, "id", "external_id", "expires_at", *CONTENT),
-) -> tuple[dict[Any, dict[str, Any]], list[str]]:
-    """The rows that are there already, by identity; and the keys of expired ones.
-
-    An expired record makes way: it is to be cleared away before one of its identity is written.
-    With `keys` it is by these that they are looked up.
-    """
-    if not identities:
-        return {}, []
-    if keys is not None:
-        # Not what narrower handles call so: that is something else, with a key of its own.
-        named = sql.in_list(KEY, keys)
-    else:
-        by_column: dict[str, list[str]] = {}
-        for column, value in identities:
-            by_column.setdefault(column, []).append(value)
-        named = sql.any_of([sql.in_list(column, some) for column, some in by_column.items()])
-    rows = (await records.table.select(records.own(named), columns=columns)).to_pylist()
-    now = records.now()
-    expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
-    wanted, gone = set(identities), set(expired)
-    existing = {
-        (column, row[column]): row
-        for row in rows
-        if row[KEY] not in gone
-        for column in ("id", "external_id")
-        if (column, row[column]) in wanted
-    }
-    return existing, expired
-
-
 def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
     return [one.identity for one in new if one.identity]
 
@@ -393,12 +361,6 @@ def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
 def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
     """By what those with an identity are looked up that hold `within` something."""
     return None if within is None else [one.row[KEY] for one in new if one.identity]
-
-
-async def clear_away(records: Records, expired: Sequence[str]) -> None:
-    """Remove the records with these keys, as far as they are still expired."""
-    gone = sql.at_or_before("expires_at", records.now())
-    await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
 
 
 async def _revisions(table: Table, where: sql.Clause) -> dict[str, int]:
