@@ -1,10 +1,10 @@
 """What an agent of a framework is shown of its conversation: the same window in each of them."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lance_context_core._recent import Recent
 from lance_context_core.messages import Message
 from lance_context_core.store import AsyncContextStore
 from lance_context_core.window.assembling import assemble_arguments
@@ -36,7 +36,7 @@ class WindowMaker:
     dialect: DialectName = "plain"
     counter: Any = None
     keeps_windows: bool = False
-    _known: OrderedDict[tuple[Any, ...], str] = field(default_factory=OrderedDict)
+    _last: Recent[tuple[str, str], str] = field(default_factory=lambda: Recent(_N_KNOWN))
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for arguments that `assemble` would refuse."""
@@ -51,19 +51,16 @@ class WindowMaker:
 
         Those without an id are not: nobody could tell them from others.
         """
-        place = (id(store), session_id)
+        place = (repr(store), session_id)  # Where it is, and of whom: another user's is another one.
         named = [one for one in messages if one.id]
-        last = self._known.get(place)
+        last = self._last.get(place)
         ids = [one.id for one in named]
         start = ids.index(last) + 1 if last in ids else 0
         if named[start:]:
             await store.history.append_many(
                 "", named[start:], session_id=session_id, keep_existing=True
             )
-            self._known[place] = str(ids[-1])
-            self._known.move_to_end(place)
-            while len(self._known) > _N_KNOWN:
-                self._known.popitem(last=False)
+            self._last.put(place, str(ids[-1]))
 
     async def window(
         self,
