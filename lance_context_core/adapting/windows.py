@@ -51,7 +51,10 @@ class WindowMaker:
 
         Those without an id are not: nobody could tell them from others.
         """
-        place = (repr(store), session_id)  # Where it is, and of whom: another user's is another one.
+        place = (
+            repr(store),
+            session_id,
+        )  # Where it is, and of whom: another user's is another one.
         named = [one for one in messages if one.id]
         last = self._last.get(place)
         ids = [one.id for one in named]

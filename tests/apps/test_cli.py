@@ -50,6 +50,8 @@ def test_programs_are_given_json(ctx, command):
     assert json.loads(ended.out) or ended.out == "[]\n"
     lines = [json.loads(line) for line in ctx("--jsonl", *command).out.splitlines()]
     answer = json.loads(ended.out)
+    if command[0] == "context":  # It tells when it was made.
+        assert answer.pop("at") <= lines[0].pop("at")
     assert lines == (answer if isinstance(answer, list) else [answer])
 
 

@@ -14,7 +14,12 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from lance_context_core import AsyncContextStore, ContextStoreError, InvalidRequestError
+from lance_context_core import (
+    AsyncContextStore,
+    AsyncKnowledge,
+    ContextStoreError,
+    InvalidRequestError,
+)
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on
 from lance_context_core.knowledge import Added, Job, Model, NoteExtractor
 from langchain_lance_context._messages import to_canonical
@@ -187,7 +192,7 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
         session = str(thread) if thread is not None else messages[0].id
         return await memory.add(given, session_id=session, infer=infer)
 
-    def _knowledge(self, store: AsyncContextStore) -> Any:
+    def _knowledge(self, store: AsyncContextStore) -> AsyncKnowledge:
         return store.knowledge.using(model=self._model)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 
 from lance_context_core import AsyncContextStore, InvalidRequestError
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, WindowMaker, block_on
@@ -134,7 +134,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
 def _told(request: ModelRequest[Any], window: Window, *, n_before: int) -> ModelRequest[Any]:
     """The request with the window's messages; what else it tells as the system's goes to that message."""
-    system, messages = request.system_message, list[BaseMessage]()
+    system, messages = request.system_message, list[Any]()  # of the messages that its types name
     for one in window.messages[n_before:]:
         made = from_canonical(one)
         if not messages and all(isinstance(each, SystemMessage) for each in made):

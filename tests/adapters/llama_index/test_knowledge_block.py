@@ -7,7 +7,11 @@ from adapters.llama_index.samples import say
 from llama_index.core.bridge.pydantic import Field
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.memory import Memory
-from llama_index_lance_context import LanceContextKnowledgeBlock, language_model
+from llama_index_lance_context import (
+    LanceContextAsyncChatStore,
+    LanceContextKnowledgeBlock,
+    language_model,
+)
 
 from lance_context_core import InvalidRequestError
 
@@ -92,7 +96,8 @@ def test_what_is_cut_off_are_the_facts_that_matter_least(store):
 def test_it_is_a_block_of_a_memory(store):
     block = LanceContextKnowledgeBlock(store, user_id="ada")
     put(block, say("I live in Oslo."), session_id="s")
-    memory = Memory.from_defaults(session_id="new", memory_blocks=[block])
+    chats = LanceContextAsyncChatStore(store)
+    memory = Memory.from_defaults(session_id="new", chat_store=chats, memory_blocks=[block])
     memory.put(say("where do I live, Oslo?"))
     assert "I live in Oslo." in str(memory.get()[0].content)
 

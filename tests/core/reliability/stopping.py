@@ -111,7 +111,7 @@ def _after_commit(stop, is_meant):
 
 
 def _in_transaction(stop, is_meant):
-    forget, transaction = Ledger.forget, file.transaction
+    forget, transaction = Ledger.forget, file.Transaction
 
     @contextmanager
     def unfinished(connection, path):
@@ -121,9 +121,9 @@ def _in_transaction(stop, is_meant):
 
     async def begin_to_forget(self, *args, **more):
         if is_meant(self):
-            file.transaction = unfinished
+            file.Transaction = unfinished
         await forget(self, *args, **more)
-        file.transaction = transaction
+        file.Transaction = transaction
 
     Ledger.forget = begin_to_forget
 
