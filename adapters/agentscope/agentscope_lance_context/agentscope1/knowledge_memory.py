@@ -19,6 +19,7 @@ from agentscope_lance_context.agentscope1.long_term_memory import (
     listed,
     response,
 )
+from lance_context_core import AsyncKnowledge
 from lance_context_core.adapting import StoreLike
 from lance_context_core.knowledge import Model, NoteExtractor
 
@@ -32,6 +33,8 @@ class LanceContextKnowledgeMemory(StoreOwner, LongTermMemoryBase):
     reply (static control), and `record_to_memory` and `retrieve_from_memory`, which are its tools.
     What was said stays in the store, and `store.knowledge` explains, corrects and undoes.
     """
+
+    _handle: UserHandle
 
     def __init__(
         self,
@@ -56,11 +59,12 @@ class LanceContextKnowledgeMemory(StoreOwner, LongTermMemoryBase):
         self._session_id = session_id or DEFAULT_SESSION
         self._user_id = user_id
         self._model = model
-        self._infer = check_choice(infer, "infer", "auto", "later")
+        check_choice(infer, "infer", "auto", "later")
+        self._infer = infer
         self._knowledge.using(model=model)
 
     @property
-    def _knowledge(self) -> Any:
+    def _knowledge(self) -> AsyncKnowledge:
         return self._handle.of(self._user_id).knowledge
 
     async def record(self, msgs: Msg | Sequence[Msg | None] | None, **_: Any) -> None:
@@ -118,5 +122,5 @@ class LanceContextKnowledgeMemory(StoreOwner, LongTermMemoryBase):
         found = await asyncio.gather(
             *(self._knowledge.search(one, top_k=limit, **only_facts) for one in asked)
         )
-        texts = {hit.record.id: hit.record.text for hits in found for hit in hits}
+        texts = {hit.record.id: hit.record.text or "" for hits in found for hit in hits}
         return "\n".join(texts.values())
