@@ -34,7 +34,8 @@ assert not strangers & installed, strangers & installed
 modules = {one.name for one in pkgutil.walk_packages([str(package)])}
 assert {"memory", "rag", "session_history", "state", "backends"} <= modules, modules
 
-for name in agentscope_lance_context.__all__:
+# This takes whatever answers as AgentScope's models do.
+for name in set(agentscope_lance_context.__all__) - {"language_model"}:
     try:
         getattr(agentscope_lance_context, name)
     except MissingExtraError as error:

@@ -21,6 +21,7 @@ EXTRAS = {
     "middleware": "langchain",
     "migration": "langgraph",
     "stores": "langgraph",
+    "windows": "langchain",
 }
 """The modules that need more, and what."""
 

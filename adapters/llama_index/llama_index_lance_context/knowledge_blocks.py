@@ -1,20 +1,19 @@
 """What is known of a user, with what proves it, as a block of LlamaIndex's `Memory`."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
-from llama_index.core.memory.memory import BaseMemoryBlock
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
 
 from lance_context_core import InvalidRequestError
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike
+from lance_context_core.adapting import Handle, StoreLike
 from lance_context_core.knowledge import KnowledgeHit
 from llama_index_lance_context._messages import to_canonical
+from llama_index_lance_context._stored_block import StoredBlock
 
-_SESSION = "session_id"
 
-
-class LanceContextKnowledgeBlock(HandleOwner, BaseMemoryBlock[str]):
+class LanceContextKnowledgeBlock(StoredBlock):
     """Makes facts of what leaves the conversation, and tells those that matter for the last messages.
 
     As LlamaIndex's `FactExtractionMemoryBlock`, it keeps facts; but each has the turn that says so,
@@ -26,8 +25,6 @@ class LanceContextKnowledgeBlock(HandleOwner, BaseMemoryBlock[str]):
       `store.knowledge.jobs.run_due()`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
     name: str = "known"
     priority: int = 1
     """Blocks with the lowest are cut first; 0 never is."""
@@ -38,8 +35,6 @@ class LanceContextKnowledgeBlock(HandleOwner, BaseMemoryBlock[str]):
     infer: Literal["auto", "later"] = "auto"
     limit: int = Field(default=5, ge=1)
     """How many facts it tells at most."""
-    context_window: int = Field(default=1, ge=1)
-    """How many of the last messages it looks for answers to."""
 
     _handle: Handle = PrivateAttr()
     _knowledge: Any = PrivateAttr()
@@ -53,27 +48,9 @@ class LanceContextKnowledgeBlock(HandleOwner, BaseMemoryBlock[str]):
         own = self._handle.aio.scope(user_id=self.user_id)
         self._knowledge = own.knowledge.using(model=self.model)
 
-    async def aput(
-        self,
-        messages: list[ChatMessage],
-        from_short_term_memory: bool = False,  # noqa: FBT001, FBT002 - the base has it so
-        session_id: str | None = None,
-    ) -> None:
-        """Keep messages, and make facts of them; empty ones are no messages."""
-        if from_short_term_memory and not self.accept_short_term_memory:
-            return
-        await self._keep(messages, session_id)
-
-    async def _aput(self, messages: list[ChatMessage]) -> None:
-        for session_id in dict.fromkeys(one.additional_kwargs.get(_SESSION) for one in messages):
-            given = [one for one in messages if one.additional_kwargs.get(_SESSION) == session_id]
-            await self._keep(given, session_id)
-
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         """What is known about the last messages; empty if nothing is, or they say nothing."""
-        recent = [one.content or "" for one in messages or []]
-        query = "\n".join(recent[-self.context_window :]).strip()
-        if not query:
+        if not (query := self._asked(messages)):
             return ""
         hits = await self._knowledge.search(
             query,
@@ -92,7 +69,7 @@ class LanceContextKnowledgeBlock(HandleOwner, BaseMemoryBlock[str]):
             n_characters -= len(lines.pop()) + 1
         return "\n".join(lines) or None
 
-    async def _keep(self, messages: list[ChatMessage], session_id: str | None) -> None:
+    async def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
         given = [to_canonical(one) for one in messages if (one.content or "").strip()]
         if given:
             await self._knowledge.add(given, session_id=session_id or None, infer=self.infer)

