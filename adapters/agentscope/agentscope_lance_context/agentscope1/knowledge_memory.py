@@ -6,27 +6,15 @@ from typing import Any, Literal
 
 from agentscope_lance_context._checks import check_choice
 from agentscope_lance_context._handles import UserHandle
-from agentscope_lance_context._owning import StoreOwner
-from agentscope_lance_context.agentscope1._framework import (
-    LongTermMemoryBase,
-    Msg,
-    ToolResponse,
-)
-from agentscope_lance_context.agentscope1._messages import messages_of, to_canonical
-from agentscope_lance_context.agentscope1.long_term_memory import (
-    DEFAULT_SESSION,
-    is_said,
-    listed,
-    response,
-)
-from lance_context_core import AsyncKnowledge
+from agentscope_lance_context.agentscope1._recording import DEFAULT_SESSION, Recording
+from lance_context_core import AsyncKnowledge, Message
 from lance_context_core.adapting import StoreLike
 from lance_context_core.knowledge import Model, NoteExtractor
 
 _NOTES = "notes of the agent"
 
 
-class LanceContextKnowledgeMemory(StoreOwner, LongTermMemoryBase):
+class LanceContextKnowledgeMemory(Recording):
     """Facts of a user, made of what is recorded: each proves itself, and the newer one counts.
 
     Both of AgentScope's ways: `record` and `retrieve`, which an agent calls before and after each
@@ -61,59 +49,22 @@ class LanceContextKnowledgeMemory(StoreOwner, LongTermMemoryBase):
         self._model = model
         check_choice(infer, "infer", "auto", "later")
         self._infer = infer
-        self._knowledge.using(model=model)
+        self._knowledge.using(model=model)  # Refuses what is no model.
 
     @property
     def _knowledge(self) -> AsyncKnowledge:
         return self._handle.of(self._user_id).knowledge
 
-    async def record(self, msgs: Msg | Sequence[Msg | None] | None, **_: Any) -> None:
-        """Keep messages, each once in the session, and make facts of them; None is no message."""
-        given = messages_of(msgs, "msgs")
-        # In a thread, since an image takes its time.
-        said = await asyncio.to_thread(lambda: [to_canonical(one) for one in given if is_said(one)])
-        if said:
-            knowledge = self._knowledge.using(model=self._model)
-            await knowledge.add(said, session_id=self._session_id, infer=self._infer)
+    async def _keep(self, said: Sequence[Message]) -> None:
+        knowledge = self._knowledge.using(model=self._model)
+        await knowledge.add(said, session_id=self._session_id, infer=self._infer)
 
-    async def retrieve(
-        self, msg: Msg | Sequence[Msg | None] | None, limit: int = 5, **_: Any
-    ) -> str:
-        """The facts about messages, a line for each, `limit` at most for a message."""
-        asked = [one.get_text_content() or "" for one in messages_of(msg, "msg")]
-        return await self._lines(asked, limit)
-
-    async def record_to_memory(self, thinking: str, content: list[str], **_: Any) -> ToolResponse:
-        """Remember facts about the user that matter beyond this conversation.
-
-        Args:
-            thinking (`str`):
-                Why they are worth remembering; this itself is not remembered.
-            content (`list[str]`):
-                The facts, each a whole sentence that is understood by itself: who, what, when,
-                where.
-        """
-        del thinking
-        facts = [one for one in listed(content) if one.strip()]
-        if not facts:
-            return response("Nothing to remember.")
-        noting = self._knowledge.using(extractor=NoteExtractor())
-        await noting.add(facts, session_id=_NOTES)
-        return response(f"Remembered {len(facts)} facts.")
-
-    async def retrieve_from_memory(
-        self, keywords: list[str], limit: int = 5, **_: Any
-    ) -> ToolResponse:
-        """Find what is known of the user, from this conversation and earlier ones.
-
-        Args:
-            keywords (`list[str]`):
-                What to look for, short and specific: a name, a date, a place, a topic. Each of them
-                is looked for by itself.
-            limit (`int`, optional):
-                How many facts are found at most for each of the keywords.
-        """
-        return response(await self._lines(listed(keywords), limit) or "No memories found.")
+    async def _note(self, facts: Sequence[str]) -> int:
+        stated = [one for one in facts if one.strip()]
+        if stated:
+            noting = self._knowledge.using(extractor=NoteExtractor())
+            await noting.add(stated, session_id=_NOTES)
+        return len(stated)
 
     async def _lines(self, queries: Iterable[str], limit: int) -> str:
         """What is known about each of these, each fact once; a limit below 1 finds nothing."""
