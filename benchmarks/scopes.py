@@ -72,9 +72,9 @@ async def measured(place: str, options: argparse.Namespace) -> dict[str, float]:
 
             async def raw(where: str = where, vector: Any = vector, asked: str = asked) -> None:
                 near = engine.query().nearest_to(vector).distance_type("cosine").where(where)
-                await near.select(["id", "text"]).limit(10).to_list()
+                await near.select(["id", "text", "_distance"]).limit(10).to_list()
                 words = engine.query().nearest_to_text(asked, columns="search_text").where(where)
-                await words.select(["id", "text"]).limit(10).to_list()
+                await words.select(["id", "text", "_score"]).limit(10).to_list()
 
             async def embed(asked: str = asked) -> None:
                 embedder.embed_query(asked)
