@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
@@ -76,10 +77,10 @@ def title_of(text: str) -> str:
     return next((line[:_TITLE_LENGTH] for line in lines if line), "")
 
 
-def checked_status(status: object) -> PlanStatus:
+def checked_status(status: Any) -> PlanStatus:
     """The status. Raises InvalidRequestError for one that there is not."""
     try:
-        return PlanStatus(status)  # type: ignore[arg-type]
+        return PlanStatus(status)
     except ValueError:
         raise InvalidRequestError(
             f"status={shown(status)}: there are {', '.join(PlanStatus)}"

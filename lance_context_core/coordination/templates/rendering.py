@@ -19,9 +19,10 @@ _LONGEST = 10_000_000
 
 def checked_syntax(syntax: object) -> TemplateSyntax:
     """The syntax. Raises InvalidRequestError for one that there is not."""
-    for one in get_args(TemplateSyntax):
+    syntaxes: tuple[TemplateSyntax, ...] = get_args(TemplateSyntax)
+    for one in syntaxes:
         if syntax == one:
-            return one  # type: ignore[no-any-return]
+            return one
     raise InvalidRequestError(
         f"syntax={shown(syntax)}: there are {', '.join(get_args(TemplateSyntax))}"
     )

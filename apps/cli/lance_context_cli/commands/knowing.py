@@ -1,6 +1,6 @@
 """What was made of what was said: facts and their evidence, the jobs that made them, the window."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -63,9 +63,9 @@ def explain(call: Call, id: str) -> None:
 @click.command
 @click.option("--state", help="Only those in this state, such as failed.")
 @pass_call
-def jobs(call: Call, state: str | None) -> None:
+def jobs(call: Call, state: Any) -> None:
     """List the jobs that make knowledge of what was said."""
-    found = call.place.reading().knowledge.jobs.list(state=state)  # type: ignore[arg-type]
+    found = call.place.reading().knowledge.jobs.list(state=state)
     call.output.rows(_JOB, map(_job, found))
 
 
