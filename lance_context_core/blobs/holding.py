@@ -1,0 +1,19 @@
+"""What holds a blob: the records and documents that name it, within its scope."""
+
+from lance_context_core._resources import Resources
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import DOCUMENTS_TABLE
+from lance_context_core.engine.schema import DOCUMENTS
+from lance_context_core.records.blobs import uri_of
+from lance_context_core.scope import Scope
+
+
+async def holders(resources: Resources, scope: Scope, hash: str) -> list[str]:
+    """The ids of all that name the blob which that scope has: of documents first, then of records."""
+    documents = resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
+    where = sql.all_of([sql.equals("payload_uri", uri_of(hash)), sql.all_equal(scope.parts())])
+    found = []
+    for table in (documents, resources.records):
+        if "payload_uri" in (await table.schema()).names:
+            found += (await table.select(where, columns=["id"]))["id"].to_pylist()
+    return found

@@ -1,0 +1,68 @@
+"""The bytes of something that names them: there before it is seen, and gone when nothing else does."""
+
+import asyncio
+import mimetypes
+from dataclasses import dataclass
+from typing import Protocol
+
+from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.blobs.spooling import spooled
+from lance_context_core.rows import blobs as blobrows
+
+
+class Bytes(Protocol):
+    """A file in memory."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def content(self) -> bytes:
+        """All of it."""
+
+
+class Naming(Protocol):
+    """What is about to be written, and names its bytes."""
+
+    @property
+    def payload_uri(self) -> str | None:
+        """The blob that they are; None if they are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """The bytes of one thing, around the commit that writes it."""
+
+    blobs: ScopedBlobs
+    given: Bytes | None
+    """None where they are there already."""
+    named_by: Naming
+    content_type: str | None = None
+    """By the name of the file, where it is absent."""
+
+    async def before(self) -> None:
+        """Put them, so that whoever finds the thing finds them."""
+        if self.given is None or self.named_by.payload_uri is None:
+            return
+        content_type = self.content_type or mimetypes.guess_type(self.given.name)[0]
+        given = await asyncio.to_thread(spooled, self.given.content, len(self.given.content))
+        try:
+            await self.blobs.keep(given, content_type or "application/octet-stream")
+        finally:
+            given.close()
+
+    async def after(self, *, instead_of: str | None = None) -> None:
+        """Hold them against who removes them at this moment, and let go of what was named before."""
+        uri = self.named_by.payload_uri
+        if self.given is not None and uri is not None:
+            while not await self.blobs.hold(blobrows.checked(uri)):
+                await self.before()
+        if instead_of != uri:
+            await let_go(self.blobs, instead_of)
+
+
+async def let_go(blobs: ScopedBlobs, uri: str | None) -> None:
+    """Remove what that names, unless something else names it, or a caller put it."""
+    if uri is not None:
+        await blobs.release(blobrows.checked(uri))

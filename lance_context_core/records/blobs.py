@@ -1,0 +1,39 @@
+"""Bytes that are kept by their hash: what is known of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
+
+    hash: str
+    """SHA-256 of the bytes, in hexadecimal digits."""
+    size: int
+    """In bytes."""
+    content_type: str
+    """The media type, as whoever put it first called it."""
+    created_at: datetime
+    """When it was put: aware, UTC."""
+    expires_at: datetime | None = None
+    """From then on it is not there, unless it is pinned or something names it; absent means never."""
+    is_pinned: bool = False
+    """Whether it stays though nothing names it."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """`blob:sha256:…`, which names it in its store: the `payload_uri` of a record, say."""
+        return uri_of(self.hash)
+
+
+def uri_of(hash: str) -> str:
+    """The URI of the bytes of that hash."""
+    return f"{SCHEME}{hash}"
+
+
+SCHEME = "blob:sha256:"
+"""What the URIs of blobs begin with."""
