@@ -1,0 +1,336 @@
+"""Pictures, recordings and films in the store: added once, looked at, found with everything else."""
+
+import asyncio
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from lance_context_core._checks import (
+    check_count,
+    check_json_object,
+    check_name,
+    check_span,
+    check_text,
+    shown,
+)
+from lance_context_core._options import takes
+from lance_context_core.blobs.blobs import AsyncBlobs
+from lance_context_core.blobs.keeping import Keeping, let_go
+from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.documents.loading import DocumentSource, load
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import IMAGES_COLLECTION
+from lance_context_core.errors import NotFoundError
+from lance_context_core.filters import FilterLike
+from lance_context_core.media import looking
+from lance_context_core.media.kinds import kind_of, type_of
+from lance_context_core.media.looking import ImageAnalysis, ImageAnalyzer
+from lance_context_core.media.recording import (
+    KINDS,
+    from_record,
+    image_id,
+    said_of,
+    to_record,
+    with_said,
+)
+from lance_context_core.records import ContextRecord, Document, ImageRecord, SearchHit
+from lance_context_core.records.blobs import SCHEME
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import ALONE, SearchArguments
+from lance_context_core.stores.records import changing, writing
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.writing import Draft
+from lance_context_core.stores.vectors import AsyncVectors
+
+_MEDIA = sql.in_list("kind", KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncImages:
+    """Pictures, recordings and films: each is a record, so that the store's one search finds it.
+
+    A record of the kind `image`, `audio` or `video` with what is said of it as its text; its bytes
+    are a blob.
+    """
+
+    _records: Records
+
+    async def add(
+        self,
+        source: DocumentSource,
+        *,
+        name: str | None = None,
+        session_id: str = "",
+        caption: str | None = None,
+        text: str | None = None,
+        tags: Sequence[str] = (),
+        vector: Sequence[float] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        analyzer: ImageAnalyzer | None = None,
+        max_bytes: int = 256 * 1024 * 1024,
+        max_pixels: int = 64_000_000,
+    ) -> ImageRecord:
+        """Keep a file and what is said of it; what its scope and session have already is left as it is.
+
+        - `source`: a path, the bytes of a file, or an open one. What it is, its first bytes say.
+        - `name`: what it is called, where it does not say so itself.
+        - `caption`, `text`, `tags`: what it shows, what is to be read or heard in it, and words of
+          your own: all are searched.
+        - `vector`: where it is in a space of pictures: see `similar`.
+        - `analyzer`: says of these what you do not.
+        - `max_bytes`, `max_pixels`: what is larger is refused before it is decoded.
+
+        Raises UnreadableDocumentError, before anything is written, for what is broken, too large, or
+        none of these; MissingExtraError for a picture without the extra `images`.
+        """
+        self._records.resources.writable()
+        given = ImageAnalysis(
+            caption=_text(caption, "caption"),
+            text=_text(text, "text"),
+            tags=looking.check_tags(tags),
+            vector=vector,
+        )
+        about = check_json_object(metadata or {}, "metadata")
+        session = check_name(session_id, "session_id") if session_id else None
+        analyzer = looking.check_analyzer(analyzer)
+        max_pixels = check_count(max_pixels, "max_pixels")
+        loaded = await asyncio.to_thread(
+            load, source, name=name, uri=None, max_bytes=check_count(max_bytes, "max_bytes")
+        )
+        if (found := await self.get(image_id(session, loaded.hash))) is not None:
+            return found
+
+        def made() -> tuple[ContextRecord, ImageAnalysis]:
+            content_type = type_of(loaded.content, loaded.name)
+            seen = looking.look(
+                loaded.content, content_type, name=loaded.name, max_pixels=max_pixels
+            )
+            said = _joined(given, looking.analyzed(analyzer, loaded.content, content_type))
+            record = to_record(
+                seen,
+                said,
+                kind=kind_of(content_type),
+                content_type=content_type,
+                name=loaded.name,
+                hash=loaded.hash,
+                size=len(loaded.content),
+                uri=f"{SCHEME}{loaded.hash}",
+                session_id=session,
+                metadata=about,
+                now=self._records.now(),
+            )
+            return record, said
+
+        record, said = await asyncio.to_thread(made)
+        keeping = Keeping(self._blobs(), loaded, record, record.content_type)
+        await keeping.before()
+        await self._place(record.id, said.vector)
+        draft = Draft(record=record, identity=("id", record.id))
+        await writing.insert(self._records, lambda _, one: one, [draft], keep_existing=True)
+        await keeping.after()
+        return await self._required(record.id)
+
+    @takes(SearchArguments, searching.DEFAULTS)
+    async def search(
+        self,
+        query: str | Sequence[float] | None = None,
+        *,
+        session_id: str | None = None,
+        **arguments: Unpack[SearchArguments],
+    ) -> builtins.list[SearchHit[ImageRecord]]:
+        """What answers `query` best by its caption, text and tags, best first.
+
+        In one session, or in all. `AsyncContextStore.search` finds the same among everything else.
+        """
+        within = {} if session_id is None else {"session_id": check_name(session_id, "session_id")}
+        hits = await self._records.search(query, _MEDIA, within=within, room=ALONE, **arguments)
+        return [
+            SearchHit(
+                record=from_record(hit.record), score=hit.score, channels=hit.channels, why=hit.why
+            )
+            for hit in hits
+        ]
+
+    async def similar(
+        self, to: str | Sequence[float], *, limit: int = 10
+    ) -> builtins.list[SearchHit[ImageRecord]]:
+        """The pictures whose vectors are nearest, best first; only those that have one are found.
+
+        `to` is a vector, of a picture or of a question in the same space, or the id of a picture that
+        has one. Raises NotFoundError if that has none, DimensionMismatchError for one of another length.
+        """
+        vector: Any = to
+        if isinstance(to, str):
+            (found, *_) = [*await self._vectors().get([to], include_embedding=True), None]
+            if found is None or found.embedding is None:
+                raise NotFoundError(
+                    f"to={shown(to)}: there is no picture of that id that has a vector"
+                )
+            vector = found.embedding
+        if not await self._vectors().count():
+            return []
+        near = await self._vectors().search(vector, limit=limit + isinstance(to, str))
+        records = {
+            one.id: one
+            for one in await self._read(sql.in_list("id", [n.record.id or "" for n in near]))
+        }
+        return [
+            SearchHit(
+                record=records[hit.record.id], score=hit.score, channels=hit.channels, why=hit.why
+            )
+            for hit in near
+            if hit.record.id in records and hit.record.id != to
+        ][:limit]
+
+    async def get(self, image_id: str) -> ImageRecord | None:
+        """What is known of one; None if there is none of that id."""
+        found = await self._read(sql.equals("id", check_name(image_id, "image_id")))
+        return next(iter(found), None)
+
+    async def list(
+        self,
+        *,
+        session_id: str | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[ImageRecord]:
+        """All in the order in which they were added, or those of a session: `limit` after `offset`."""
+        check_span(offset=offset, limit=limit, last=None)
+        where = self._records.where(_MEDIA, *_session(session_id), filter=filter)
+        found = await self._records.read(where, offset=offset, limit=limit, columns=WITHOUT_BLOB)
+        return [from_record(one) for one in found]
+
+    async def count(
+        self, *, session_id: str | None = None, filter: FilterLike | None = None
+    ) -> int:
+        """How many `list` would return."""
+        where = self._records.where(_MEDIA, *_session(session_id), filter=filter)
+        return await self._records.table.count(where)
+
+    async def content(self, image_id: str) -> bytes:
+        """The bytes of the file. Raises NotFoundError if there is none of that id."""
+        found = await self._required(image_id)
+        return await AsyncBlobs(self._blobs(_owner(found))).get(found.hash)
+
+    async def thumbnail(self, image_id: str) -> bytes | None:
+        """A small picture of it, of at most 256 x 256 pixels, JPEG or PNG; None of what is no picture.
+
+        Raises NotFoundError if there is none of that id.
+        """
+        where = self._records.where(_MEDIA, sql.equals("id", check_name(image_id, "image_id")))
+        for one in await self._records.read(where):
+            return one.blob
+        raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+
+    async def update(
+        self,
+        image_id: str,
+        *,
+        caption: str | None = None,
+        text: str | None = None,
+        tags: Sequence[str] | None = None,
+        vector: Sequence[float] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        analyzer: ImageAnalyzer | None = None,
+    ) -> ImageRecord:
+        """Say something else of it: what is given, and what the analyzer says; the rest stays.
+
+        Raises NotFoundError if there is none of that id.
+        """
+        self._records.resources.writable()
+        found = await self._required(image_id)
+        given = ImageAnalysis(
+            caption=_text(caption, "caption"),
+            text=_text(text, "text"),
+            tags=() if tags is None else looking.check_tags(tags),
+            vector=vector,
+        )
+        about = None if metadata is None else check_json_object(metadata, "metadata")
+        if (analyzer := looking.check_analyzer(analyzer)) is not None:
+            content = await self.content(image_id)
+            seen = await asyncio.to_thread(looking.analyzed, analyzer, content, found.content_type)
+            given = _joined(given, seen)
+
+        def change(record: ContextRecord) -> ContextRecord:
+            said = _joined(given, said_of(record))
+            if tags is not None:
+                said = replace(said, tags=given.tags)
+            record = with_said(record, said)
+            return (
+                replace(record, embedding=None)
+                if about is None
+                else replace(record, embedding=None, metadata=about)
+            )
+
+        await self._place(image_id, given.vector)
+        where = self._records.where(_MEDIA, sql.equals("id", image_id))
+        if await changing.patch(self._records, where, change) is None:
+            raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+        return await self._required(image_id)
+
+    async def delete(self, image_id: str) -> bool:
+        """Remove one; returns whether it was there. Its bytes go, unless something else names them.
+
+        Older versions of the store still have it: see `AsyncContextStore.erase`, which takes its id.
+        """
+        self._records.resources.writable()
+        found = await self.get(image_id)
+        where = self._records.own(_MEDIA, sql.equals("id", image_id))
+        n = await self._records.table.delete(where)
+        if found is not None:
+            if await self._vectors().get([image_id]):
+                await self._vectors().delete([image_id])
+            await let_go(self._blobs(_owner(found)), found.uri)
+        return n > 0
+
+    # Helpers
+
+    async def _read(self, *conditions: sql.Clause) -> builtins.list[ImageRecord]:
+        where = self._records.where(_MEDIA, *conditions)
+        found = await self._records.read(where, columns=WITHOUT_BLOB)
+        return [from_record(one) for one in found]
+
+    async def _required(self, image_id: str) -> ImageRecord:
+        if (found := await self.get(image_id)) is None:
+            raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+        return found
+
+    def _blobs(self, owner: Scope | None = None) -> ScopedBlobs:
+        scope = self._records.scope if owner is None else owner
+        return ScopedBlobs(self._records.resources, scope)
+
+    def _vectors(self) -> AsyncVectors:
+        return AsyncVectors(IMAGES_COLLECTION, self._records.resources, self._records.scope)
+
+    async def _place(self, id: str, vector: Sequence[float] | None) -> None:
+        """Keep where a picture is among pictures."""
+        if vector is not None:
+            await self._vectors().upsert([Document(id=id, embedding=vector)])
+
+
+def _text(text: str | None, what: str) -> str | None:
+    return None if text is None else check_text(text, what)
+
+
+def _joined(one: ImageAnalysis, other: ImageAnalysis) -> ImageAnalysis:
+    """What the first one says, and of what it does not say what the other one does."""
+    return ImageAnalysis(
+        caption=one.caption if one.caption is not None else _text(other.caption, "caption"),
+        text=one.text if one.text is not None else _text(other.text, "text"),
+        tags=one.tags or looking.check_tags(other.tags),
+        vector=one.vector if one.vector is not None else other.vector,
+    )
+
+
+def _session(session_id: str | None) -> builtins.list[sql.Clause]:
+    if session_id is None:
+        return []
+    return [sql.equals("session_id", check_name(session_id, "session_id"))]
+
+
+def _owner(image: ImageRecord) -> Scope:
+    """Whose it is."""
+    return Scope(**{part: getattr(image, part) for part in SCOPE_PARTS})

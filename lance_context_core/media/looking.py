@@ -1,0 +1,156 @@
+"""What is seen in a file: its size in pixels and a small picture of it, and what an analyzer says."""
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from lance_context_core._checks import check_text, listed, shown
+from lance_context_core.errors import (
+    InvalidRequestError,
+    MissingExtraError,
+    UnreadableDocumentError,
+)
+
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
+"""What Pillow is let at: the fewer formats, the fewer ways in."""
+_THUMBNAIL = (256, 256)
+_ORIENTATION, _TURNED = 0x0112, range(5, 9)
+_LENGTH = r"\s*=\s*[\"']\s*([\d.]{1,12})\s*(?:px)?\s*[\"']"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAnalysis:
+    """What somebody made out in a picture, a recording or a film."""
+
+    caption: str | None = None
+    """What it shows."""
+    text: str | None = None
+    """What is to be read or heard in it."""
+    tags: tuple[str, ...] = ()
+    vector: Sequence[float] | None = field(default=None, repr=False)
+    """Where it is in a space of pictures: see `AsyncImages.similar`."""
+
+
+@runtime_checkable
+class ImageAnalyzer(Protocol):
+    """Looks at pictures: a model that sees, or a program that reads text; called in worker threads."""
+
+    def analyze(self, content: bytes, *, content_type: str) -> ImageAnalysis:
+        """What is to be made out in a file of that media type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a file says of itself."""
+
+    format: str
+    width: int | None = None
+    height: int | None = None
+    thumbnail: bytes | None = field(default=None, repr=False)
+
+
+def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Seen:
+    """What is seen in a file. Raises UnreadableDocumentError for a picture that is broken, or too large.
+
+    All of a picture is decoded once, so that nothing is believed that its header says: of its size
+    no more than `max_pixels`.
+    """
+    format = content_type.partition("/")[2].removeprefix("x-").partition("+")[0]
+    if content_type == "image/svg+xml":
+        # A program of its own, which is never run: its size is what it begins with.
+        width, height = (_length(content, one) for one in ("width", "height"))
+        return Seen(format=format, width=width, height=height)
+    if not content_type.startswith("image/"):
+        return Seen(format=format)
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise MissingExtraError(
+            'looking at pictures needs Pillow: pip install "lance-context-core[images]"'
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
+            opened = PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
+        with opened as image:
+            _check_size(image.size, max_pixels, name)
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION) in _TURNED:
+                width, height = height, width
+            return Seen(format=format, width=width, height=height, thumbnail=_thumbnail(image))
+    except InvalidRequestError:
+        raise
+    except PIL.Image.DecompressionBombError as error:
+        raise _too_large(name, max_pixels) from error
+    # What a broken file makes Pillow raise is anything.
+    except Exception as error:
+        raise UnreadableDocumentError(
+            f"{name!r} cannot be read as {content_type}, it is broken or not all there: {error}"
+        ) from error
+
+
+def analyzed(analyzer: ImageAnalyzer | None, content: bytes, content_type: str) -> ImageAnalysis:
+    """What the analyzer says, checked; nothing without one."""
+    if analyzer is None:
+        return ImageAnalysis()
+    said = analyzer.analyze(content, content_type=content_type)
+    if not isinstance(said, ImageAnalysis):
+        raise InvalidRequestError(f"the analyzer returned {shown(said)}: give an ImageAnalysis")
+    return said
+
+
+def check_analyzer(analyzer: object) -> ImageAnalyzer | None:
+    """The analyzer. Raises InvalidRequestError if it is none."""
+    if analyzer is None or (isinstance(analyzer, ImageAnalyzer) and not isinstance(analyzer, type)):
+        return analyzer
+    raise InvalidRequestError(
+        f"analyzer={shown(analyzer)}: give an object with the method analyze(content, *, content_type)"
+    )
+
+
+def check_tags(tags: object) -> tuple[str, ...]:
+    """The tags, each once, in their order."""
+    return tuple(dict.fromkeys(check_text(one, "tags") for one in listed(tags, "tags")))
+
+
+def _thumbnail(image: Any) -> bytes:
+    """A small picture of it, upright: JPEG, or PNG of what may be transparent."""
+    import PIL.ImageOps
+
+    image.draft("RGB", _THUMBNAIL)
+    small = image.copy()
+    small.thumbnail(_THUMBNAIL)
+    small = PIL.ImageOps.exif_transpose(small)
+    is_opaque = small.mode in {"RGB", "L", "CMYK", "YCbCr"} and "transparency" not in small.info
+    written = io.BytesIO()
+    if is_opaque:
+        small.convert("RGB").save(written, "JPEG", quality=80)
+    else:
+        small.convert("RGBA").save(written, "PNG")
+    return written.getvalue()
+
+
+def _check_size(size: tuple[int, int], max_pixels: int, name: str) -> None:
+    if size[0] * size[1] > max_pixels:
+        raise _too_large(name, max_pixels)
+
+
+def _too_large(name: str, max_pixels: int) -> UnreadableDocumentError:
+    return UnreadableDocumentError(
+        f"{name!r} has more than max_pixels={max_pixels}: pass a larger one if there is the memory for "
+        "it, at 4 bytes a pixel"
+    )
+
+
+def _length(content: bytes, name: str) -> int | None:
+    """A length that an SVG's first element states in pixels."""
+    start = content[:4096].decode("utf-8", "replace")
+    head = re.search(r"<svg\b[^>]{0,2000}", start)
+    found = head and re.search(rf"\s{name}{_LENGTH}", head[0])
+    try:
+        return None if found is None else round(float(found[1]))
+    except (ValueError, OverflowError):
+        return None

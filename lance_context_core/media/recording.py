@@ -1,0 +1,103 @@
+"""Pictures as the records that they are, and back."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lance_context_core.media.looking import ImageAnalysis, Seen
+from lance_context_core.records import ContextRecord, ImageRecord
+from lance_context_core.rows.records import MEDIA_PREFIX
+
+KINDS = ("image", "audio", "video")
+"""What the records are."""
+
+_ABOUT = "lance_context.media"
+"""Under which key of the record's own state it is kept what a file is."""
+
+
+def image_id(session_id: str | None, hash: str) -> str:
+    """The id of what has this content in that session."""
+    return MEDIA_PREFIX + hashlib.sha256(repr((session_id, hash)).encode()).hexdigest()[:32]
+
+
+def to_record(
+    seen: Seen,
+    said: ImageAnalysis,
+    *,
+    kind: str,
+    content_type: str,
+    name: str,
+    hash: str,
+    size: int,
+    uri: str,
+    session_id: str | None,
+    metadata: Mapping[str, Any],
+    now: datetime,
+) -> ContextRecord:
+    """The record of a file, with its small picture."""
+    about = {"name": name, "format": seen.format, "width": seen.width, "height": seen.height}
+    record = ContextRecord(
+        id=image_id(session_id, hash),
+        kind=kind,
+        content_type=content_type,
+        created_at=now,
+        updated_at=now,
+        session_id=session_id,
+        blob=seen.thumbnail,
+        payload_uri=uri,
+        payload_size=size,
+        payload_checksum=hash,
+        metadata=metadata,
+        state_metadata={_ABOUT: about},
+    )
+    return with_said(record, said)
+
+
+def with_said(record: ContextRecord, said: ImageAnalysis) -> ContextRecord:
+    """The record with what is said of it, by which it is found."""
+    about = {**_about(record), "caption": said.caption, "text": said.text}
+    tags = f"Tags: {', '.join(said.tags)}" if said.tags else None
+    texts = [text for text in (said.caption, said.text, tags) if text]
+    return replace(
+        record,
+        text="\n".join(texts) or None,
+        tags=said.tags,
+        state_metadata={**(record.state_metadata or {}), _ABOUT: about},
+    )
+
+
+def said_of(record: ContextRecord) -> ImageAnalysis:
+    """What is said of a record."""
+    about = _about(record)
+    return ImageAnalysis(caption=about.get("caption"), text=about.get("text"), tags=record.tags)
+
+
+def from_record(record: ContextRecord) -> ImageRecord:
+    """The file of a record."""
+    about = _about(record)
+    named = ("name", "width", "height", "caption", "text")
+    return ImageRecord(
+        id=record.id,
+        kind=record.kind,
+        content_type=record.content_type,
+        format=about.get("format") or record.content_type.partition("/")[2],
+        hash=record.payload_checksum or "",
+        size=record.payload_size or 0,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        tags=record.tags,
+        session_id=record.session_id,
+        metadata=record.metadata,
+        uri=record.payload_uri,
+        tenant=record.tenant,
+        user_id=record.user_id,
+        agent_id=record.agent_id,
+        **{name: about.get(name) for name in named},
+    )
+
+
+def _about(record: ContextRecord) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (record.state_metadata or {}).get(_ABOUT) or {}
+    return found
