@@ -1,0 +1,141 @@
+"""What a graph costs: laying it, and who is near somebody, beside networkx.
+
+    python -m benchmarks.graph [--relations 50000] [--entities 10000] [--batch 50000] [--repeats 20]
+
+Seconds of CPU of all threads, through the public API, in a fresh directory; the graph is drawn at
+random. networkx holds a graph in memory: what it has of a program that begins is a file, here a list
+of edges, which it has to read before it answers anything. So each of its rows is told with and
+without the load. Both are asked for the same entities, and the answers are compared.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import networkx as nx
+
+from lance_context_core import AsyncContextStore
+from lance_context_core.graph import Entity, Relation
+
+_DEPTH = 2
+_TYPES = ("knows", "leads", "uses", "cites", "owns")
+_MOST = 100_000
+"""More than any neighbourhood here has, so that no answer is cut."""
+
+
+async def timed(call: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
+    """The seconds of CPU that a call took, and what it gave."""
+    start = time.process_time()
+    found = await call()
+    return time.process_time() - start, found
+
+
+def drawn(options: argparse.Namespace) -> list[tuple[int, int]]:
+    """The ends of each relation; the same for the same arguments."""
+    draw = random.Random(0)
+    n = options.entities
+    return [(draw.randrange(n), draw.randrange(n)) for _ in range(options.relations)]
+
+
+async def lay(
+    store: AsyncContextStore, ends: Sequence[tuple[int, int]], batch: int, n: int
+) -> None:
+    """Write the graph, so many things a call."""
+    for start in range(0, n, batch):
+        some = range(start, min(start + batch, n))
+        await store.graph.add_entities([Entity(id=f"e{one}", name=f"E {one}") for one in some])
+    for start in range(0, len(ends), batch):
+        await store.graph.add_relations(
+            [
+                Relation(
+                    id=f"r{number}",
+                    source_id=f"e{source}",
+                    target_id=f"e{target}",
+                    type=_TYPES[number % len(_TYPES)],
+                )
+                for number, (source, target) in enumerate(ends[start : start + batch], start)
+            ]
+        )
+
+
+def near(graph: Any, one: int) -> set[int]:
+    """Whom networkx reaches."""
+    return set(nx.single_source_shortest_path_length(graph, one, cutoff=_DEPTH))
+
+
+def write_edges(file: Path, ends: Sequence[tuple[int, int]]) -> None:
+    """What networkx reads."""
+    file.write_text("".join(f"{source} {target}\n" for source, target in ends), encoding="utf-8")
+
+
+async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of CPU, by what was done."""
+    ends, place, file = drawn(options), str(folder / "store"), folder / "edges.txt"
+    await asyncio.to_thread(write_edges, file, ends)
+    asked = random.Random(1).sample([source for source, _ in ends], options.repeats)
+    found: dict[str, float] = {}
+    async with AsyncContextStore.open(place, maintenance=None) as store:
+        found["laid, all of it"], _ = await timed(
+            lambda: lay(store, ends, options.batch, options.entities)
+        )
+        found["indexed, once"], _ = await timed(store.maintain)
+
+    reached: list[set[int]] = []
+
+    async def walk(one: int) -> None:
+        near = await store.graph.neighbours(f"e{one}", depth=_DEPTH, limit=_MOST)
+        reached.append({int((entity.id or "")[1:]) for entity in near.entities})
+
+    async def first() -> None:
+        nonlocal store
+        store = await AsyncContextStore.open(place, maintenance=None)
+        await walk(asked[0])
+
+    found["two steps: opened, and asked once"], _ = await timed(first)
+    try:
+        costs = [(await timed(lambda one=one: walk(one)))[0] for one in asked[1:]]  # type: ignore[misc]
+        found["two steps: asked again, median"] = median(costs)
+    finally:
+        await store.close()
+
+    async def load() -> Any:
+        return nx.read_edgelist(file, nodetype=int, create_using=nx.MultiGraph)
+
+    loaded, graph = await timed(load)
+    costs, expected = [], []
+    for one in asked:
+        start = time.process_time()
+        expected.append(near(graph, one))
+        costs.append(time.process_time() - start)
+    found["networkx: loaded, and asked once"] = loaded + costs[0]
+    found["networkx: asked again, median"] = median(costs[1:])
+    if reached != expected:
+        raise AssertionError("the store and networkx reach different entities")
+    found["entities reached, mean"] = sum(map(len, reached)) / len(reached)
+    return found
+
+
+async def main(arguments: Sequence[str]) -> None:
+    """Print the table that `arguments` ask for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.graph", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--relations", type=int, default=50_000, help="how many")
+    parser.add_argument("--entities", type=int, default=10_000, help="between how many")
+    parser.add_argument("--batch", type=int, default=50_000, help="how many a call writes")
+    parser.add_argument("--repeats", type=int, default=20, help="how often is asked, 2 or more")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="graph-") as folder:
+        print("| what | s of CPU |\n|---|---:|")
+        for what, value in (await measured(Path(folder), options)).items():
+            print(f"| {what} | {value:,.4g} |")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

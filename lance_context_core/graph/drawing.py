@@ -1,0 +1,124 @@
+"""A graph as a picture: an SVG of its own, without a library, the same for the same graph."""
+
+from collections.abc import Mapping
+from html import escape
+
+import numpy as np
+
+from lance_context_core._checks import check_count
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import SubGraph
+
+MOST = 300
+"""So many entities can be told apart in one picture, and laid out while one waits."""
+
+_ROUNDS = 200
+_MARGIN = 70
+_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac")
+_LONGEST = 28
+"""Letters of a name."""
+
+
+def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
+    """The graph as an SVG document: entities in the colours of their types, relations as arrows.
+
+    Names are shown as text, whatever is in them. Raises InvalidRequestError for more than 300
+    entities: draw the neighbours of one.
+    """
+    check_count(width, "width", least=4 * _MARGIN)
+    check_count(height, "height", least=4 * _MARGIN)
+    if len(graph.entities) > MOST:
+        raise InvalidRequestError(
+            f"the graph has {len(graph.entities)} entities, more than the {MOST} that can be told "
+            "apart: draw the neighbours of one of them"
+        )
+    numbers = {one.id: number for number, one in enumerate(graph.entities)}
+    pairs = [(numbers[one.source_id], numbers[one.target_id]) for one in graph.relations]
+    places = _laid_out(len(numbers), pairs) * (width - 2 * _MARGIN, height - 2 * _MARGIN) + _MARGIN
+    types = sorted({one.type for one in graph.entities})
+    colours = {one: _COLOURS[number % len(_COLOURS)] for number, one in enumerate(types)}
+    parts = [
+        _line(places[a], places[b], one.type)
+        for (a, b), one in zip(pairs, graph.relations, strict=True)
+    ]
+    for one, (x, y) in zip(graph.entities, places, strict=True):
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{colours[one.type]}">'
+            f"<title>{_text(f'{one.name} ({one.type})')}</title></circle>"
+            f'<text x="{x:.1f}" y="{y - 14:.1f}" class="name">{_text(_short(one.name))}</text>'
+        )
+    return "\n".join(
+        [_HEAD.format(width=width, height=height), *parts, *_legend(colours), "</svg>\n"]
+    )
+
+
+def _laid_out(n: int, pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Places in the unit square: what is related is drawn together, all else apart (Fruchterman, 1991)."""
+    turn = np.arange(n) * 2.399963  # by the golden angle, so that no two begin at one place
+    radius = np.sqrt((np.arange(n) + 0.5) / max(n, 1))
+    places = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)
+    if n < 2:
+        return np.full((n, 2), 0.5)
+    length = 2 / np.sqrt(n)
+    sources, targets = (np.array([pair[end] for pair in pairs], np.int64) for end in (0, 1))
+    for round_ in range(_ROUNDS):
+        apart = places[:, None] - places[None]
+        distance = np.maximum(np.linalg.norm(apart, axis=2, keepdims=True), 1e-3)
+        push = (apart / distance**2).sum(axis=1) * length**2
+        pull = np.zeros_like(places)
+        if len(pairs):
+            along = places[targets] - places[sources]
+            strength = along * np.linalg.norm(along, axis=1, keepdims=True) / length
+            np.add.at(pull, sources, strength)
+            np.add.at(pull, targets, -strength)
+        step = push + pull - 0.05 * places
+        size = np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-9)
+        places = places + step / size * np.minimum(size, 0.2 * (1 - round_ / _ROUNDS))
+    low, high = places.min(axis=0), places.max(axis=0)
+    unit: np.ndarray = (places - low) / np.maximum(high - low, 1e-9)
+    return unit
+
+
+def _line(start: np.ndarray, end: np.ndarray, name: str) -> str:
+    length = float(np.linalg.norm(end - start))
+    if length < 1:  # to itself
+        x, y = start
+        return (
+            f'<path d="M {x:.1f} {y:.1f} c 30 -30 30 30 4 6" class="relation" marker-end="url(#to)"/>'
+            f'<text x="{x + 24:.1f}" y="{y + 4:.1f}" class="type">{_text(_short(name))}</text>'
+        )
+    stop = end - (end - start) / length * 12
+    middle = (start + end) / 2
+    return (
+        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{stop[0]:.1f}" y2="{stop[1]:.1f}" '
+        f'class="relation" marker-end="url(#to)"/>'
+        f'<text x="{middle[0]:.1f}" y="{middle[1]:.1f}" class="type">{_text(_short(name))}</text>'
+    )
+
+
+def _legend(colours: Mapping[str, str]) -> list[str]:
+    return [
+        f'<circle cx="16" cy="{18 + 18 * number}" r="5" fill="{colour}"/>'
+        f'<text x="28" y="{22 + 18 * number}" class="key">{_text(_short(type_))}</text>'
+        for number, (type_, colour) in enumerate(colours.items())
+    ]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _text(text: str) -> str:
+    """The text as XML has it; what XML cannot hold is shown as a replacement."""
+    kept = "".join(one if one >= " " and one not in "\ufffe\uffff" else "\ufffd" for one in text)
+    return escape(kept)
+
+
+_HEAD = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">
+<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0 L8 4 L0 8 z" fill="#999"/></marker></defs>
+<style>text {{ font-family: sans-serif; fill: #333 }} .name {{ font-size: 13px; text-anchor: middle }}
+.type {{ font-size: 10px; text-anchor: middle; fill: #777 }} .key {{ font-size: 11px }}
+.relation {{ stroke: #bbb; stroke-width: 1.3; fill: none }}</style>
+<rect width="100%" height="100%" fill="#fff"/>"""

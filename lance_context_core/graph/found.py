@@ -1,0 +1,96 @@
+"""What is read for a graph, what is found in it, and who finds it."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceText:
+    """A text that entities are looked for in: a message, a chunk, or one of the caller's own."""
+
+    id: str
+    """The id of the record or chunk."""
+    text: str
+    session_id: str | None = None
+    document_id: str | None = None
+    said_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEntity:
+    """A place in a text that speaks of an entity."""
+
+    name: str
+    """What the entity is called; the same name and type is the same entity."""
+    type: str
+    start: int
+    """Where the text does, in characters."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRelation:
+    """A relation between two entities that were found, by their names."""
+
+    source: str
+    target: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundStatement:
+    """What the text says of an entity that was found."""
+
+    subject: str
+    """Its name."""
+    predicate: str
+    object: str
+    """In words; the name of an entity that was found is that entity."""
+    one_of_many: bool = False
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What was found in one text."""
+
+    entities: Sequence[FoundEntity] = ()
+    relations: Sequence[FoundRelation] = ()
+    """Those whose ends are not among the entities are left out."""
+    statements: Sequence[FoundStatement] = ()
+    """Those whose subject is not among the entities are left out."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What was refused or mended, by its name."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What it took: `calls`, `tokens` and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphExtraction:
+    """What an extraction has put into the graph."""
+
+    sources: int
+    """How many texts were read."""
+    entities: int
+    mentions: int
+    relations: int
+    statements: int
+    faults: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+
+class EntityExtractor(Protocol):
+    """Finds entities in a text, and what is said of them, at once or to be awaited."""
+
+    @property
+    def name(self) -> str:
+        """What it is, with its version."""
+        ...
+
+    def extract(self, source: SourceText) -> Extracted | Awaitable[Extracted]:
+        """What is found in one text; what blocks runs in a thread."""
+        ...

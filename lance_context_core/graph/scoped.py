@@ -1,0 +1,187 @@
+"""The part of a graph that one handle sees: which rows it is, and what is read of them."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_name, check_time, loads, shown
+from lance_context_core._resources import Resources
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import GRAPH_TABLE
+from lance_context_core.engine.schema import GRAPH
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.records import Entity, Mention, Relation
+from lance_context_core.rows import graph as rows
+from lance_context_core.rows.graph import COLUMNS, ENTITY, MERGED
+from lance_context_core.scope import Scope
+
+AT_ONCE = 5_000
+"""So many nodes are asked about in one query: the text of the condition grows with them."""
+
+_MOST_MERGERS = 100
+"""So many entities may have been merged into each other, one after the other."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What of a graph is meant, where it has changed: what holds at a time, and was known at one."""
+
+    at: datetime | None = None
+    known_at: datetime | None = None
+
+    @classmethod
+    def of(cls, at: object, known_at: object) -> "Moment":
+        """As callers give it."""
+        return cls(
+            None if at is None else check_time(at, "at"),
+            None if known_at is None else check_time(known_at, "known_at"),
+        )
+
+    @property
+    def conditions(self) -> list[sql.Clause]:
+        """What a row must meet."""
+        found = []
+        if self.at is not None:
+            begun = [sql.is_absent("valid_from"), sql.at_or_before("valid_from", self.at)]
+            found += [sql.any_of(begun), sql.absent_or_after("valid_to", self.at)]
+        if self.known_at is not None:
+            found.append(sql.at_or_before("recorded_at", self.known_at))
+        return found
+
+    def __bool__(self) -> bool:
+        """Whether it leaves anything out."""
+        return self.at is not None or self.known_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedGraph:
+    """The graph of one scope: what lies outside can be neither read nor written."""
+
+    resources: Resources
+    scope: Scope
+
+    @property
+    def table(self) -> Table:
+        """The table that all of it is in."""
+        return self.resources.database.table(GRAPH_TABLE, GRAPH)
+
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return self.resources.clock.now()
+
+    def where(self, *conditions: sql.Clause) -> sql.Clause:
+        """The condition that a row is in the scope, and satisfies what is given."""
+        return sql.all_of([*conditions, sql.all_equal(self.scope.parts())])
+
+    # Reading
+
+    async def read(
+        self, *conditions: sql.Clause, columns: Sequence[str] = COLUMNS, limit: int | None = None
+    ) -> list[Row]:
+        """The rows of the scope that meet the conditions, in the order of their writing."""
+        where = self.where(*conditions)
+        found = await self.table.slice(where, columns=columns, limit=limit)
+        return await steps.each(dict, found.to_pylist(), n_as_one=10)
+
+    async def among(
+        self,
+        column: str,
+        values: Collection[int] | Collection[str],
+        *conditions: sql.Clause,
+        columns: Sequence[str] = COLUMNS,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """As `read`, of the rows that have one of the values, of which there may be many."""
+        found: list[Row] = []
+        for some in chunked(values):
+            left = None if limit is None else limit - len(found)
+            if left is not None and left <= 0:
+                break
+            named = sql.in_list(column, some)
+            found += await self.read(named, *conditions, columns=columns, limit=left)
+        return found
+
+    async def entities(
+        self, nodes: Collection[int], moment: Moment | None = None
+    ) -> dict[int, Entity]:
+        """The entities of these nodes, those that are there; not what was merged into others."""
+        conditions = moment.conditions if moment else []
+        found = await self.among("node", nodes, *conditions, columns=[*COLUMNS, "node"])
+        return {row["node"]: entity_of(row) for row in found}
+
+    async def nodes(self, limit: int) -> list[int]:
+        """The nodes of the first entities."""
+        found = await self.read(sql.equals("kind", ENTITY), columns=["node"], limit=limit)
+        return [row["node"] for row in found]
+
+    async def starts(self, entity_id: str, where: str) -> list[int]:
+        """The nodes of an entity, several where those of other scopes are called so too.
+
+        An entity that was merged into another one is that one. Raises NotFoundError for none.
+        """
+        wanted = [check_name(entity_id, where)]
+        nodes: dict[int, None] = {}
+        for _ in range(_MOST_MERGERS):
+            found = await self.read(
+                sql.in_list("id", wanted),
+                sql.in_list("kind", [ENTITY, MERGED]),
+                columns=["kind", "node", "content"],
+            )
+            merged = []
+            for row in found:
+                if row["kind"] == ENTITY:
+                    nodes[row["node"]] = None
+                else:
+                    merged.append(loads(row["content"], "content")["merged"]["into"])
+            if not merged:
+                break
+            wanted = merged
+        if not nodes:
+            raise NotFoundError(
+                f"{where}={shown(entity_id)}: there is no such entity: add it first"
+            )
+        return list(nodes)
+
+
+def entity_of(row: Mapping[str, Any]) -> Entity:
+    """The entity of a row."""
+    made = rows.from_row(row)
+    assert isinstance(made, Entity)
+    return made
+
+
+def relation_of(row: Mapping[str, Any]) -> Relation:
+    """The relation of a row."""
+    made = rows.from_row(row)
+    assert isinstance(made, Relation)
+    return made
+
+
+def mention_of(row: Mapping[str, Any]) -> Mention:
+    """The mention of a row."""
+    made = rows.from_row(row)
+    assert isinstance(made, Mention)
+    return made
+
+
+def of_types(types: object, where: str = "types") -> list[sql.Clause]:
+    """That a row is of one of these types; nothing for None."""
+    if types is None:
+        return []
+    if isinstance(types, str):
+        return [sql.equals("type", check_name(types, where))]
+    if not isinstance(types, Iterable):
+        raise InvalidRequestError(f"{where}={shown(types)}: give a type, or several")
+    return [sql.in_list("type", [check_name(one, where) for one in types])]
+
+
+def chunked(values: Iterable[Any], at_once: int = AT_ONCE) -> Iterator[list[Any]]:
+    """The values, as many at once as one query asks about."""
+    given = list(values)
+    for start in range(0, len(given), at_once):
+        yield given[start : start + at_once]

@@ -1,0 +1,243 @@
+"""What is said of entities, and what of it contradicts something else."""
+
+import asyncio
+import builtins
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from lance_context_core._checks import check_name, check_text, loads, shown
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine import sql
+from lance_context_core.engine.revisions import next_revision
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.graph import settling, writing
+from lance_context_core.graph.scoped import Moment, Row, ScopedGraph
+from lance_context_core.graph.settling import Decision
+from lance_context_core.graph.writing import Batch
+from lance_context_core.records import Contradiction, Statement
+from lance_context_core.rows import graph as rows
+from lance_context_core.rows.graph import COLUMNS, STATEMENT, name_key
+
+Policy = (
+    Literal["recorded_later", "most_sources"]
+    | Callable[[Contradiction], str | None]
+    | Callable[[Contradiction], Awaitable[str | None]]
+)
+"""Which of two statements stays: the one that was recorded later, or that more sources say. A function
+is given the `Contradiction` and returns the id of the one that stays, or None to leave it open; one that
+blocks is called in a thread of its own."""
+
+_POLICIES = ("recorded_later", "most_sources")
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncStatements:
+    """What sources say of the entities of a graph. All of it is kept, whatever contradicts it."""
+
+    _graph: ScopedGraph
+
+    async def add(self, statements: Sequence[Statement]) -> builtins.list[Statement]:
+        """Add statements, or further sources of those that are there; in one commit.
+
+        Raises NotFoundError, before anything is written, for a subject that is no entity.
+        """
+        return await Batch(self._graph).add(statements, Statement, "statements")
+
+    async def list(
+        self,
+        subject_id: str | None = None,
+        *,
+        predicate: str | None = None,
+        at: datetime | None = None,
+        known_at: datetime | None = None,
+        include_superseded: bool = False,
+    ) -> builtins.list[Statement]:
+        """What is said of an entity, or of all; what is superseded only if that is asked for.
+
+        With `at`, what held then: a statement that another one supersedes holds until that one does.
+        Raises NotFoundError for an entity that is not there.
+        """
+        found, decisions = await self._read(subject_id, predicate, Moment.of(None, known_at))
+        moment = Moment.of(at, None).at
+        if moment is not None:
+            found = [one for one in found if _holds(one, moment)]
+        told = settling.settled(found, decisions)
+        return [one for one in told if include_superseded or one.superseded_by is None]
+
+    async def contradictions(
+        self,
+        subject_id: str | None = None,
+        *,
+        predicate: str | None = None,
+        include_settled: bool = True,
+    ) -> builtins.list[Contradiction]:
+        """The pairs of statements that cannot both hold, of an entity or of all.
+
+        Each says which of them supersedes the other, and why, or that nobody can tell. Raises
+        NotFoundError for an entity that is not there.
+        """
+        found, decisions = await self._read(subject_id, predicate, Moment())
+        of_slots = settling.slots(found)
+        subjects = await self._graph.entities({of for of, _ in of_slots})
+        return [
+            Contradiction(
+                subject=subjects[of],
+                predicate=pair.later.predicate,
+                earlier=pair.earlier,
+                later=pair.later,
+                stays=pair.stays,
+                reason=pair.reason,
+            )
+            for (of, _), of_slot in of_slots.items()
+            if of in subjects
+            for pair in settling.pairs(of_slot, decisions)
+            if include_settled or pair.stays is None
+        ]
+
+    async def resolve(
+        self, policy: Policy, *, subject_id: str | None = None, reason: str | None = None
+    ) -> builtins.list[Contradiction]:
+        """Decide the contradictions that are open, of an entity or of all; returns those decided.
+
+        A decision holds as long as both statements are there, and `undecide` takes it back.
+        `reason` is what is told of it; the policy's name, if it is not given.
+        """
+        if policy not in _POLICIES and not callable(policy):
+            raise InvalidRequestError(
+                f"policy={shown(policy)}: there are {', '.join(_POLICIES)}, or pass a function"
+            )
+        self._graph.resources.writable()
+        told = f"policy: {getattr(policy, '__name__', policy)}"
+        told = told if reason is None else check_text(reason, "reason")
+        done = []
+        for one in await self.contradictions(subject_id, include_settled=False):
+            stays = await _chosen(policy, one)
+            if stays is None:
+                continue
+            if stays not in {one.earlier.id, one.later.id}:
+                raise InvalidRequestError(
+                    f"the policy returned {shown(stays)}: return the id of one of both, or None"
+                )
+            await self.decide(stays, over=_other(one, stays), reason=told)
+            done.append(one)
+        return done
+
+    async def decide(self, stays: str, *, over: str, reason: str = "") -> None:
+        """Let one statement supersede another one, of the same subject and predicate.
+
+        Raises NotFoundError unless both are there, InvalidRequestError if they are of two things.
+        """
+        check_text(reason, "reason")
+        kept, gone = await self._row(stays, "stays"), await self._row(over, "over")
+        one, other = _statement(kept), _statement(gone)
+        if settling.slots([one]).keys() != settling.slots([other]).keys() or one.id == other.id:
+            raise InvalidRequestError(
+                f"over={shown(over)} is not about the same as stays={shown(stays)}: nothing is decided"
+            )
+        await self._note(over, {"stays": one.id, "reason": reason or "decided"})
+
+    async def undecide(self, statement_id: str) -> bool:
+        """Take back that something supersedes a statement; returns whether that was decided."""
+        row = await self._row(statement_id, "statement_id")
+        if "decision" not in loads(row["content"], "content"):
+            return False
+        await self._note(statement_id, None)
+        return True
+
+    async def delete(self, statement_id: str) -> bool:
+        """Remove a statement; returns whether it was there. What it superseded holds again."""
+        return await writing.delete(self._graph, statement_id, STATEMENT, "statement_id")
+
+    async def outdated_sources(self) -> builtins.list[str]:
+        """The records, documents and chunks of which all that they say is superseded.
+
+        For searches that shall leave these out: `filter=~Field("id").is_in(...)`.
+        """
+        told = await self.list(include_superseded=True)
+        holding = {id for one in told if one.superseded_by is None for id in one.source_ids}
+        return list(dict.fromkeys(id for one in told for id in one.source_ids if id not in holding))
+
+    # Helpers
+
+    async def _read(
+        self, subject_id: str | None, predicate: str | None, moment: Moment
+    ) -> tuple[builtins.list[Statement], dict[str, Decision]]:
+        where = [sql.equals("kind", STATEMENT), *moment.conditions]
+        if subject_id is not None:
+            subjects = await self._graph.starts(subject_id, "subject_id")
+            where.insert(0, sql.in_list("about_node", subjects))
+        wanted = None if predicate is None else name_key(check_name(predicate, "predicate"))
+        found, decisions = [], dict[str, Decision]()
+        for row in await self._graph.read(*where, columns=COLUMNS):
+            one = _statement(row)
+            if wanted not in (None, name_key(one.predicate)):
+                continue
+            found.append(one)
+            if decision := loads(row["content"], "content").get("decision"):
+                decisions[row["id"]] = Decision(decision["stays"], decision["reason"])
+        return found, decisions
+
+    async def _row(self, statement_id: str, where: str) -> Row:
+        named = sql.equals("id", check_name(statement_id, where))
+        columns = self._graph.table.spec.schema.names
+        found = await self._graph.read(named, sql.equals("kind", STATEMENT), columns=columns)
+        if not found:
+            raise NotFoundError(f"{where}={shown(statement_id)}: there is no such statement")
+        return found[0]
+
+    async def _note(self, statement_id: str, decision: dict[str, str | None] | None) -> None:
+        self._graph.resources.writable()
+        attempts = Attempts(f"statement {statement_id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            row = await self._row(statement_id, "statement_id")
+            changed = rows.with_content(row, decision=decision)
+            changed["revision"] = next_revision(row["revision"])
+            if await self._graph.table.write_if(
+                [changed], removed=(), seen={row[KEY]: row["revision"]}
+            ):
+                return
+
+
+def _statement(row: Row) -> Statement:
+    made = rows.from_row(row)
+    assert isinstance(made, Statement)
+    return made
+
+
+def _holds(one: Statement, moment: datetime) -> bool:
+    return (one.valid_from is None or one.valid_from <= moment) and (
+        one.valid_to is None or moment < one.valid_to
+    )
+
+
+def _other(one: Contradiction, stays: str) -> str:
+    other = one.later if one.earlier.id == stays else one.earlier
+    assert other.id is not None
+    return other.id
+
+
+async def _chosen(policy: Policy, one: Contradiction) -> str | None:
+    if policy == "recorded_later":
+        times = [each.recorded_at or settling.BEGINNING for each in (one.earlier, one.later)]
+        if times[0] == times[1]:
+            return None
+        return (one.earlier if times[0] > times[1] else one.later).id
+    if policy == "most_sources":
+        counts = [len(each.source_ids) for each in (one.earlier, one.later)]
+        if counts[0] == counts[1]:
+            return None
+        return (one.earlier if counts[0] > counts[1] else one.later).id
+    assert callable(policy)
+    if inspect.iscoroutinefunction(policy):
+        chosen = await policy(one)
+    else:
+        chosen = await asyncio.to_thread(policy, one)
+        if inspect.isawaitable(chosen):
+            chosen = await chosen
+    made: str | None = chosen
+    return made

@@ -1,0 +1,283 @@
+"""What is written of a graph: things added, replaced and removed, in one commit each time."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from lance_context_core import _steps as steps
+from lance_context_core._checks import check_name, check_names, listed, loads, shown
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine import sql
+from lance_context_core.engine.revisions import next_revision
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import NotFoundError
+from lance_context_core.graph.scoped import Row, ScopedGraph, chunked
+from lance_context_core.records import Entity, Mention, Relation, Statement
+from lance_context_core.rows import graph as rows
+from lance_context_core.rows.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
+from lance_context_core.rows.records import key_of
+from lance_context_core.scope import Scope
+
+T = TypeVar("T", Entity, Relation, Mention, Statement)
+
+_ENDS: Mapping[type, tuple[str, ...]] = {
+    Entity: (),
+    Relation: ("source_id", "target_id"),
+    Mention: ("entity_id",),
+    Statement: ("subject_id", "object_id"),
+}
+"""By what each names entities."""
+
+_KEYS_AT_ONCE = 50_000
+"""So many keys are looked up in one query."""
+
+_PROBLEM = "the same part of the graph kept being changed by others"
+
+
+@dataclass(slots=True)
+class Batch:
+    """Things to write in one commit, checked."""
+
+    graph: ScopedGraph
+    entities: list[Entity] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    mentions: list[Mention] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    keeps: bool = False
+    """Whether what is there already stays as it says itself, and only the sources are joined."""
+
+    async def take(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
+        """Check things of one sort, and take them in; returns them with their ids and their scope."""
+
+        def check(numbered: tuple[int, T]) -> T:
+            index, thing = numbered
+            made: T = self.graph.scope.stamp(rows.checked(thing, sort, f"{where}[{index}]"))
+            return made
+
+        made = await steps.each(check, list(enumerate(listed(things, where))))
+        own: dict[type, list[Any]] = {
+            Entity: self.entities,
+            Relation: self.relations,
+            Mention: self.mentions,
+            Statement: self.statements,
+        }
+        own[sort] += made
+        return made
+
+    async def add(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
+        """As `take`, and write them, with all that was taken in before."""
+        made = await self.take(things, sort, where)
+        await self.write()
+        return made
+
+    @property
+    def things(self) -> list[Thing]:
+        """All of them, entities first."""
+        return [*self.entities, *self.relations, *self.mentions, *self.statements]
+
+    async def write(self, *, instead_of: Collection[str] = ()) -> None:
+        """Add them, and replace what has their ids, in one commit; what is known of both stays.
+
+        What was found in the sources `instead_of`, and is not among these, is no longer known from
+        there, and goes where it is known from nowhere else. Raises NotFoundError, before anything
+        is written, for an entity that is named and is nowhere.
+        """
+        graph = self.graph
+        table = graph.resources.writable().table(graph.table.name, graph.table.spec)
+        attempts = Attempts(_PROBLEM)
+        while True:
+            attempts.begin()
+            new, seen = await self._rows()
+            gone: list[str] = []
+            if instead_of:
+                changed, gone = await unsupported(graph, instead_of, but=set(new))
+                seen |= {row[KEY]: row["revision"] for row in changed.values()}
+                kept = {key: succeeding(row) for key, row in changed.items() if key not in gone}
+                new |= kept
+            if not new and not gone:
+                return
+            if await table.write_if(list(new.values()), removed=gone, seen=seen):
+                return
+
+    async def _rows(self) -> tuple[dict[str, Row], dict[str, int | None]]:
+        """The rows to write by key, and the revisions that were seen of what they depend on."""
+        things = {
+            key_of(rows.scope_of(one), KINDS[type(one)], one.id or ""): one for one in self.things
+        }
+        old = await self._held(things)
+        ends = await self._ends(things.values(), old)
+        now, author = self.graph.now(), self.graph.resources.author
+
+        def made(pair: tuple[str, Thing]) -> tuple[str, Row]:
+            key, thing = pair
+            before = old.get(key)
+            row = rows.to_row(
+                joined(thing, before, keeps=self.keeps), now=now, author=author, old=before
+            )
+            return key, ends.redirected(row, thing)
+
+        new = dict(await steps.each(made, things.items()))
+        seen: dict[str, int | None] = {key: row["revision"] for key, row in old.items()}
+        return new, dict.fromkeys(new) | ends.seen | seen
+
+    async def _held(self, keys: Collection[str]) -> dict[str, Row]:
+        found: dict[str, Row] = {}
+        # Each query may have to read the keys of the whole table, so there are few of them.
+        for some in chunked(keys, _KEYS_AT_ONCE):
+            there = await self.graph.table.select(sql.in_list(KEY, some), columns=REPLACED)
+            found |= {row[KEY]: row for row in there.to_pylist()}
+        return found
+
+    async def _ends(self, things: Collection[Thing], old: Mapping[str, Row]) -> "_Ends":
+        """The entities that things name, each of which is among them or is there."""
+        ends_of: dict[tuple[Scope, str], str] = {}
+        for thing in things:
+            scope = rows.scope_of(thing)
+            for end in _ENDS[type(thing)]:
+                if (id := getattr(thing, end)) is not None:
+                    ends_of.setdefault((scope, id), f"{type(thing).__name__}.{end}")
+        # Many lead to the same few: a key is worked out once.
+        named = {key_of(scope, ENTITY, id): (where, id) for (scope, id), where in ends_of.items()}
+        own = {key_of(rows.scope_of(one), ENTITY, one.id or "") for one in self.entities}
+        held = {**old, **await self._held([key for key in named if key not in old])}
+        for key, (where, id) in named.items():
+            if key not in own and key not in held:
+                raise NotFoundError(
+                    f"{where}={shown(id)}: there is no such entity in this scope: add it before, or "
+                    "in the same call"
+                )
+        merged = {key: row for key, row in held.items() if row["kind"] == MERGED}
+        return _Ends(
+            seen={key: row["revision"] for key, row in merged.items()},
+            merged={key: loads(row["content"], "content")["merged"] for key, row in merged.items()},
+        )
+
+
+@dataclass(slots=True)
+class _Ends:
+    """The entities that things lead to, and that are others by now."""
+
+    seen: dict[str, int | None]
+    """Their revisions: others may not change them meanwhile."""
+    merged: Mapping[str, Mapping[str, Any]]
+    """By key, the merger of each."""
+
+    def redirected(self, row: Row, thing: Thing) -> Row:
+        """The row of a thing, leading to what the entities that it names were merged into."""
+        if not self.merged:
+            return row
+        scope = rows.scope_of(thing)
+        for end in _ENDS[type(thing)]:
+            if by := self.merged.get(key_of(scope, ENTITY, getattr(thing, end) or "")):
+                row = moved(row, end, by["into"], by=by["id"])
+        return row
+
+
+def moved(row: Mapping[str, Any], end: str, into: str, *, by: str) -> Row:
+    """The row of a thing whose `end` is another entity now, by a merger; the old one is noted."""
+    values = loads(row["content"], "content")
+    moves = [*values.get("moves", ()), [by, end, values[end]]]
+    return with_end(rows.with_content(row, moves=moves), end, into)
+
+
+def with_end(row: Mapping[str, Any], end: str, entity_id: str) -> Row:
+    """The row of a thing whose `end` is that entity."""
+    changed = rows.with_content(row, **{end: entity_id})
+    column = {
+        "source_id": "source_node",
+        "target_id": "target_node",
+        "entity_id": "about_node",
+        "subject_id": "about_node",
+    }.get(end)
+    if column is not None:
+        changed[column] = rows.node(rows.scope_of(rows.from_row(row)), entity_id)
+    return changed
+
+
+def joined(thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool) -> Thing:
+    """The thing with the sources of what it replaces, too: evidence is never lost by a write."""
+    before = (old or {}).get("source_ids")
+    if keeps and old is not None and not isinstance(thing, Mention):
+        held = rows.from_row(old)
+        assert not isinstance(held, Mention)
+        thing = replace(held, source_ids=thing.source_ids)
+    if not before or isinstance(thing, Mention):
+        return thing
+    return replace(thing, source_ids=tuple(dict.fromkeys([*before, *thing.source_ids])))
+
+
+def succeeding(row: Mapping[str, Any]) -> Row:
+    """The row as one that replaces itself."""
+    return {**row, "revision": next_revision(row["revision"])}
+
+
+async def unsupported(
+    graph: ScopedGraph, source_ids: Collection[str], *, but: Collection[str] = ()
+) -> tuple[dict[str, Row], list[str]]:
+    """What is known from these sources, without them; and the keys of what nothing else supports.
+
+    With an entity goes all that leads to it. Rows with keys among `but` are left alone.
+    """
+    columns = [*graph.table.spec.schema.names]
+    wanted, found = set(source_ids), dict[str, Row]()
+    for some in chunked(wanted):
+        named = sql.has_any("source_ids", some)
+        found |= {row[KEY]: row for row in await graph.read(named, columns=columns)}
+    changed = {
+        key: rows.without_sources(row, wanted.__contains__)
+        for key, row in found.items()
+        if key not in but
+    }
+    gone = {key for key, row in changed.items() if not row["source_ids"]}
+    nodes = {row["node"] for key in gone if (row := changed[key])["node"] is not None}
+    for row in await leading(graph, nodes, columns=columns):
+        if row[KEY] not in but:
+            changed.setdefault(row[KEY], row)
+            gone.add(row[KEY])
+    return changed, sorted(gone)
+
+
+async def leading(
+    graph: ScopedGraph, nodes: Collection[int], *, columns: Sequence[str]
+) -> list[Row]:
+    """The rows of all that leads to one of these nodes: relations, mentions, statements."""
+    found: dict[str, Row] = {}
+    for column in LEADING:
+        found |= {row[KEY]: row for row in await graph.among(column, nodes, columns=columns)}
+    return list(found.values())
+
+
+async def delete(graph: ScopedGraph, id: str, kind: str, where: str) -> bool:
+    """Remove a thing, and all that leads to it; returns whether it was there."""
+    named = sql.equals("id", check_name(id, where))
+    attempts = Attempts(_PROBLEM)
+    graph.resources.writable()
+    while True:
+        attempts.begin()
+        found = await graph.read(named, sql.equals("kind", kind), columns=[KEY, "revision", "node"])
+        if not found:
+            return False
+        nodes = [row["node"] for row in found if row["node"] is not None]
+        ends = [sql.in_list(column, nodes) for column in LEADING] if nodes else []
+        # By condition, since there may be a million of them.
+        n = await graph.table.delete(
+            graph.where(sql.any_of([sql.in_list(KEY, [row[KEY] for row in found]), *ends]))
+        )
+        if n:
+            return True
+
+
+async def forget(graph: ScopedGraph, source_ids: Sequence[str]) -> int:
+    """As `AsyncGraph.forget`."""
+    wanted = check_names(source_ids, "source_ids")
+    graph.resources.writable()
+    attempts = Attempts(_PROBLEM)
+    while True:
+        attempts.begin()
+        changed, gone = await unsupported(graph, wanted)
+        if not changed:
+            return 0
+        kept = [succeeding(row) for key, row in changed.items() if key not in gone]
+        seen = {key: row["revision"] for key, row in changed.items()}
+        if await graph.table.write_if(kept, removed=gone, seen=seen):
+            return len(gone)

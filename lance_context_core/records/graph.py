@@ -1,0 +1,220 @@
+"""What a graph is made of, and what is read out of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._extras import importing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """Somebody or something that relations lead to and from."""
+
+    name: str
+    type: str = "entity"
+    """What sort of thing it is, such as `person`; a word of the caller's own."""
+    id: str | None = None
+    """None has it made of type and name: what is called alike, whatever its case, is the same."""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key."""
+    source_ids: tuple[str, ...] = ()
+    """The records, documents and chunks that it is known from."""
+    valid_from: datetime | None = None
+    """Since when there is such a thing; None means always."""
+    valid_to: datetime | None = None
+    """The first moment at which there is none any more; None means never."""
+    recorded_at: datetime | None = None
+    """Since when it is known; None has the store say it."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A directed relation between two entities of one scope, which may be the same."""
+
+    source_id: str
+    """The id of the entity that it leads from."""
+    target_id: str
+    """The id of the entity that it leads to."""
+    type: str = "related_to"
+    id: str | None = None
+    """None has it made of both ends, the type and `valid_from`: said again, it is the same."""
+    weight: float | None = None
+    """Finite, 0 or more; None counts as 1 where weights are added up."""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """JSON by key."""
+    source_ids: tuple[str, ...] = ()
+    """The records, documents and chunks that it is known from."""
+    valid_from: datetime | None = None
+    """Since when it holds; None means always."""
+    valid_to: datetime | None = None
+    """The first moment at which it holds no more; None means never."""
+    recorded_at: datetime | None = None
+    """Since when it is known; None has the store say it."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """Where an entity is spoken of."""
+
+    entity_id: str
+    source_id: str
+    """The record, document or chunk."""
+    text: str
+    """What it is called there."""
+    start: int | None = None
+    """Of the text of the source, in characters; None if that is not known."""
+    end: int | None = None
+    session_id: str | None = None
+    document_id: str | None = None
+    id: str | None = None
+    """None has it made of all that."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What a source says of an entity: that something of it, the predicate, is this object."""
+
+    subject_id: str
+    """The id of an entity."""
+    predicate: str
+    """What of it, such as `deadline`."""
+    object: str
+    """What is said, in words; the name, where it is an entity."""
+    object_id: str | None = None
+    """The id of the entity that is meant, where there is one."""
+    one_of_many: bool = False
+    """Whether there may be several of this at a time, such as friends: then none contradicts."""
+    source_ids: tuple[str, ...] = ()
+    """The records, documents and chunks that say so."""
+    confidence: float | None = None
+    """In [0, 1]; None if nobody said."""
+    valid_from: datetime | None = None
+    """Since when it holds; None if the source does not tell."""
+    valid_to: datetime | None = None
+    """The first moment at which it holds no more; None if the source does not tell."""
+    recorded_at: datetime | None = None
+    """Since when it is known; None has the store say it."""
+    id: str | None = None
+    """None has it made of all that is said and `valid_from`: said again, it is the same."""
+    superseded_by: str | None = None
+    """The id of the statement that has taken its place; what is written is told by the store alone."""
+    reason: str | None = None
+    """Why it has."""
+    tenant: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two statements of one subject that cannot both hold; both are kept."""
+
+    subject: Entity
+    predicate: str
+    earlier: Statement
+    later: Statement
+    """Valid from later, or, where that does not tell, recorded later."""
+    stays: str | None
+    """The id of the one that supersedes the other; None while nobody can tell."""
+    reason: str
+    """Why it does, or why nobody can tell."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether one of them supersedes the other."""
+        return self.stays is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merger:
+    """That an entity was found to be another one."""
+
+    id: str
+    entity: Entity
+    """The one that is no more, as it was."""
+    into: str
+    """The id of the one that stands for both."""
+    reason: str
+    source_ids: tuple[str, ...]
+    """What shows it: records, documents and chunks."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubGraph:
+    """Some entities, and relations between them."""
+
+    entities: tuple[Entity, ...] = ()
+    """Those that were asked about first, then the nearest ones first."""
+    relations: tuple[Relation, ...] = ()
+    """Between these entities; in the order in which they were found."""
+    is_cut: bool = False
+    """Whether there is more than the limits let in."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any entity."""
+        return bool(self.entities)
+
+    def to_networkx(self) -> Any:
+        """A `networkx.MultiDiGraph` of it: nodes by entity id, edges by relation id.
+
+        What else is known of each is among its attributes. Needs the extra `networkx`.
+        """
+        with importing("networkx", extra="networkx", by="SubGraph.to_networkx"):
+            import networkx as nx
+        made = nx.MultiDiGraph()
+        for one in self.entities:
+            made.add_node(one.id, name=one.name, type=one.type, properties=dict(one.properties))
+        for edge in self.relations:
+            weight = 1.0 if edge.weight is None else edge.weight
+            made.add_edge(
+                *(edge.source_id, edge.target_id, edge.id),
+                type=edge.type,
+                weight=weight,
+                properties=dict(edge.properties),
+            )
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path:
+    """A way from one entity to another."""
+
+    entities: tuple[Entity, ...]
+    """From the first to the last, both ends among them."""
+    relations: tuple[Relation, ...]
+    """One between each and the next; it may lead against the way, unless a direction was asked for."""
+    cost: float
+    """How many relations, or what their weights add up to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """An entity, and how much there is of what it was ranked by."""
+
+    entity: Entity
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """What a change of another entity may reach."""
+
+    entity: Entity
+    score: float
+    """In (0, 1]: of all ways there, the largest product of what each relation passes on."""
+    depth: int
+    """The relations on that way."""
+    through: Relation
+    """The last of them."""
