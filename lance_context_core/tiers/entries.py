@@ -1,0 +1,137 @@
+"""Entries as records, and what stands in for them: rows of the one table, in a context of their own."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import ContextRecord
+from lance_context_core.tiers.values import Authority, Tier, TierEntry
+
+CONTEXT = "tiers"
+ENTRY = "memory"
+STAND_INS = {Tier.WARM: "summary", Tier.COLD: "fact"}
+"""The kind of what stands in for an entry, by its tier."""
+
+MOVED = "moved to another tier"
+"""Why what stood in for an entry is hidden."""
+
+RESERVED = ("importance", "authority", "access_count", "last_accessed_at")
+"""What of the metadata is ours; the tier is the layer."""
+
+_WORDS = 75
+"""Of an entry so many words stand in for it where nobody summarises."""
+
+
+def from_record(record: ContextRecord) -> TierEntry:
+    """The entry that a record keeps."""
+    data = record.metadata
+    return TierEntry(
+        id=record.id,
+        text=record.text or "",
+        tier=Tier(record.layer or Tier.HOT),
+        importance=data["importance"],
+        authority=authority_of(data.get("authority")),
+        created_at=record.created_at,
+        last_accessed_at=datetime.fromisoformat(data["last_accessed_at"]),
+        access_count=data["access_count"],
+        session_id=record.session_id,
+        role=record.role,
+        name=record.name,
+        expires_at=record.expires_at,
+        source_ids=record.source_ids,
+        metadata={name: one for name, one in data.items() if name not in RESERVED},
+        tenant=record.tenant,
+        user_id=record.user_id,
+        agent_id=record.agent_id,
+    )
+
+
+def authority_of(word: Any) -> Authority:
+    """An authority as it is kept; a word that this release does not know counts as a session's."""
+    return Authority(word) if word in set(Authority) else Authority.SESSION
+
+
+def own_metadata(
+    given: Mapping[str, Any], *, importance: float, authority: Authority, at: datetime
+) -> dict[str, Any]:
+    """The metadata of a new entry. Raises InvalidRequestError where the caller's has our names."""
+    if taken := sorted(set(given) & set(RESERVED)):
+        raise InvalidRequestError(
+            f"metadata has {taken[0]!r}, which the tiers keep themselves: give it another name"
+        )
+    return {
+        **given,
+        "importance": importance,
+        "authority": str(authority),
+        "access_count": 0,
+        "last_accessed_at": at.isoformat(),
+    }
+
+
+def accessed(record: ContextRecord, times: int, at: datetime) -> ContextRecord:
+    """The record once it was accessed so many times more, the last time at that moment."""
+    data = record.metadata
+    last = max(at, datetime.fromisoformat(data["last_accessed_at"]))
+    counted = {"access_count": data["access_count"] + times, "last_accessed_at": last.isoformat()}
+    return replace(record, metadata={**data, **counted})
+
+
+def has_ended(record: ContextRecord, now: datetime) -> bool:
+    """Whether its end has come."""
+    return record.expires_at is not None and record.expires_at <= now
+
+
+def is_same(before: ContextRecord, new: ContextRecord) -> bool:
+    """Whether they say the same of the same standing, wherever either is kept."""
+    mine, theirs = from_record(new), from_record(before)
+    named = ("text", "importance", "authority", "session_id", "role", "name", "metadata")
+    return all(getattr(mine, one) == getattr(theirs, one) for one in named)
+
+
+def succeeding(before: ContextRecord, new: ContextRecord) -> ContextRecord:
+    """What takes the place of an entry: its accesses and its beginning stay."""
+    counted = {name: before.metadata[name] for name in ("access_count", "last_accessed_at")}
+    return replace(
+        new, created_at=before.created_at, metadata={**new.metadata, **counted}, embedding=None
+    )
+
+
+def stand_in_id(entry: ContextRecord, tier: Tier) -> str:
+    """The id of what stands in for an entry in a tier: of nothing but these two."""
+    about = hashlib.sha256(entry.id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{STAND_INS[tier]}-{about}"
+
+
+def stand_in(
+    entry: ContextRecord, tier: Tier, text: str, now: datetime, more: Mapping[str, Any]
+) -> ContextRecord:
+    """What stands in for an entry: it ends with that, and is erased with it."""
+    data = {name: one for name, one in entry.metadata.items() if name not in RESERVED}
+    return ContextRecord(
+        id=stand_in_id(entry, tier),
+        kind=STAND_INS[tier],
+        layer=str(tier),
+        context=CONTEXT,
+        content_type="text/plain",
+        created_at=entry.created_at,
+        updated_at=now,
+        session_id=entry.session_id,
+        source_ids=(entry.id,),
+        role=entry.role,
+        name=entry.name,
+        text=text,
+        metadata={**data, **more},
+        expires_at=entry.expires_at,
+        tenant=entry.tenant,
+        user_id=entry.user_id,
+        agent_id=entry.agent_id,
+    )
+
+
+def shortened(text: str) -> str:
+    """What stands in for a text where nobody summarises: its beginning, up to 75 words."""
+    words = text.split()
+    return text if len(words) <= _WORDS else " ".join(words[:_WORDS]) + "..."

@@ -1,0 +1,347 @@
+"""The memory in tiers: what is used stays at hand in its own words, what is not becomes a few."""
+
+import builtins
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self, get_args
+
+from lance_context_core._checks import (
+    check_json_object,
+    check_name,
+    check_span,
+    check_text,
+    check_time,
+    shown,
+)
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Held
+from lance_context_core.messages import Message
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.tiers import accesses, entries, finding, given, moving
+from lance_context_core.tiers.keeping import Keeping
+from lance_context_core.tiers.moving import IS_ENTRY, Move, Summarise, Wording
+from lance_context_core.tiers.values import (
+    Authority,
+    Ranking,
+    Tier,
+    TierConfig,
+    TierEntry,
+    TierHit,
+    TierReport,
+    TierStats,
+    WriteGrant,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncTieredMemory:
+    """Entries that are hot, warm or cold, in the one table of records.
+
+    A hot entry is found by its own words. One that is warm or cold is kept as it was, and found by a
+    summary or a fact that stands in for it, until it is promoted. It sees what the handle's scope
+    sees. Nothing moves by itself: `maintain` applies the policy.
+    """
+
+    _records: Records
+    _config: TierConfig = field(default_factory=TierConfig)
+    _wording: Wording = field(default_factory=Wording)
+
+    def using(
+        self,
+        *,
+        config: TierConfig | None = None,
+        summarise: Summarise | None = None,
+        state: Summarise | None = None,
+    ) -> Self:
+        """The same tiers by another policy, and in a model's words.
+
+        - `summarise`: makes of an entry's text what stands in for it once it is warm; without it
+          that is its beginning, up to 75 words.
+        - `state`: makes of the summary the fact that stands in for it once it is cold; without it
+          that is the summary.
+
+        Either may be awaited. No search calls them.
+        """
+        if config is not None and not isinstance(config, TierConfig):
+            raise InvalidRequestError(f"config is {shown(config)}: pass a TierConfig")
+        for name, function in (("summarise", summarise), ("state", state)):
+            if function is not None and not callable(function):
+                raise InvalidRequestError(f"{name} is {shown(function)}: pass what can be called")
+        wording = self._wording
+        made = copy(self)
+        object.__setattr__(made, "_config", config or self._config)
+        object.__setattr__(
+            made, "_wording", Wording(summarise or wording.summarise, state or wording.state)
+        )
+        return made
+
+    @property
+    def config(self) -> TierConfig:
+        """The policy."""
+        return self._config
+
+    def grant(self) -> WriteGrant:
+        """What `add`, `demote` and `delete` ask for where an entry is canonical."""
+        return WriteGrant(scope=self._records.scope)
+
+    # Keeping
+
+    async def add(
+        self,
+        content: str | Message,
+        *,
+        id: str | None = None,
+        session_id: str | None = None,
+        importance: float = 0.5,
+        authority: Authority | str = Authority.SESSION,
+        grant: WriteGrant | None = None,
+        expires_at: datetime | None = None,
+        source_ids: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> TierEntry:
+        """Keep something, hot; returns it.
+
+        - `id`: by which it is known; of a message its own, if absent. The same again under the same
+          id changes nothing; something else takes its place, and is hot.
+        - `importance`: in [0, 1].
+        - `authority`: an `Authority`. What is canonical needs a `grant`.
+        - `expires_at`: its end, an aware time; else the policy's `session_ttl` from now, save for
+          what is canonical.
+        - `source_ids`: the records that it was made of, such as a turn: `erase` of these takes it
+          along.
+
+        Raises AlreadyExistsError if what is there under that id has more authority, and
+        InvalidRequestError for what cannot be kept.
+        """
+        new = given.entry_record(
+            self._records,
+            self._config,
+            content,
+            id=id,
+            session_id=session_id,
+            importance=importance,
+            authority=authority,
+            expires_at=expires_at,
+            source_ids=source_ids,
+            metadata=metadata,
+        )
+        given.check_grant(new, grant)
+        attempts = Attempts(f"the entry {new.id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            named = sql.equals(KEY, commits.key(new))
+            there = await commits.held(self._records, IS_ENTRY, named)
+            if not there:
+                if await commits.write(self._records, [new], []):
+                    return entries.from_record(new)
+                continue
+            (before,) = there
+            if entries.has_ended(before.record, self._records.now()):
+                await moving.remove(self._records, there)
+                continue
+            if entries.is_same(before.record, new):
+                return self._entry(before)
+            mine, theirs = given.authority_of(new), given.authority_of(before.record)
+            if mine.rank < theirs.rank:
+                raise AlreadyExistsError(
+                    f"entry {new.id!r} is {theirs}, and this is {mine}: what has less authority "
+                    "does not take its place"
+                )
+            placed = replace(before, record=entries.succeeding(before.record, new))
+            if await moving.move(self._records, [Move(placed, Tier.HOT)]):
+                return entries.from_record(placed.record)
+
+    async def get(self, id: str) -> TierEntry:
+        """The entry with that id, in its own words. Raises NotFoundError if there is none."""
+        return self._entry(await self._held(id))
+
+    async def list(
+        self,
+        *,
+        tier: Tier | str | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[TierEntry]:
+        """Entries in the order in which they were added: all, or those of a tier or a session."""
+        check_span(offset=0, limit=limit, last=None)
+        which = [] if tier is None else [sql.equals("layer", str(given.tier_of(tier)))]
+        if session_id is not None:
+            which.append(sql.equals("session_id", check_name(session_id, "session_id")))
+        alive = sql.absent_or_after("expires_at", self._records.now())
+        found = await commits.held(self._records, IS_ENTRY, alive, *which)
+        return [self._entry(one) for one in found[:limit]]
+
+    async def delete(self, *ids: str, grant: WriteGrant | None = None) -> int:
+        """Remove entries with what stands in for them, in one commit; returns how many there were.
+
+        Older versions still have them: `store.erase` removes them from all. Raises
+        InvalidRequestError for what is canonical, without a `grant`.
+        """
+        attempts = Attempts("the entries kept being changed by others")
+        named = sql.in_list("id", [check_name(id, "id") for id in ids])
+        while True:
+            attempts.begin()
+            there = await commits.held(self._records, IS_ENTRY, named)
+            for one in there:
+                given.check_grant(one.record, grant)
+            if not there or await moving.remove(self._records, there):
+                return len(there)
+
+    # Finding
+
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 8,
+        session_id: str | None = None,
+        tiers: Iterable[Tier | str] = tuple(Tier),
+        filter: FilterLike | None = None,
+        ranking: Ranking = "multi_factor",
+    ) -> builtins.list[TierHit]:
+        """What is known about `query`, best first; each entry once, where it is at hand.
+
+        - `tiers`: those to look in.
+        - `ranking`: as `Ranking` says.
+
+        What is shown counts as accessed, after it was ranked, in one commit for all accesses within
+        the policy's `access_interval`. What is less similar than the policy asks of its tier is no
+        hit; what nobody has looked at for long is a later one. No model is called.
+        """
+        if ranking not in get_args(Ranking):
+            raise InvalidRequestError(
+                f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
+            )
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+            raise InvalidRequestError(f"top_k={shown(top_k)}: give a number of hits, 0 or more")
+        meant = {given.tier_of(one) for one in tiers}
+        question = finding.Question(
+            query=check_text(query, "query"),
+            top_k=top_k,
+            session_id=None if session_id is None else check_name(session_id, "session_id"),
+            tiers=[tier for tier in Tier if tier in meant],
+            filter=filter,
+            ranking=ranking,
+        )
+        hits = await finding.search(self._records, self._config, question)
+        await accesses.flush_if_due(self._records, self._config.access_interval)
+        return hits
+
+    async def record_access(self, *ids: str) -> None:
+        """Count an access of each of these entries, as a search that shows them does.
+
+        Raises NotFoundError if there is not each of them.
+        """
+        self._records.resources.writable()
+        there = await moving.found(self._records, [check_name(id, "id") for id in ids])
+        pending = self._records.resources.accesses
+        pending.note(moving.keys([*there.values()]), self._records.now())
+        await accesses.flush_if_due(self._records, self._config.access_interval)
+
+    async def flush(self) -> int:
+        """Write the accesses that are counted, and not written yet; returns of how many entries.
+
+        What a process has not written when it ends is lost; `maintain` writes them too.
+        """
+        self._records.resources.writable()
+        return await accesses.flush(self._records)
+
+    # Moving
+
+    async def candidates(
+        self, tier: Tier | str = Tier.HOT, *, limit: int | None = None
+    ) -> builtins.list[TierEntry]:
+        """What may go colder from a tier, the least worth keeping first; never what is canonical."""
+        check_span(offset=0, limit=limit, last=None)
+        found = await self._keeping().candidates(given.tier_of(tier), self._records.now())
+        return found[:limit]
+
+    async def demote(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        grant: WriteGrant | None = None,
+    ) -> TierEntry:
+        """Let an entry go one tier colder, in one commit with what stands in for it; returns it.
+
+        - `text`: what stands in for it; made of its own words, if absent.
+        - `metadata`: what is known of that text, such as its entities, beside the entry's own.
+
+        Raises InvalidRequestError for what is cold, and for what is canonical without a `grant`.
+        """
+        said = None if text is None else check_text(text, "text")
+        more = check_json_object(metadata or {}, "metadata")
+        attempts = Attempts(f"the entry {id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(id)
+            given.check_grant(before.record, grant)
+            to = Tier(before.record.layer or Tier.HOT).demote()
+            if to is None:
+                raise InvalidRequestError(f"entry {id!r} is cold: there is no colder tier")
+            stands_in = said or await self._wording.of(before.record.text or "", to)
+            if await moving.move(self._records, [Move(before, to, stands_in, more)]):
+                return await self.get(id)
+
+    async def promote(self, id: str, *, to: Tier | str = Tier.HOT) -> TierEntry:
+        """Let an entry be hotter again, in its own words; returns it. It counts as accessed.
+
+        What stood in for it is hidden in the same commit. Raises InvalidRequestError where `to` is
+        colder than it is.
+        """
+        goal = given.tier_of(to)
+        attempts = Attempts(f"the entry {id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(id)
+            order = builtins.list(Tier)
+            now_in = Tier(before.record.layer or Tier.HOT)
+            if order.index(goal) > order.index(now_in):
+                raise InvalidRequestError(f"entry {id!r} is {now_in}: demote it to be {goal}")
+            found = entries.accessed(before.record, 1, self._records.now())
+            text = None
+            if goal is not Tier.HOT:
+                text = await self._wording.of(before.record.text or "", goal)
+            if await moving.move(self._records, [Move(replace(before, record=found), goal, text)]):
+                return await self.get(id)
+
+    async def maintain(self, now: datetime | None = None, *, dry_run: bool = False) -> TierReport:
+        """Apply the policy as of `now`: remove what has ended, and let go colder what is due.
+
+        What has ended goes with all that stands in for it. Repeated at the same moment it does
+        nothing; killed in the middle, it has moved and removed whole entries, and the next one goes
+        on. With `dry_run` nothing is written. Raises what `summarise` and `state` raise: what they
+        were asked about stays where it is.
+        """
+        moment = self._records.now() if now is None else check_time(now, "now")
+        if not dry_run:
+            await self.flush()
+        return await self._keeping().round(moment, dry_run=dry_run)
+
+    async def stats(self) -> TierStats:
+        """How many entries there are of each tier, what has ended left out."""
+        alive = sql.absent_or_after("expires_at", self._records.now())
+        where = self._records.own(IS_ENTRY, alive)
+        found = (await self._records.table.select(where, columns=["layer"])).column("layer")
+        tiers = found.to_pylist()
+        return TierStats(**{str(tier): tiers.count(str(tier)) for tier in Tier})
+
+    # Helpers
+
+    def _keeping(self) -> Keeping:
+        return Keeping(self._records, self._config, self._wording)
+
+    def _entry(self, held: Held) -> TierEntry:
+        return finding.with_pending(self._records, held.row[KEY], held.record)
+
+    async def _held(self, id: str) -> Held:
+        return (await moving.found(self._records, [check_name(id, "id")]))[id]
