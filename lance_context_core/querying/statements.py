@@ -1,0 +1,163 @@
+"""What a statement asks for: that it only reads, of which views, and as of when."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._checks import check_text, shown
+from lance_context_core.engine.refs.versions import Ref
+from lance_context_core.errors import InvalidRequestError
+
+DIFF = "diff"
+"""What a statement calls the difference of two moments."""
+
+FUNCTIONS = frozenset(
+    ("generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest", DIFF)
+)
+"""What may stand where rows come from, beside the views: nothing that looks outside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where rows of a statement come from: a view, as of now or of then."""
+
+    view: str
+    moments: tuple[Ref, ...] = ()
+    """As of when; of a difference both ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement that only reads."""
+
+    text: str
+    sources: Mapping[str, Source]
+    """By the name that stands in the text."""
+    columns: frozenset[str]
+    """The columns that it names, of whatever view."""
+
+
+def read(query: str, ask: Callable[[str, str], str], views: frozenset[str]) -> Statement:
+    """What the statement asks for; `ask` answers a query that has one parameter.
+
+    Raises InvalidRequestError for what is not one statement that only reads.
+    """
+    query = check_text(query, "query").strip()
+    tree = json.loads(ask("SELECT json_serialize_sql(?)", query))
+    if tree["error"]:
+        raise InvalidRequestError(
+            f"query={shown(query)}: {tree['error_message']}. There is SELECT, WITH, VALUES and "
+            "DESCRIBE: what is stored is changed by the store's own calls"
+        )
+    if len(tree["statements"]) != 1:
+        raise InvalidRequestError(
+            f"query={shown(query)} has {len(tree['statements'])} statements: give one at a time"
+        )
+    sources: dict[str, Source] = {}
+    columns: set[str] = set()
+    is_changed = False
+    for node in _nodes(tree["statements"]):
+        match node.get("type"):
+            case "BASE_TABLE":
+                is_changed |= _note_table(node, sources, views)
+            case "TABLE_FUNCTION":
+                is_changed |= _note_function(node, sources)
+            case "COLUMN_REF":
+                columns.add(node["column_names"][-1].lower())
+    if is_changed:
+        query = ask("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
+    return Statement(text=query, sources=sources, columns=frozenset(columns))
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All that a statement consists of; what is changed of one is seen after it was handed out."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            yield node
+            waiting += node.values()
+
+
+def _note_table(node: dict[str, Any], sources: dict[str, Source], views: frozenset[str]) -> bool:
+    """Note a table, if it is a view of ours; returns whether its name had to be changed."""
+    name = node["table_name"].lower()
+    moment = node.get("at_clause")
+    if name not in views:
+        if moment is not None:
+            raise InvalidRequestError(
+                f"{shown(node['table_name'])} has no versions: there are {', '.join(sorted(views))}"
+            )
+        return False
+    if moment is None:
+        sources[name] = Source(view=name)
+        return False
+    _rename(node, Source(view=name, moments=(_moment(moment["expr"]),)), sources)
+    node["at_clause"] = None
+    return True
+
+
+def _note_function(node: dict[str, Any], sources: dict[str, Source]) -> bool:
+    """Refuse what looks outside; returns whether a difference was asked for, which becomes a table."""
+    name = node["function"]["function_name"].lower()
+    if name not in FUNCTIONS:
+        raise InvalidRequestError(
+            f"{shown(name)} is not a source of rows here: there are the views, "
+            f"and {', '.join(sorted(FUNCTIONS))}"
+        )
+    if name != DIFF:
+        return False
+    moments = tuple(_moment(one) for one in _arguments(node["function"]))
+    if not 0 < len(moments) < 3:
+        raise InvalidRequestError("diff('before') compares with now, diff('before', 'after') both")
+    kept: dict[str, Any] = {
+        key: node[key] for key in ("alias", "sample", "query_location") if key in node
+    }
+    names = node.get("column_name_alias", [])
+    node.clear()
+    node |= {"type": "BASE_TABLE", "schema_name": "", "catalog_name": "", "at_clause": None}
+    node |= {"table_name": DIFF, "column_name_alias": names, "qualified_name": {}, **kept}
+    _rename(node, Source(view=DIFF, moments=moments), sources)
+    return True
+
+
+def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one["expression"] for one in function["arguments"]]
+
+
+def _rename(node: dict[str, Any], source: Source, sources: dict[str, Source]) -> None:
+    """Give a table the name of a source, so that the rest of the statement still says its own."""
+    name = f"{source.view}@{len(sources)}"
+    sources[name] = source
+    node["alias"] = node["alias"] or node["table_name"]
+    node["table_name"] = name
+    node["qualified_name"] = {"path": [name]}
+
+
+def _moment(node: Mapping[str, Any]) -> Ref:
+    """A constant of a statement, as a version, a tag, a branch or a time."""
+    while node.get("class") == "CAST":
+        node = node["child"]
+    literal = node.get("literal")
+    if node.get("class") != "CONSTANT" or literal is None:
+        raise InvalidRequestError(
+            "the moment of a view is a number or a text: messages AT (VERSION => 'before-lunch')"
+        )
+    return ref(str(literal["text"]))
+
+
+def ref(text: str) -> Ref:
+    """A version's number, a moment in ISO 8601, or else a name."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is None:
+        raise InvalidRequestError(f"{text!r} has no time zone: write {text}Z")
+    return moment

@@ -1,0 +1,254 @@
+"""The views: what each shows of a store, of a branch of it, or of the store as it was."""
+
+import builtins
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lance_context_core._checks import dumps
+from lance_context_core._resources import Resources
+from lance_context_core.documents.scoped import ScopedDocuments
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import spec_of
+from lance_context_core.engine.names import collection_of, kv_of
+from lance_context_core.engine.refs import versions as engine_versions
+from lance_context_core.engine.refs.versions import Ref
+from lance_context_core.engine.schema import (
+    DOCUMENTS,
+    KEY_VALUES,
+    RECORDS,
+    TIMESTAMP,
+    VECTORS,
+    TableSpec,
+)
+from lance_context_core.information.layouts import LAYOUTS
+from lance_context_core.information.tables import AsyncInformationTables
+from lance_context_core.jobs.queue import Queue
+from lance_context_core.jobs.values import Job
+from lance_context_core.knowledge import kept
+from lance_context_core.querying.dataset import View
+from lance_context_core.querying.statements import DIFF, Source
+from lance_context_core.querying.stored import Part, view_of
+from lance_context_core.records import ContextRecord, Session, Version
+from lance_context_core.rows import sources
+from lance_context_core.rows.visibility import alive, conditions
+from lance_context_core.scope import Scope
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.versioning import diff
+
+Rows = builtins.list[dict[str, Any]]
+
+_TIMES, _LISTS, _COUNTS = (
+    frozenset(
+        ("created_at", "updated_at", "ended_at", "expires_at", "scheduled_at", "lease_until")
+    ),
+    frozenset(("tags", "input_ids")),
+    frozenset(("number", "n_messages", "attempts", "fence")),
+)
+
+_CHANGES = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("change", "id", "kind", "context", "session_id")
+        ),
+        *(pa.field(name, pa.string()) for name in ("user_id", "author", "before", "after")),
+        pa.field("fields", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What a handle's scope sees, as views."""
+
+    resources: Resources
+    scope: Scope
+
+    async def view(self, source: Source, named: frozenset[str]) -> View:
+        """A view, with the columns that `*` leaves out if they are named. Raises NotFoundError."""
+        if source.view == DIFF:
+            return _made(_CHANGES, lambda: self._changes(*source.moments))
+        here = self
+        if source.moments:
+            here = replace(self, resources=await self.resources.shown_at(source.moments[0]))
+        return await here.now(source.view, named)
+
+    async def now(self, name: str, named: frozenset[str]) -> View:
+        """As `view`, of what is seen now."""
+        if name in LAYOUTS:
+            tables = AsyncInformationTables(self._records())
+
+            async def read() -> pa.Table:
+                return await tables.read(name)
+
+            return _made(LAYOUTS[name].schema, read)
+        return await _VIEWS[name](self, named)
+
+    def _records(self, context: str = "default") -> Records:
+        return Records(self.resources, self.scope, context)
+
+    # Of tables
+
+    async def messages(self, named: frozenset[str]) -> View:
+        """What was said."""
+        return self._of_records(self._kind("message"), named)
+
+    async def memories(self, named: frozenset[str]) -> View:
+        """What agents shall still know."""
+        return self._of_records(self._kind("memory"), named)
+
+    async def facts(self, named: frozenset[str]) -> View:
+        """What is known of what was said."""
+        return self._of_records(self._kind(kept.FACT, kept.CONTEXT), named)
+
+    async def all_records(self, named: frozenset[str]) -> View:
+        """All that is kept, in all contexts."""
+        records = self._records()
+        return self._of_records(
+            sql.all_of([records.everything(), *conditions(records.now())]), named
+        )
+
+    def _kind(self, kind: str, context: str = "default") -> sql.Clause:
+        return self._records(context).where(sql.equals("kind", kind))
+
+    def _of_records(self, where: sql.Clause, named: frozenset[str]) -> View:
+        return view_of(RECORDS, [Part(table=self.resources.records, where=where)], named=named)
+
+    async def documents(self, named: frozenset[str]) -> View:
+        """Files that were read, without their texts."""
+        chunks = ("document_id", "position", "start_offset", "end_offset", "page", "section")
+        return self._of_documents(sources.DOCUMENT, named, without=("kind", "text", *chunks))
+
+    async def passages(self, named: frozenset[str]) -> View:
+        """What files say, passage by passage."""
+        whole = ("hash", "size", "n_pages", "n_chunks", "properties")
+        return self._of_documents(sources.CHUNK, named, without=("kind", *whole))
+
+    def _of_documents(self, kind: str, named: frozenset[str], *, without: Sequence[str]) -> View:
+        held = ScopedDocuments(self.resources, self.scope)
+        part = Part(table=held.table, where=held.where(sql.equals("kind", kind)))
+        return view_of(DOCUMENTS, [part], named=named, without=without)
+
+    async def items(self, named: frozenset[str]) -> View:
+        """Key-value items of all names."""
+        shown = alive(self._records().now())
+        parts = await self._parts(KEY_VALUES, kv_of, "store", shown)
+        return view_of(
+            KEY_VALUES, parts, named=named, called={"id": "item_key"}, constant=["store"]
+        )
+
+    async def vectors(self, named: frozenset[str]) -> View:
+        """Documents of all collections."""
+        parts = await self._parts(VECTORS, collection_of, "collection")
+        return view_of(VECTORS, parts, named=named, constant=["collection"])
+
+    async def _parts(
+        self, spec: TableSpec, name_of: Callable[[str], str | None], column: str, *shown: sql.Clause
+    ) -> builtins.list[Part]:
+        """The tables of one sort, each with the name that its users call it."""
+        return [
+            Part(
+                table=self.resources.database.table(table, spec),
+                where=sql.all_of([self._records().inside(), *shown]),
+                constant={column: name},
+            )
+            for table in await self.resources.database.table_names()
+            if (name := name_of(table)) is not None and spec_of(table) is spec
+        ]
+
+    # Of values
+
+    async def sessions(self, _: frozenset[str]) -> View:
+        """Conversations."""
+        return _of_values(Session, AsyncSessions(self._records()).list)
+
+    async def jobs(self, _: frozenset[str]) -> View:
+        """Work that is owed or done."""
+        return _of_values(Job, Queue(self._records(kept.CONTEXT)).list)
+
+    async def versions(self, _: frozenset[str]) -> View:
+        """The versions that are kept."""
+        return _of_values(Version, lambda: engine_versions.versions(self.resources.records))
+
+    async def _changes(self, before: Ref, after: Ref | None = None) -> pa.Table:
+        old = await self.resources.at(before)
+        new = self.resources if after is None else await self.resources.at(after)
+        await new.settle()
+        found = await diff.diff(old.records, new.records, self._records().everything())
+        rows = [_change("removed", one, None) for one in found.removed]
+        rows += [_change("changed", one.before, one.after, one.fields) for one in found.changed]
+        rows += [_change("added", None, one) for one in found.added]
+        return pa.Table.from_pylist(rows, schema=_CHANGES)
+
+
+_VIEWS: Mapping[str, Callable[[Views, frozenset[str]], Awaitable[View]]] = {
+    "messages": Views.messages,
+    "memories": Views.memories,
+    "facts": Views.facts,
+    "records": Views.all_records,
+    "sessions": Views.sessions,
+    "documents": Views.documents,
+    "passages": Views.passages,
+    "items": Views.items,
+    "vectors": Views.vectors,
+    "jobs": Views.jobs,
+    "versions": Views.versions,
+}
+
+NAMES = frozenset((*_VIEWS, *LAYOUTS))
+"""What the views are called."""
+
+
+def _made(schema: pa.Schema, read: Callable[[], Awaitable[pa.Table]]) -> View:
+    """A view whose rows are made anew each time, all of them."""
+
+    async def batches(_: sql.Clause, columns: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
+        for batch in (await read()).select(list(columns)).to_batches():
+            yield batch
+
+    return View(schema=schema, read=batches, askable={})
+
+
+def _of_values(kind: type[Any], listed: Callable[[], Awaitable[Sequence[Any]]]) -> View:
+    """The values as rows, with a column for each of their fields."""
+    names = [one.name for one in fields(kind)]
+    schema = pa.schema([pa.field(name, _type(name)) for name in names])
+
+    async def read() -> pa.Table:
+        rows = [{name: _cell(getattr(one, name)) for name in names} for one in await listed()]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    return _made(schema, read)
+
+
+def _type(name: str) -> pa.DataType:
+    if name in _TIMES:
+        return TIMESTAMP
+    if name in _LISTS:
+        return pa.list_(pa.string())
+    return pa.int64() if name in _COUNTS else pa.string()
+
+
+def _cell(value: Any) -> Any:
+    return dumps(value) if isinstance(value, Mapping) else value
+
+
+def _change(
+    change: str,
+    before: ContextRecord | None,
+    after: ContextRecord | None,
+    differing: Sequence[str] = (),
+) -> dict[str, Any]:
+    one: Any = after or before
+    return {
+        **{name: getattr(one, name) for name in ("id", "kind", "context", "session_id")},
+        **{name: getattr(one, name) for name in ("user_id", "author")},
+        "change": change,
+        "before": None if before is None else before.text,
+        "after": None if after is None else after.text,
+        "fields": list(differing),
+    }

@@ -1,0 +1,1 @@
+"""What would have been recalled then, and in another way: asked again, and compared."""

@@ -1,0 +1,236 @@
+"""All that a handle sees, written out: a file of lines, or a folder of Parquet files."""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lance_context_core._checks import dumps, shown
+from lance_context_core._progress import check_progress, tell
+from lance_context_core._resources import Resources
+from lance_context_core.engine import sql
+from lance_context_core.engine.database import RECORDS_TABLE
+from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.records import Progress
+from lance_context_core.rows.records import from_rows
+from lance_context_core.scope import Scope
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.transfer.conversations import FORMS
+from lance_context_core.transfer.tables import Outgoing, lines, outgoing
+
+ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
+"""How a store is written out: all of it, or its conversations as a framework keeps them."""
+
+Telling: TypeAlias = Callable[[Progress], object]
+"""What is told how far a call has come."""
+"""Is told how many rows are done."""
+
+VERSION = 1
+"""Of the two formats that hold all of a store."""
+
+HEADER = "lance_context_export"
+
+_BATCH_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written out."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """By table; of conversations the messages."""
+
+    @property
+    def n_rows(self) -> int:
+        """All of them."""
+        return sum(self.rows.values())
+
+
+async def export(
+    resources: Resources,
+    scope: Scope,
+    destination: str | os.PathLike[str],
+    *,
+    format: ExportFormat,
+    progress: Telling | None,
+) -> Exported:
+    """What `ContextStore.export` returns."""
+    if format not in get_args(ExportFormat):
+        raise InvalidRequestError(
+            f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
+        )
+    check_progress(progress)
+    goal = Path(destination)
+    if await asyncio.to_thread(goal.exists):
+        raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")
+    part = goal.with_name(f"{goal.name}.part-{os.getpid()}")
+    try:
+        if format == "parquet":
+            done = await _parquet(resources, scope, part, progress)
+        else:
+            with part.open("w", encoding="utf-8", newline="\n") as file:
+                if format == "jsonl":
+                    done = await _jsonl(resources, scope, file, progress)
+                else:
+                    done = await _conversations(resources, scope, file, format, progress)
+        part.rename(goal)
+    except BaseException:
+        shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
+        raise
+    return done
+
+
+async def _jsonl(
+    resources: Resources, scope: Scope, file: IO[str], progress: Telling | None
+) -> Exported:
+    tables = await outgoing(resources, scope)
+    file.write(dumps({HEADER: VERSION, "vectors": await _vectors(tables)}) + "\n")
+    done = Exported()
+    for one in tables:
+        done.rows[one.table.name] = 0
+        async for batch in _batches(one, one.columns):
+            await asyncio.to_thread(_write_lines, file, one.table.name, batch)
+            await _count(done, one.table.name, batch.num_rows, progress)
+    return done
+
+
+def _write_lines(file: IO[str], name: str, batch: pa.RecordBatch) -> None:
+    if VECTOR in batch.schema.names:
+        index = batch.schema.names.index(VECTOR)
+        batch = batch.set_column(index, VECTOR, _texts_of(batch.column(index)))
+    file.writelines(lines(name, batch))
+
+
+def _texts_of(vectors: pa.Array) -> pa.Array:
+    """Vectors as base64 of their 32-bit floats; of rows that have several, all in a row."""
+    many = pa.types.is_list(vectors.type)
+    size = (vectors.type.value_type if many else vectors.type).list_size
+    told: list[Any] = []
+    for index in range(len(vectors)):
+        one = vectors[index]
+        if not one.is_valid:
+            told.append(None)
+            continue
+        inner = one.values.flatten() if many else one.values
+        numbers = np.asarray(inner, dtype="<f4").reshape(-1, size)
+        texts = [base64.b64encode(each.tobytes()).decode("ascii") for each in numbers]
+        told.append(texts if many else texts[0])
+    return pa.array(told, pa.list_(pa.string()) if many else pa.string())
+
+
+async def _parquet(
+    resources: Resources, scope: Scope, folder: Path, progress: Telling | None
+) -> Exported:
+    await asyncio.to_thread(folder.mkdir, parents=True)
+    tables = await outgoing(resources, scope)
+    done = Exported()
+    files = {one.table.name: f"{index}.parquet" for index, one in enumerate(tables)}
+    for one in tables:
+        done.rows[one.table.name] = 0
+        writer: Any = None
+        try:
+            async for batch in _batches(one, _shown(one)):
+                plain = _plain(batch)
+                if writer is None:
+                    writer = pq.ParquetWriter(folder / files[one.table.name], plain.schema)
+                await asyncio.to_thread(writer.write_batch, plain)
+                await _count(done, one.table.name, batch.num_rows, progress)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            del files[one.table.name]
+    head = {HEADER: VERSION, "vectors": await _vectors(tables), "files": files}
+    (folder / "export.json").write_text(json.dumps(head, indent=2), encoding="utf-8")
+    return done
+
+
+def _shown(one: Outgoing) -> list[str]:
+    """The columns of a Parquet file: those that a row is made of, and those that readers look at."""
+    derived = ("search_text", "edges", "acknowledged_at")
+    if one.table.name != RECORDS_TABLE:
+        return one.columns
+    return [each.name for each in one.table.spec.schema if each.name not in derived]
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [one.storage if isinstance(one, pa.ExtensionArray) else one for one in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+async def _conversations(
+    resources: Resources, scope: Scope, file: IO[str], format: str, progress: Telling | None
+) -> Exported:
+    records = Records(resources, scope)
+    written, _ = FORMS[format]
+    done = Exported({"messages": 0})
+    sessions = await AsyncSessions(records).list()
+    shared = Counter((one.tenant, one.user_id, one.id) for one in sessions)
+    for session in sessions:
+        # Of agents with scopes of their own each has a session of that name; else it is of all.
+        is_shared = shared[session.tenant, session.user_id, session.id] > 1
+        where = records.where(
+            sql.equals("kind", "message"),
+            sql.equals("session_id", session.id),
+            sql.equals("user_id", session.user_id),
+            *([sql.equals("agent_id", session.agent_id)] if is_shared else []),
+            sql.equals("tenant", session.tenant),
+        )
+        rows = await records.table.select(where, columns=WITHOUT_BLOB)
+        if not rows.num_rows:
+            continue
+        about = {"session_id": session.id, "agent_id": session.agent_id, "user_id": session.user_id}
+        said = [written(one.to_message()) for one in from_rows(rows)]
+        told = {**{name: one for name, one in about.items() if one is not None}, "messages": said}
+        file.write(dumps(told) + "\n")
+        await _count(done, "messages", len(said), progress)
+    return done
+
+
+async def _batches(one: Outgoing, columns: list[str]) -> AsyncIterator[pa.RecordBatch]:
+    """The rows in their order, as they are at the moment when the first one is read."""
+    await one.table.access.settle()
+    snapshot = await one.table.snapshot()
+    try:
+        wanted = [*columns, VECTOR]
+        if snapshot.view is not None:  # A moment that the table itself does not know.
+            rows = await one.table.select(one.where, columns=wanted)
+            for batch in rows.drop_columns(["_rowid"]).to_batches():
+                yield batch
+            return
+        read = snapshot.in_order(one.where, columns=wanted, batch_rows=_BATCH_ROWS)
+        async for batch in read:
+            yield batch
+    finally:
+        snapshot.close()
+
+
+async def _vectors(tables: list[Outgoing]) -> dict[str, Any]:
+    """How long the vectors of each table are, and whose."""
+    told = {}
+    for one in tables:
+        schema = await one.table.schema()
+        if VECTOR in schema.names:
+            column = schema.field(VECTOR)
+            told[one.table.name] = {
+                "length": vector_length(column),
+                "model": vector_model(column),
+            }
+    return told
+
+
+async def _count(done: Exported, name: str, n: int, progress: Telling | None) -> None:
+    done.rows[name] += n
+    await tell(progress, Progress(n_done=done.n_rows, what="rows", name=name))

@@ -1,0 +1,282 @@
+"""What was written out, read in: checked as a whole before anything is written."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lance_context_core._checks import check_name, dumps, shown
+from lance_context_core._progress import check_progress, tell
+from lance_context_core._resources import Resources
+from lance_context_core.engine.database import (
+    RECORDS_TABLE,
+    spec_of,
+)
+from lance_context_core.engine.names import collection_of, kv_of
+from lance_context_core.engine.schema import VECTOR, vector_field
+from lance_context_core.engine.table.arrow import to_table, written_as
+from lance_context_core.engine.table.loading import load
+from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreFormatError
+from lance_context_core.records import Progress
+from lance_context_core.scope import Scope
+from lance_context_core.stores.records import writing
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.stores.records.writing import Draft
+from lance_context_core.transfer.conversations import FORMS, read
+from lance_context_core.transfer.exporting import HEADER, VERSION, ExportFormat, Telling
+from lance_context_core.transfer.tables import Incoming
+from lance_context_core.versioning.places import NAMED
+
+_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was read in."""
+
+    added: dict[str, int] = field(default_factory=dict)
+    """The rows that are new, by table; of conversations the messages."""
+    there: dict[str, int] = field(default_factory=dict)
+    """Those that were there already, which stayed as they were."""
+
+    @property
+    def n_added(self) -> int:
+        """All that are new."""
+        return sum(self.added.values())
+
+
+async def import_(
+    resources: Resources,
+    scope: Scope,
+    source: str | os.PathLike[str],
+    *,
+    format: ExportFormat | None,
+    progress: Telling | None,
+) -> Imported:
+    """What `ContextStore.import_` returns."""
+    resources.writable()
+    check_progress(progress)
+    path = Path(source)
+    if not await asyncio.to_thread(path.exists):
+        raise NotFoundError(f"{str(path)!r} is not there")
+    if format in FORMS:
+        return await _conversations(resources, scope, path, str(format), progress)
+    with tempfile.TemporaryDirectory(prefix="lance-context-import-") as scratch:
+        stage = _Stage(Path(scratch), resources, scope)
+        told = partial(_tell_from_thread, asyncio.get_running_loop(), progress)
+        reading = asyncio.ensure_future(asyncio.to_thread(stage.read, path, told))
+        try:
+            await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            stage.is_stopped = True
+            await asyncio.wait([reading])
+            raise
+        # From here on it is done to its end: what is checked is written, or an error says why not.
+        task = asyncio.ensure_future(stage.write())
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+
+class _Stage:
+    """Rows that are checked, in files, on their way into the tables."""
+
+    def __init__(self, folder: Path, resources: Resources, scope: Scope) -> None:
+        self._folder = folder
+        self._resources = resources
+        self._scope = scope
+        self._files: dict[str, Path] = {}
+        self._rows: dict[str, int] = {}
+        self._vectors: Mapping[str, Any] = {}
+        self.is_stopped = False
+        """Whether nobody waits for it any more."""
+
+    def read(self, path: Path, told: Callable[[Progress], None]) -> None:
+        """Check all rows, and keep them in the folder; in a thread of its own."""
+        writers: dict[str, Any] = {}
+        try:
+            for name, rows in self._sources(path):
+                if self.is_stopped:
+                    return
+                self._write(name, rows, writers)
+                told(Progress(n_done=sum(self._rows.values()), what="rows", name=name))
+        finally:
+            for writer in writers.values():
+                writer.close()
+
+    async def write(self) -> Imported:
+        """Put the rows into the tables, the records last."""
+        done = Imported()
+        for name in sorted(self._files, key=lambda one: (one == RECORDS_TABLE, one)):
+            table = self._resources.database.table(name, spec_of(name))
+            if (vector := self._vectors.get(name)) is not None:
+                await table.vectors.ensure(vector["length"], vector["model"])
+            await table.access.writer()
+            is_empty = await table.count() == 0
+            with pa.OSFile(str(self._files[name])) as file, pa.ipc.open_file(file) as rows:
+                batches = (rows.get_batch(index) for index in range(rows.num_record_batches))
+                done.added[name] = await load(table, batches, is_empty=is_empty)
+            done.there[name] = self._rows[name] - done.added[name]
+        self._resources.forget_hot()
+        return done
+
+    def _sources(self, path: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        if path.is_dir():
+            yield from self._parquet(path)
+            return
+        with path.open(encoding="utf-8") as file:
+            head = _head(_json(file.readline(), f"{path}:1"), path)
+            self._vectors = head["vectors"]
+            name = ""
+            rows: list[dict[str, Any]] = []
+            for number, line in enumerate(file, start=2):
+                where = f"{path}:{number}"
+                given = _json(line, where)
+                if not isinstance(given, dict):
+                    raise InvalidRequestError(f"{where} is no row of an export: {shown(line)}")
+                if rows and (given.get("table") != name or len(rows) == _AT_ONCE):
+                    yield name, rows
+                    rows = []
+                name = _table(given.get("table"), where)
+                given[VECTOR] = _vector(given.get(VECTOR), where)
+                rows.append(self._incoming(name).row(given, where))
+            if rows:
+                yield name, rows
+
+    def _parquet(self, folder: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        try:
+            text = (folder / "export.json").read_text(encoding="utf-8")
+        except OSError as error:
+            raise InvalidRequestError(f"{str(folder)!r} is no export: {error}") from error
+        head = _head(_json(text, str(folder / "export.json")), folder)
+        self._vectors = head["vectors"]
+        for name, file in head["files"].items():
+            where = str(folder / Path(file).name)
+            incoming = self._incoming(_table(name, where))
+            try:
+                for batch in pq.ParquetFile(where).iter_batches(_AT_ONCE):
+                    yield name, [incoming.row(row, where) for row in batch.to_pylist()]
+            except (pa.ArrowException, OSError) as error:
+                raise InvalidRequestError(f"{where} cannot be read: {error}") from error
+
+    def _incoming(self, name: str) -> Incoming:
+        return Incoming(name, self._resources.composer, self._scope)
+
+    def _write(self, name: str, rows: list[dict[str, Any]], writers: dict[str, Any]) -> None:
+        spec = spec_of(name)
+        vector = None
+        if (told := self._vectors.get(name)) is not None:
+            vector = vector_field(told["length"], told["model"], is_many=spec.has_many_vectors)
+        try:
+            table = to_table(rows, written_as(spec.schema, vector))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidRequestError(f"a row of {name!r} cannot be kept: {error}") from error
+        if name not in writers:
+            self._files[name] = self._folder / f"{len(writers)}.arrow"
+            writers[name] = pa.ipc.new_file(str(self._files[name]), table.schema)
+        writers[name].write_table(table)
+        self._rows[name] = self._rows.get(name, 0) + len(rows)
+
+
+async def _conversations(
+    resources: Resources, scope: Scope, path: Path, format: str, progress: Telling | None
+) -> Imported:
+    """Read conversations in; all of them are one commit, and repeating it changes nothing."""
+    records = Records(resources, scope)
+    now = records.now()
+    drafts = []
+    for number, told in enumerate(await asyncio.to_thread(_told, path), start=1):
+        where = f"{path}:{number}"
+        session = check_name(told.get("session_id") or path.stem, f"{where}: session_id")
+        about = {name: told.get(name) for name in ("agent_id", "user_id")}
+        for index, said in enumerate(told["messages"]):
+            message = read(format, said, f"{where}: messages[{index}]")
+            id = message.id or _id_of(session, about, index, said)
+            more = {"id": id, "kind": "message", "session_id": session, **about}
+            drafts.append(
+                Draft(record=Draft.said(message, now=now, **more).record, identity=("id", id))
+            )
+    keys = {(one.record.agent_id, one.record.session_id, one.record.id): one for one in drafts}
+    before = await records.table.count(records.own())
+    await writing.insert(records, lambda _, one: one, list(keys.values()), keep_existing=True)
+    added = await records.table.count(records.own()) - before
+    await tell(progress, Progress(n_done=len(keys), what="messages"))
+    return Imported({"messages": added}, {"messages": len(keys) - added})
+
+
+def _tell_from_thread(
+    loop: asyncio.AbstractEventLoop, progress: Telling | None, now: Progress
+) -> None:
+    """As `tell`, for a thread beside that loop."""
+    if progress is not None:
+        asyncio.run_coroutine_threadsafe(tell(progress, now), loop).result()
+
+
+def _id_of(session: str, about: Mapping[str, Any], index: int, said: Any) -> str:
+    """An id that a message has that came without one, whenever it comes."""
+    told = dumps([session, about["agent_id"], about["user_id"], index, said])
+    return f"imported-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+
+
+def _told(path: Path) -> list[Mapping[str, Any]]:
+    """The conversations in a file: a line of JSON for each, or one array of messages."""
+    text = path.read_text(encoding="utf-8").strip()
+    if text.startswith("["):
+        return [{"messages": _json(text, str(path))}]
+    told = [_json(line, f"{path}:{n}") for n, line in enumerate(text.splitlines(), start=1)]
+    for number, one in enumerate(told, start=1):
+        if not isinstance(one, dict) or not isinstance(one.get("messages"), list):
+            raise InvalidRequestError(f"{path}:{number} has no messages: give a list of them")
+    return told
+
+
+def _head(head: Any, path: Path) -> dict[str, Any]:
+    version = head.get(HEADER) if isinstance(head, dict) else None
+    if not isinstance(version, int):
+        raise InvalidRequestError(
+            f"{str(path)!r} is no export of a store: for messages of OpenAI or LangChain say "
+            "format='openai' or 'langchain'"
+        )
+    if version > VERSION:
+        raise StoreFormatError(
+            f"{str(path)!r} has format {version}, this release reads up to {VERSION}: "
+            "upgrade lance-context-core"
+        )
+    return {"vectors": {}, "files": {}, **head}
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+
+
+def _table(name: Any, where: str) -> str:
+    if isinstance(name, str) and (name in NAMED or collection_of(name) or kv_of(name)):
+        return name
+    raise InvalidRequestError(f"{where} is of a table that no store has: {shown(name)}")
+
+
+def _vector(told: Any, where: str) -> Any:
+    if told is None:
+        return None
+    try:
+        if isinstance(told, list):
+            return [_vector(one, where) for one in told]
+        return np.frombuffer(base64.b64decode(told, validate=True), dtype="<f4").tolist()
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(f"{where} has a vector that is none: {error}") from error

@@ -1,0 +1,260 @@
+"""All that a store promises of what it keeps, checked; what does not hold is named."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._progress import check_progress, tell
+from lance_context_core._resources import Resources
+from lance_context_core.engine.files.checking import damaged
+from lance_context_core.engine.refs.refs import MAIN
+from lance_context_core.engine.schema import KEY, RECORDS, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.sql import equals
+from lance_context_core.engine.table import reading
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ContextStoreError
+from lance_context_core.records import Progress
+from lance_context_core.versioning import branches
+from lance_context_core.versioning.places import Whole
+
+_BATCH_ROWS = 4_096
+_SAMPLES = 16
+"""So many values of a column are looked up by its index, and counted without it."""
+
+_MOST = 100
+"""So many problems with rows are told one by one."""
+
+_SAME = ("id", "kind", "context", "tenant", "user_id", "agent_id", "session_id", "external_id")
+"""What stands in a record's columns, and once more where it is read from."""
+
+_JSON = ("fields", "parts", "native", "metadata", "state_metadata", "value", "properties")
+
+_RESTORE = "restore the file from a copy, or an earlier version with restore()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that is not as it should be."""
+
+    kind: str
+    """`file`, `table`, `row`, `key`, `index` or `journal`."""
+    where: str
+    """The file, or the table with its branch and the row's id."""
+    what: str
+    """What is wrong with it."""
+    way_out: str
+    """What mends it, as far as something does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was looked at, and what was found to be wrong."""
+
+    files: int
+    """Of a store on an object store none is looked at by itself: reading finds those that are gone."""
+    rows: int
+    """Of all tables on all branches, as they are now."""
+    indexes: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None) -> Verification:
+    """What `ContextStore.verify` returns."""
+    whole.require("verify")
+    check_progress(progress)
+    looked = _Looked(progress)
+    place = Path(whole.resources.database.uri)
+    names = await whole.resources.database.table_names()
+    if place.is_absolute():
+        await asyncio.to_thread(looked.files_of, place, names)
+        await looked.journal(whole.resources)
+    try:
+        there = [MAIN, *(one.name for one in await branches.listed(whole))]
+    except ContextStoreError as error:
+        looked.wrong("table", "records", f"its branches cannot be read: {error}", _RESTORE)
+        there = [MAIN]
+    for branch in there:
+        try:
+            tables = await whole.on(branch).tables()
+        except ContextStoreError as error:
+            looked.wrong("table", branch, f"cannot be read: {error}", _RESTORE)
+            continue
+        for table in tables:
+            await looked.table(table, branch)
+    return Verification(
+        files=len(looked.files),
+        rows=looked.rows,
+        indexes=looked.indexes,
+        problems=tuple(looked.problems),
+    )
+
+
+class _Looked:
+    """What was seen so far."""
+
+    def __init__(self, progress: Callable[[Progress], object] | None) -> None:
+        self.files: set[Path] = set()
+        self.rows = self.indexes = 0
+        self.problems: list[Problem] = []
+        self._n_rows_told = 0
+        self._progress = progress
+
+    def wrong(self, kind: str, where: str, what: str, way_out: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(kind=kind, where=where, what=what, way_out=way_out))
+
+    def files_of(self, place: Path, names: list[str]) -> None:
+        """Look at the files of all versions."""
+        for name in names:
+            for file, what in damaged(place / f"{name}.lance", self.files):
+                self.wrong("file", str(file), what, _RESTORE)
+
+    async def journal(self, resources: Resources) -> None:
+        """Look at the journal, if there is one."""
+        journal = resources.writable().connection.journal
+        if journal is None:
+            return
+        try:
+            if not await journal.exists():
+                return
+            found = await journal.ask(lambda one: one.execute("PRAGMA integrity_check").fetchall())
+            for (told,) in found:
+                if told != "ok":
+                    self.wrong("journal", resources.database.uri, str(told), _RESTORE)
+            for part in await journal.parts():
+                await journal.view(part)
+        except (ContextStoreError, OSError, ValueError) as error:
+            self.wrong("journal", resources.database.uri, f"cannot be read: {error}", _RESTORE)
+
+    async def table(self, table: Table, branch: str) -> None:
+        """Look at all rows of a table on a branch, at its keys and at its indexes."""
+        where = table.name if branch == MAIN else f"{table.name} on {branch}"
+        keys: list[pa.Array] = []
+        try:
+            async for batch in _all(table):
+                self.rows += batch.num_rows
+                await asyncio.to_thread(self._check, batch, where, is_record=table.spec is RECORDS)
+                keys.append(batch.column(batch.schema.names.index(KEY)))
+                now = Progress(n_done=self.rows, what="rows", name=table.name)
+                await tell(self._progress, now)
+            handle = await table.access.reader()
+        except ContextStoreError as error:
+            self.wrong("table", where, f"cannot be read: {error}", _RESTORE)
+            return
+        if keys and not table.spec.repeats_keys:
+            self._check_keys(pa.chunked_array(keys), where)
+        if handle is not None:
+            await self._check_indexes(handle, where)
+
+    def _check(self, batch: pa.RecordBatch, where: str, *, is_record: bool) -> None:
+        columns = {
+            name: column.storage if isinstance(column, pa.ExtensionArray) else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        ids = columns["id"].to_pylist()
+        for name in _JSON:
+            if name not in columns or columns[name].null_count == batch.num_rows:
+                continue
+            if is_record and name in ("metadata", "state_metadata"):
+                continue  # Both are packed, too, and read from there.
+            texts = columns[name].to_pylist()
+            values = [_read(text) for text in texts]
+            for id, value in zip(ids, values, strict=True) if _BROKEN in values else ():
+                if value is _BROKEN:
+                    self._row(where, id, f"{name!r} is no JSON")
+            if name == "fields" and is_record:
+                self._check_packed(values, columns, ids, where)
+        if (vectors := columns.get(VECTOR)) is not None and vectors.null_count < len(vectors):
+            flat = vectors.flatten()
+            numbers = (flat.flatten() if pa.types.is_nested(flat.type) else flat).drop_null()
+            if not np.isfinite(np.asarray(numbers)).all():
+                self.wrong("row", where, "a vector has numbers that are none", "embed_pending()")
+
+    def _check_packed(
+        self, packed: list[Any], columns: dict[str, pa.Array], ids: list[str], where: str
+    ) -> None:
+        for name in _SAME:
+            stored = columns[name].to_pylist()
+            if [one.get(name) if isinstance(one, dict) else None for one in packed] == stored:
+                continue
+            for id, one, value in zip(ids, packed, stored, strict=True):
+                if isinstance(one, dict) and one.get(name) != value:
+                    self._row(where, id, f"its {name} is {value!r}, and reads as {one.get(name)!r}")
+
+    def _row(self, where: str, id: str, what: str) -> None:
+        self._n_rows_told += 1
+        if self._n_rows_told <= _MOST:
+            self.wrong("row", f"{where}: {id}", what, _RESTORE)
+
+    def _check_keys(self, keys: pa.ChunkedArray, where: str) -> None:
+        if keys.null_count:
+            self.wrong("key", where, f"{keys.null_count} rows have no key", _RESTORE)
+        if (n := len(keys) - pc.count_distinct(keys).as_py()) > 0:
+            self.wrong("key", where, f"{n} keys stand twice", _RESTORE)
+
+    async def _check_indexes(self, handle: Any, where: str) -> None:
+        n_rows = await handle.count_rows()
+        for index in await handle.list_indices():
+            self.indexes += 1
+            [column] = index.columns
+            try:
+                stats = await handle.index_stats(index.name)
+                if stats is not None and stats.num_indexed_rows > n_rows + stats.num_unindexed_rows:
+                    self._index(where, column, "knows more rows than there are")
+                if column not in (SEARCH_TEXT, VECTOR):
+                    await self._look_up(handle, column, where)
+                elif column == SEARCH_TEXT:
+                    await reading.match(handle, "the", where=None, limit=1, columns=["id"])
+            except Exception as error:  # noqa: BLE001 - whatever the engine says of its own index
+                self._index(where, column, f"cannot be asked: {str(error)[:200]}")
+
+    async def _look_up(self, handle: Any, column: str, where: str) -> None:
+        """Ask the index of some values, and count the same values without it."""
+        some = await reading.written_last(handle, 50 * _SAMPLES, [column])
+        values = [one for one in some[column].unique().to_pylist() if one is not None]
+        for value in values[:: max(len(values) // _SAMPLES, 1)][:_SAMPLES]:
+            clause = equals(column, value)
+            asked = await reading.count(handle, clause)
+            # A condition that no index can answer.
+            counted = await reading.count(handle, f"({clause}) IS TRUE")
+            if asked != counted:
+                self._index(where, column, f"finds {asked} rows of {value!r}, there are {counted}")
+                return
+
+    def _index(self, where: str, column: str, what: str) -> None:
+        self.wrong("index", f"{where}: {column}", what, "maintain(), which makes it anew")
+
+
+async def _all(table: Table) -> AsyncIterator[pa.RecordBatch]:
+    snapshot = await table.snapshot()
+    try:
+        columns = [*table.spec.schema.names, VECTOR]
+        read = snapshot.batches(None, columns=columns, batch_rows=_BATCH_ROWS)
+        async for batch in read:
+            yield batch
+    finally:
+        snapshot.close()
+
+
+_BROKEN = object()
+
+
+def _read(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _BROKEN
