@@ -19,7 +19,9 @@ from lance_context_core.engine.names import kv_of, shown_name
 from lance_context_core.engine.refs import refs, tails
 from lance_context_core.engine.refs.refs import Pin
 from lance_context_core.engine.schema import (
+    BLOBS,
     DOCUMENTS,
+    GRAPH,
     KEY_VALUES,
     RECORDS,
     SESSIONS,
@@ -37,6 +39,12 @@ SESSIONS_TABLE = "sessions"
 
 DOCUMENTS_TABLE = "documents"
 """Files that were read, and their chunks."""
+
+BLOBS_TABLE = "blobs"
+"""Bytes, by their hash."""
+
+GRAPH_TABLE = "graph"
+"""Entities, relations, and what is said of them."""
 
 
 class Database:
@@ -321,5 +329,13 @@ def spec_of(table: str) -> TableSpec:
     """What a table of the store of that name looks like."""
     if kv_of(table) is not None:
         return KEY_VALUES
-    named = {RECORDS_TABLE: RECORDS, SESSIONS_TABLE: SESSIONS, DOCUMENTS_TABLE: DOCUMENTS}
-    return named.get(table, VECTORS)
+    return _SPECS.get(table, VECTORS)
+
+
+_SPECS = {
+    RECORDS_TABLE: RECORDS,
+    SESSIONS_TABLE: SESSIONS,
+    DOCUMENTS_TABLE: DOCUMENTS,
+    BLOBS_TABLE: BLOBS,
+    GRAPH_TABLE: GRAPH,
+}

@@ -22,6 +22,9 @@ ACKNOWLEDGED = "acknowledged_at"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
+IMAGES_COLLECTION = "lance_context.images"
+"""The collection of the vectors of pictures, which are in a space of their own."""
+
 LATER = ("author",)
 """What filters name, and what the versions that an older release wrote lack: there it is null."""
 
@@ -230,12 +233,70 @@ DOCUMENTS = TableSpec(
             *_text("section", "text", SEARCH_TEXT),
             pa.field("metadata", pa.json_()),
             *_text("properties"),
+            # Of what an older release kept; since then the bytes are a blob, which is named here.
             pa.field("blob", pa.large_binary()),
+            *_text("payload_uri"),
         ]
     ),
     indexed=_indexed(
         ranges=("document_id", "hash", "conversation_id", "project_id"),
         few_values=("tenant", "user_id", "file_type"),
+    ),
+)
+
+BLOBS = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            # A blob is one row, with its bytes if they are few, and a row for each piece of more.
+            _required("kind"),
+            _required("hash"),
+            pa.field("position", pa.int64()),
+            pa.field("size", pa.int64()),
+            *_text("content_type"),
+            pa.field("is_own", pa.bool_()),
+            pa.field("is_pinned", pa.bool_()),
+            pa.field("kept_until", TIMESTAMP),
+            # How often something came to name it: whoever lets go of it sees that somebody took hold.
+            pa.field("n_holds", pa.int64()),
+            pa.field("data", pa.large_binary()),
+            *_LATER,
+        ]
+    ),
+    indexed=_indexed(ranges=("hash",), few_values=("tenant", "user_id", "kind")),
+)
+
+GRAPH = TableSpec(
+    schema=_schema(
+        [
+            *_IDENTITY,
+            # Entities, relations and what is said of them are rows of one table, so that one commit
+            # writes all that was found in one source.
+            _required("kind"),
+            *_text("type", "name_key"),
+            # The first 60 bits of the keys of entities: a walk looks up hundreds of them at once,
+            # and numbers are found in a third of the time that the keys take.
+            pa.field("node", pa.int64()),
+            pa.field("source_node", pa.int64()),
+            pa.field("target_node", pa.int64()),
+            pa.field("about_node", pa.int64()),
+            pa.field("weight", pa.float64()),
+            pa.field("valid_from", TIMESTAMP),
+            pa.field("valid_to", TIMESTAMP),
+            pa.field("recorded_at", TIMESTAMP),
+            pa.field("source_ids", pa.list_(pa.string())),
+            *_text("session_id", "document_id"),
+            # All that the thing says, as JSON: what a walk reads of a row beside the nodes.
+            _required("content"),
+            *_LATER,
+        ]
+    ),
+    indexed=_indexed(
+        ranges=(
+            *("id", "name_key", "node", "source_node", "target_node", "about_node"),
+            *("session_id", "document_id"),
+        ),
+        few_values=("tenant", "user_id", "kind"),
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
-from lance_context_core.engine.journal.journal import Amending, NotKnownError
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
@@ -33,6 +33,8 @@ _COLUMNS = [
 ]
 
 _HEAD = "head"
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class Changing:
         self.find(id)
         after = self._now.get(id) or self._after(self._before[id])
         self._now[id] = after = after._replace(value=text)
-        self.index.put(task, after, needs=needs)
+        is_new = self._before[id] is None
+        self.index.put(task, after, is_new=is_new, needs=needs)
 
     def keep(self, namespace: tuple[str, ...], ids: Iterable[str]) -> None:
         """Keep these tasks, which were put."""
@@ -172,4 +175,4 @@ async def _renew(
 
 
 def _written(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _ENCODER.encode(value)

@@ -8,10 +8,11 @@ number in its names.
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS tasks_1 (
+CREATE TABLE IF NOT EXISTS tasks_2 (
     tbl INTEGER NOT NULL,
     board TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -19,13 +20,16 @@ CREATE TABLE IF NOT EXISTS tasks_1 (
     priority INTEGER NOT NULL,
     place INTEGER NOT NULL,
     parent TEXT,
+    process TEXT,             -- of who is at it
+    until REAL,               -- when he may be taken for gone, in seconds since 1970
+    ticks REAL,               -- the same since the boot of his machine
     revision INTEGER NOT NULL,
     created_at TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (tbl, board, id)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS tasks_1_next ON tasks_1 (tbl, board, status, priority DESC, place, id);
-CREATE INDEX IF NOT EXISTS tasks_1_parts ON tasks_1 (tbl, board, parent, place, id);
+CREATE INDEX IF NOT EXISTS tasks_2_next ON tasks_2 (tbl, board, status, priority DESC, place, id);
+CREATE INDEX IF NOT EXISTS tasks_2_parts ON tasks_2 (tbl, board, parent, place, id);
 CREATE TABLE IF NOT EXISTS task_needs_1 (
     tbl INTEGER NOT NULL,
     board TEXT NOT NULL,
@@ -44,13 +48,35 @@ CREATE TABLE IF NOT EXISTS task_heads_1 (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS task_tokens_1 (tbl INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 """
-_PARTS = ("tasks_1", "task_needs_1", "task_heads_1", "task_tokens_1")
+_OLD = ("tasks_1",)
+"""What an earlier release made of it."""
+
+_PARTS = ("tasks_2", "task_needs_1", "task_heads_1", "task_tokens_1")
 
 _NEXT = """
-SELECT id FROM tasks_1 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
-AND NOT EXISTS (SELECT 1 FROM tasks_1 WHERE tbl = one.tbl AND board = one.board AND parent = one.id)
+SELECT id FROM tasks_2 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
+AND NOT EXISTS (SELECT 1 FROM tasks_2 WHERE tbl = one.tbl AND board = one.board AND parent = one.id)
 ORDER BY priority DESC, place, id LIMIT 1
 """
+
+
+_PUT = f"INSERT OR REPLACE INTO tasks_2 VALUES ({', '.join('?' * 13)})"
+_CHANGE = """
+UPDATE tasks_2 SET status = ?, process = ?, until = ?, ticks = ?, revision = ?, created_at = ?, value = ?
+WHERE tbl = ? AND board = ? AND id = ?
+"""
+
+
+class Holder(NamedTuple):
+    """Who is at a task."""
+
+    id: str
+    """The task's."""
+    process: str | None
+    until: float | None
+    """When he may be taken for gone, in seconds since 1970."""
+    ticks: float | None
+    """The same since the boot of his machine, where that is known."""
 
 
 class Kept(NamedTuple):
@@ -87,14 +113,14 @@ class Index:
     def task(self, id: str) -> Kept | None:
         """What is kept of a task."""
         asked = (
-            "SELECT revision, created_at, value FROM tasks_1 WHERE tbl = ? AND board = ? AND id = ?"
+            "SELECT revision, created_at, value FROM tasks_2 WHERE tbl = ? AND board = ? AND id = ?"
         )
         return _kept(self._do(asked, (*self._at, id)).fetchone())
 
     def parts(self, parent: str) -> list[str]:
         """The ids of the subtasks of a task, in their order."""
         asked = (
-            "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
+            "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
         )
         return [id for (id,) in self._do(asked, (*self._at, parent))]
 
@@ -103,12 +129,13 @@ class Index:
         asked = "SELECT id FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ?"
         return [one for (one,) in self._do(asked, (*self._at, id))]
 
-    def of_status(self, status: str) -> list[str]:
-        """The ids of the tasks of that status, in their order."""
+    def holders(self) -> list[Holder]:
+        """Who is at the tasks that are begun, in their order."""
         asked = (
-            "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? AND status = ? ORDER BY place, id"
+            "SELECT id, process, until, ticks FROM tasks_2 INDEXED BY tasks_2_next "
+            "WHERE tbl = ? AND board = ? AND status = 'in_progress' ORDER BY place, id"
         )
-        return [id for (id,) in self._do(asked, (*self._at, status))]
+        return [Holder(*one) for one in self._do(asked, self._at)]
 
     def next(self) -> str | None:
         """The id of what is to be begun next; None if there is nothing."""
@@ -122,7 +149,7 @@ class Index:
 
     def ids(self) -> list[str]:
         """The ids of all tasks, in their order."""
-        asked = "SELECT id FROM tasks_1 WHERE tbl = ? AND board = ? ORDER BY place, id"
+        asked = "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? ORDER BY place, id"
         return [id for (id,) in self._do(asked, self._at)]
 
     def put_head(self, kept: Kept, *, is_settled: bool = True) -> None:
@@ -130,25 +157,27 @@ class Index:
         put = "INSERT OR REPLACE INTO task_heads_1 VALUES (?, ?, ?, ?, ?, ?)"
         self._do(put, (*self._at, *kept, is_settled))
 
-    def put(self, task: Mapping[str, Any], kept: Kept, *, needs: bool) -> None:
-        """Have this task, in the place of the one with its id.
+    def put(
+        self, task: Mapping[str, Any], kept: Kept, *, is_new: bool = True, needs: bool = True
+    ) -> None:
+        """Have this task, in the place of the one with its id unless it `is_new`.
 
-        `needs` says whether it depends on others than that.
+        `needs` says whether it depends on others than that; its place, its parent and its priority
+        stay.
         """
-        values = (
-            *(task["id"], task["status"], task["priority"], task["order"], task["parent_id"]),
-            *kept,
-        )
-        self._do(
-            f"INSERT OR REPLACE INTO tasks_1 VALUES ({', '.join('?' * 10)})", (*self._at, *values)
-        )
+        id, status, process = task["id"], task["status"], task["process"]
+        until = task["until"] and datetime.fromisoformat(task["until"]).timestamp()
+        if is_new:
+            values = (id, status, task["priority"], task["order"], task["parent_id"])
+            self._do(_PUT, (*self._at, *values, process, until, task.get("ticks"), *kept))
+        else:
+            self._do(_CHANGE, (status, process, until, task.get("ticks"), *kept, *self._at, id))
         for one in task["depends_on"] if needs else ():
-            need = (*self._at, one, task["id"])
-            self._do("INSERT OR IGNORE INTO task_needs_1 VALUES (?, ?, ?, ?)", need)
+            self._do("INSERT OR IGNORE INTO task_needs_1 VALUES (?, ?, ?, ?)", (*self._at, one, id))
 
     def remove(self, id: str, needed: Iterable[str]) -> None:
         """Have a task no more, which depended on these."""
-        self._do("DELETE FROM tasks_1 WHERE tbl = ? AND board = ? AND id = ?", (*self._at, id))
+        self._do("DELETE FROM tasks_2 WHERE tbl = ? AND board = ? AND id = ?", (*self._at, id))
         for one in needed:
             gone = "DELETE FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ? AND id = ?"
             self._do(gone, (*self._at, one, id))
@@ -177,6 +206,8 @@ def renew(
     boards: Mapping[str, "Board"],
 ) -> None:
     """Make it anew, of all boards that there are."""
+    for name in _OLD:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES.split(";\n"):
         connection.execute(statement)
     for name in _PARTS:
@@ -188,13 +219,13 @@ def renew(
         if board.head is not None:
             index.put_head(board.head, is_settled=board.is_settled)
         for task, kept in board.tasks:
-            index.put(task, kept, needs=True)
+            index.put(task, kept)
     follow(connection, tbl, token)
 
 
 def forget(connection: sqlite3.Connection) -> None:
     """Leave nothing of it: it is made again when it is asked for."""
-    for name in _PARTS:
+    for name in (*_PARTS, *_OLD):
         connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 

@@ -8,24 +8,24 @@ others fold, and reads need no lock: the journal says which version of a table g
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed, closed
-from lance_context_core.engine.journal.entries import Entry, New, News, View, entry_of
-from lance_context_core.engine.journal.mirror import Mirror, Mirrors, Recalled
+from lance_context_core.engine.journal.entries import New, News, View
+from lance_context_core.engine.journal.looking import MOST_AT_ONCE, Looking, ManyError
+from lance_context_core.engine.journal.mirror import Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.transactions import Amending, Transactions
 from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
-from lance_context_core.engine.locks import fencing, rows
-from lance_context_core.errors import StorageError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _MOST_LOG_BYTES = 4 * 1024 * 1024
@@ -38,20 +38,6 @@ _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
 
 _NO_END = 2**63 - 1
-
-
-class NotKnownError(Exception):
-    """The journal does not know the table, or its version, at this moment."""
-
-
-class Amending(NamedTuple):
-    """What a change is given that looks at what is kept beside the entries of a table."""
-
-    connection: sqlite3.Connection
-    table: int
-    """As `View.table`."""
-    token: int
-    """That of the table before the change; after it, if it writes anything, it is one more."""
 
 
 class Journal:
@@ -78,6 +64,7 @@ class Journal:
         self._path = root / file.NAME
         self._is_synced = is_synced
         self._mirrors = Mirrors()
+        self._looking = Looking(self._path, self._mirrors)
         self._waiting = Waiting(self._path)
         self._ways = Ways(
             self._path,
@@ -86,10 +73,11 @@ class Journal:
             require_open=require_open,
             on_loss=self._mirrors.clear,
         )
+        self._transactions = Transactions(root, self._ways, self._looking)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
         """Have `forget` called where a table was changed otherwise than by entries that were seen."""
-        self._mirrors.on_break = forget
+        self._mirrors.on_break.append(forget)
 
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
@@ -111,7 +99,7 @@ class Journal:
         """What it holds of a table; None of one that it does not know."""
         if not self._ways.is_open() and await self._ways.opened() is None:
             return None
-        return await self._waiting.insist(self._view, part)
+        return await self._looked(self._transactions.view, part)
 
     async def news(self, part: Part, token: int, last: int) -> News | None:
         """What it holds of a table, and what came after `last`, if since `token` that was all.
@@ -120,7 +108,14 @@ class Journal:
         """
         if await self._ways.opened() is None:
             return None
-        return await self._waiting.insist(self._news, part, token, last)
+        return await self._looked(self._transactions.news, part, token, last)
+
+    def news_now(self, part: Part, token: int, last: int) -> News | None:
+        """As `news`, in any thread and without a wait; None, too, where one would have to wait."""
+        try:
+            return self._transactions.news(part, token, last) if self._ways.is_open() else None
+        except (file.BusyError, ManyError):
+            return None
 
     async def recall(self, part: Part, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
@@ -158,7 +153,7 @@ class Journal:
         gone = {one for one in (await self.names(part)).values() if one < max(kept, default=0)}
         if gone := gone.difference(kept):
             done = [(statements.FORGET_NAME, (one, *part)) for one in sorted(gone)]
-            await self._waiting.insist(self._do, done)
+            await self._waiting.insist(self._transactions.do, done)
 
     async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
         """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
@@ -181,7 +176,7 @@ class Journal:
         """
         if not self._ways.is_open():
             await self._ways.opened()
-        return await self._waiting.insist(self._write, part, decide)
+        return await self._looked(self._transactions.write, part, decide)
 
     async def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """Write what `decide` makes of what is kept beside the entries, in the same transaction.
@@ -191,7 +186,7 @@ class Journal:
         leaves all as it was.
         """
         await self._ways.opened()
-        return await self._waiting.insist(lambda: self._amend(part, decide))
+        return await self._waiting.insist(lambda: self._transactions.amend(part, decide))
 
     async def fullness(self, part: Part) -> tuple[int, int]:
         """How many entries of a table there are, and their bytes."""
@@ -216,12 +211,14 @@ class Journal:
         `is_change` says whether the version holds anything else than the one before.
         """
         await self._ways.opened()
-        await self._waiting.insist(self._do, statements.noted(part, version, is_change=is_change))
+        await self._waiting.insist(
+            self._transactions.do, statements.noted(part, version, is_change=is_change)
+        )
 
     async def begin(self, part: Part, last: int | None) -> None:
         """Say which entries are to be folded next: those up to `last`, or all."""
         values = (_NO_END if last is None else last, *part)
-        await self._waiting.insist(self._do, [(statements.BEGUN, values)])
+        await self._waiting.insist(self._transactions.do, [(statements.BEGUN, values)])
 
     async def folding(self, part: Part) -> int | None:
         """The last entry that is being folded; None if the table is not known."""
@@ -231,13 +228,13 @@ class Journal:
     async def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """Let go of the entries up to `last`, which this version holds; for who has the store's lock."""
         done = statements.forgotten(part, last, version, tells_moments=tells_moments)
-        await self._waiting.insist(self._do, done)
+        await self._waiting.insist(self._transactions.do, done)
         await self.keep_log_small()
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries; for who has the store's lock."""
         if await self._ways.opened() is not None:
-            await self._waiting.insist(self._do, statements.discarded(part))
+            await self._waiting.insist(self._transactions.do, statements.discarded(part))
 
     async def wipe(self) -> bool:
         """Leave nothing in the file of entries that were folded or discarded; what is there stays.
@@ -259,12 +256,12 @@ class Journal:
     async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         await self._ways.opened()
-        return await self._waiting.insist(self._transact, work)
+        return await self._waiting.insist(self._transactions.transact, work)
 
     async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement; the journal must exist."""
         await self._ways.opened()
-        return await self._waiting.insist(self._ask, work)
+        return await self._waiting.insist(self._transactions.ask, work)
 
     # Locks
 
@@ -278,7 +275,7 @@ class Journal:
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        return closed(self._ways, self._waiting, self._path, self._require_fences)
+        return closed(self._ways, self._waiting, self._path, self._transactions.require_fences)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
@@ -299,94 +296,16 @@ class Journal:
                 raise self._waiting.locked(patience) from error
             yield
 
-    def _view(self, part: Part) -> View | None:
-        with self._ways.lock:
-            mirror = self._now(part)
-            return None if mirror is None else mirror.view
-
-    def _news(self, part: Part, token: int, last: int) -> News | None:
-        with self._ways.lock:
-            mirror = self._now(part)
-            return None if mirror is None else News(mirror.view, mirror.since(token, last))
-
-    def _now(self, part: Part) -> Mirror | None:
-        """What there is of a table, for who has the lock; None if there is nothing of it."""
-        if (connection := self._ways.connection) is None:
-            return None
-        try:
-            return self._refreshed(connection, part)
-        except sqlite3.Error as error:
-            raise file.meaning(self._path, error) from error
-
-    def _write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
-        with self._ways.lock:
-            if (connection := self._ways.connection) is None:
-                return None
-            written: list[Entry] = []
-            with file.Transaction(connection, self._path):
-                self._require_fences(connection)
-                mirror = self._refreshed(connection, part)
-                if mirror is None or not (view := mirror.view).version:
-                    return None
-                if (new := decide(view)) is None:
-                    return None
-                told, last = view.next_told, view.entries[-1:]
-                # In the order of the entries, also where the clock was set back.
-                at = max(time.time_ns() // 1000, *(one.at for one in last), 0)
-                for one in new:
-                    values = (mirror.id, one.how, one.key, one.payload, told, at)
-                    seq = connection.execute(statements.INSERT, values).lastrowid or 0
-                    size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
-                if written:
-                    connection.execute(statements.CHANGED, (mirror.id,))
-            mirror.add(written)
-            return mirror.view
-
-    def _amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        with self._ways.lock:
-            if (connection := self._ways.connection) is None:
-                raise NotKnownError
-            with file.Transaction(connection, self._path):
-                self._require_fences(connection)
-                state = connection.execute(statements.TABLE, part).fetchone()
-                if state is None or state[1] <= 0:
-                    raise NotKnownError
-                id, version, folded, folding, token, _ = state
-                new, outcome = decide(Amending(connection, id, token))
-                # As `View.next_told`.
-                told = version + 1 + (folding > folded)
-                last = connection.execute(statements.LAST_AT, (id,)).fetchone()
-                at = max(time.time_ns() // 1000, *(last or ()), 0)
-                for one in new:
-                    values = (id, one.how, one.key, one.payload, told, at)
-                    connection.execute(statements.INSERT, values)
-                if new:
-                    connection.execute(statements.CHANGED, (id,))
-                return outcome
-
-    def _do(self, done: statements.Statements) -> None:
-        with self._ways.lock:
-            connection = self._ways.shared()
-            with file.Transaction(connection, self._path):
-                for statement, values in done:
-                    connection.execute(statement, values)
-
-    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._ways.lock:
-            connection = self._ways.shared()
-            with file.Transaction(connection, self._path):
-                return work(connection)
-
-    def _ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._ways.lock, file.Translated(self._path):
-            return work(self._ways.shared())
-
-    def _require_fences(self, connection: sqlite3.Connection) -> None:
-        """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
-        if fencing.are_any():
-            for fence in fencing.at(str(self._root)):
-                rows.require(connection, fence)
+    async def _looked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `Waiting.insist`, of what looks at a table; if much is new there, it is decoded in steps."""
+        while True:
+            try:
+                return await self._waiting.insist(work, *args, **kwargs)
+            except ManyError as many:
+                for start in range(0, len(many.rows), MOST_AT_ONCE):
+                    with self._ways.lock:
+                        self._looking.prepare(many, many.rows[start : start + MOST_AT_ONCE])
+                    await asyncio.sleep(0)
 
     def _wipe(self) -> bool:
         try:
@@ -395,52 +314,8 @@ class Journal:
             return False
         return True
 
-    def _refreshed(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
-        """What is known of a table, as it is now."""
-        known = self._mirrors.get(part)
-        state = connection.execute(statements.TABLE, part).fetchone()
-        if known is not None and known.state == state:
-            return known
-        if state is None:
-            self._mirrors.drop(part)
-            return None
-        if connection.in_transaction:
-            return self._reread(connection, part)
-        connection.execute("BEGIN")
-        try:
-            return self._reread(connection, part)
-        finally:
-            connection.execute("COMMIT")
-
-    def _reread(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
-        state = connection.execute(statements.TABLE, part).fetchone()
-        if state is None:
-            self._mirrors.drop(part)
-            return None
-        id, version, folded, folding, token, stamp = state
-        mirror = self._mirrors.get(part)
-        if mirror is None or mirror.id != id:
-            mirror = self._mirrors.begin(part, id)
-        try:
-            found = connection.execute(statements.ROWS, (id, mirror.last)).fetchall()
-            entries = [entry_of(*row) for row in found]
-        except ValueError as error:
-            raise StorageError(
-                f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
-            ) from error
-        mirror.move(version, folded, folding, token, stamp, entries)
-        return mirror
-
     async def _asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What the file says; nothing if there is none."""
         if await self._ways.opened() is None:
             return []
-
-        def read() -> list[tuple[Any, ...]]:
-            with self._ways.lock, file.Translated(self._path):
-                connection = self._ways.connection
-                return (
-                    [] if connection is None else connection.execute(statement, values).fetchall()
-                )
-
-        return await self._waiting.insist(read)
+        return await self._waiting.insist(self._transactions.asked, statement, values)

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from lance_context_core.engine.journal.closed import Closed
 from lance_context_core.engine.journal.entries import New, News, View
-from lance_context_core.engine.journal.journal import Amending, Journal
+from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.mirror import Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.transactions import Amending
 
 T = TypeVar("T")
 
@@ -36,6 +37,14 @@ class Ledger:
     async def news(self, token: int, last: int) -> News | None:
         """As `Journal.news`."""
         return await self._journal.news(self.part, token, last)
+
+    def news_now(self, token: int, last: int) -> News | None:
+        """As `Journal.news_now`."""
+        return self._journal.news_now(self.part, token, last)
+
+    def on_break(self, forget: Callable[[], None]) -> None:
+        """Have `forget` called where the table was changed otherwise than by entries that were seen."""
+        self._journal.on_break(lambda part: forget() if part == self.part else None)
 
     async def floor(self) -> int:
         """As `Journal.floor`."""

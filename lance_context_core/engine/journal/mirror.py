@@ -39,6 +39,8 @@ class Mirror:
         self.entries: tuple[Entry, ...] = ()
         self.state: tuple[int, ...] = ()
         """What the journal says of the table: while it says the same, nothing has changed."""
+        self.ahead: dict[int, Entry] = {}
+        """Entries behind the last that are decoded already, by their places."""
         self._past = past
         self._folded: deque[int] = deque()
         """The places of the entries that were folded last, in order."""
@@ -120,8 +122,8 @@ class Mirrors:
 
     def __init__(self) -> None:
         """None yet."""
-        self.on_break: Callable[[Part], None] | None = None
-        """As `Mirror.on_break`, of all tables, and where it is not known what was seen of one."""
+        self.on_break: list[Callable[[Part], None]] = []
+        """Each as `Mirror.on_break`, of all tables, and where it is not known what was seen of one."""
         self._mirrors: OrderedDict[Part, Mirror] = OrderedDict()
         self._past = _Past()
 
@@ -171,8 +173,8 @@ class Mirrors:
 
     def _broken(self, part: Part) -> None:
         self._past.reduce(part)
-        if self.on_break is not None:
-            self.on_break(part)
+        for forget in self.on_break:
+            forget(part)
 
 
 class _Past:

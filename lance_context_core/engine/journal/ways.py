@@ -14,7 +14,12 @@ from lance_context_core.errors import StorageError
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_SHORT_PAUSES_SECONDS = (0.00005, 0.0001, 0.0002)
+"""How long who meets somebody else's write waits at first, in his thread: a small one is over by then,
+and a turn of the loop costs as much."""
+
 _PAUSE_SECONDS = 0.0005
+_LONGEST_PAUSE_SECONDS = 0.002
 _TURNS_IN_A_ROW = 16
 """How often this is asked until the others on the loop have their turn: some milliseconds."""
 
@@ -36,16 +41,20 @@ class Waiting:
         if self._n_turns % _TURNS_IN_A_ROW == 0:
             # Nothing else here gives way, and a caller without a pause would hold up its loop.
             await asyncio.sleep(0)
-        until = None
+        for pause in _SHORT_PAUSES_SECONDS:
+            try:
+                return work(*args, **kwargs)
+            except file.BusyError:
+                time.sleep(pause)  # noqa: ASYNC251 - shorter than a turn of the loop
+        until, pause = time.monotonic() + _PATIENCE_SECONDS, _PAUSE_SECONDS
         while True:
             try:
                 return work(*args, **kwargs)
             except file.BusyError as error:
-                now = time.monotonic()
-                until = now + _PATIENCE_SECONDS if until is None else until
-                if now > until:
+                if time.monotonic() > until:
                     raise self.locked(_PATIENCE_SECONDS) from error
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
     def until_free(self, work: Callable[[], T]) -> T:
         """As `insist`, in a thread of one's own."""

@@ -30,6 +30,7 @@ class InJournal:
         self._n_changes += 1
         if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
             await self._journal.keep_log_small()
+        # Nothing is waited for from the commit on.
         return await self._journal.transact(lambda way: rows.change(way, decide, resource))
 
     async def tickets(self, *, resource: str | None = None) -> list[Ticket]:

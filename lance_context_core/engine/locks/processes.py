@@ -5,6 +5,7 @@ known by the boot of its machine, the namespace in which it is counted, its numb
 """
 
 import json
+import math
 import os
 import socket
 import time
@@ -12,6 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 
 _PROC = Path("/proc")
+
+_seen: dict[str, float] = {}
+"""When a process was last seen alive."""
+
+_MOST_SEEN = 1024
 
 
 def mine() -> str:
@@ -30,8 +36,25 @@ def is_of_this_boot(process: str) -> bool:
     return _parts(process)[0] == _boot()
 
 
-def is_dead(process: str) -> bool:
-    """Whether that process is known to be no more; of one that cannot be seen from here nobody knows."""
+def is_dead(process: str, *, within_seconds: float = 0.0) -> bool:
+    """Whether that process is known to be no more; of one that cannot be seen from here nobody knows.
+
+    That one lives may have been seen `within_seconds`.
+    """
+    if process == mine():
+        return False
+    if within_seconds and time.monotonic() - _seen.get(process, -math.inf) < within_seconds:
+        return False
+    if _is_dead(process):
+        _seen.pop(process, None)
+        return True
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    _seen[process] = time.monotonic()
+    return False
+
+
+def _is_dead(process: str) -> bool:
     boot, namespace, pid, began = _parts(process)
     if boot != _boot() or namespace != _namespace() or os.name != "posix":
         return False

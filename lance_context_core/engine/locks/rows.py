@@ -42,7 +42,7 @@ def require(connection: sqlite3.Connection, fence: Fence) -> None:
 
 def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource: str | None) -> T:
     """As `Shelf.change`, in the transaction of `connection`."""
-    if not _are_there(connection):
+    if (found := _found(connection, resource)) is None:
         for statement in _TABLES.split(";\n"):
             connection.execute(statement)
         # What was given out by a journal that was removed is never met again.
@@ -51,11 +51,12 @@ def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource
 
     def number() -> int:
         # What a power cut has taken back is not given out again either.
-        statement = "UPDATE lock_numbers_1 SET last = max(last + 1, ?)"
-        connection.execute(statement, (time.time_ns() // 1000,))
-        return int(connection.execute("SELECT last FROM lock_numbers_1").fetchone()[0])
+        last = connection.execute("SELECT last FROM lock_numbers_1").fetchone()[0]
+        new = max(last + 1, time.time_ns() // 1000)
+        connection.execute("UPDATE lock_numbers_1 SET last = ?", (new,))
+        return int(new)
 
-    book = Book.of(tickets(connection, resource), number)
+    book = Book.of(found or (), number)
     outcome = decide(book)
     for seq in book.changed:
         if (ticket := book.tickets.get(seq)) is None:
@@ -67,6 +68,11 @@ def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource
 
 def tickets(connection: sqlite3.Connection, resource: str | None) -> list[Ticket]:
     """As `Shelf.tickets`, as `connection` sees them."""
+    return _found(connection, resource) or []
+
+
+def _found(connection: sqlite3.Connection, resource: str | None) -> list[Ticket] | None:
+    """As `tickets`; None where there are no tables of them yet."""
     if resource is None:
         return _rows(connection, f"{_SELECT} ORDER BY seq", ())
     return _rows(connection, f"{_SELECT} WHERE resource = ? ORDER BY seq", (resource,))
@@ -74,13 +80,13 @@ def tickets(connection: sqlite3.Connection, resource: str | None) -> list[Ticket
 
 def _rows(
     connection: sqlite3.Connection, statement: str, values: tuple[object, ...]
-) -> list[Ticket]:
+) -> list[Ticket] | None:
     try:
         return [ticket_of(row) for row in connection.execute(statement, values)]
     except sqlite3.OperationalError:
         if _are_there(connection):
             raise
-        return []
+        return None
 
 
 def _are_there(connection: sqlite3.Connection) -> bool:

@@ -12,7 +12,8 @@ class Shelf(Protocol):
     """Keeps tickets; each change is a transaction."""
 
     is_transactional: bool
-    """Whether the writes of the store look at it in their own transactions."""
+    """Whether the writes of the store look at it in their own transactions; nobody is cancelled then
+    between a change and being told of it."""
     pauses_seconds: tuple[float, float]
     """The shortest and the longest time between two looks of who waits."""
 

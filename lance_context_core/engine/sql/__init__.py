@@ -85,6 +85,7 @@ __all__ = [
     "ends_with",
     "equals",
     "filtered",
+    "has_any",
     "has_element",
     "in_list",
     "is_absent",

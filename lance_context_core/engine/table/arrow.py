@@ -39,6 +39,11 @@ def to_table(
     return pa.Table.from_arrays(columns, schema=pa.schema(taken))
 
 
+def rows_of(found: "pa.Table | list[Row]") -> list[Row]:
+    """The rows of a table, or these themselves."""
+    return found.to_pylist() if isinstance(found, pa.Table) else found
+
+
 def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
     """One column of `rows`, as the engine gives it back."""
     values = [row.get(field.name) for row in rows]

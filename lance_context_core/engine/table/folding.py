@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._loop import store_loop
+from lance_context_core._telling import log
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -18,6 +19,7 @@ from lance_context_core.engine.table import writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.grouping import Incoming
+from lance_context_core.engine.table.remembered import Remembered
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ContextStoreError, InternalError
 
@@ -36,13 +38,20 @@ class Folding:
     """The folds of one table."""
 
     def __init__(
-        self, access: Access, ledger: Ledger, incoming: Incoming, written: Written
+        self,
+        access: Access,
+        ledger: Ledger,
+        incoming: Incoming,
+        *,
+        written: Written,
+        remembered: Remembered,
     ) -> None:
         """Fold what `ledger` holds into the table of `access`; `written` counts it."""
         self._access = access
         self._ledger = ledger
         self._incoming = incoming
         self._written = written
+        self._remembered = remembered
         self._is_at_it = threading.Lock()
         self._written_at = 0.0
         self._watch: Future[None] | None = None
@@ -53,6 +62,7 @@ class Folding:
         May be repeated after a crash.
         """
         commits, ledger = self._access.commits, self._ledger
+        self._remembered.follow()
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
         handle = await self._access.opened()
         async with ledger.folding():
@@ -76,6 +86,7 @@ class Folding:
                 self._access.presence.grow(
                     view.moment, version, [entry.row for entry in view.shown]
                 )
+        log.debug("%s: %d rows folded, version %d", self._access.label, len(view.entries), version)
         commits.tell()
 
     async def relieve(self, view: View, policy: JournalPolicy) -> None:
@@ -95,7 +106,7 @@ class Folding:
         if fullness >= _PRESSURE:
             await self._access.settle()
         elif fullness >= 1 and self._is_at_it.acquire(blocking=False):
-            store_loop.spawn_apart(self._fold_beside())
+            store_loop.spawn_apart(self._fold_beside(policy))
 
     def stop(self) -> None:
         """Wait for nothing any more; what the journal holds stays there."""
@@ -113,10 +124,14 @@ class Folding:
         ):  # It stays in the journal, and whoever writes next is told.
             await self._access.settle()
 
-    async def _fold_beside(self) -> None:
+    async def _fold_beside(self, policy: JournalPolicy) -> None:
         try:
             with suppress(ContextStoreError):  # It stays in the journal; at last writers are told.
-                await self._access.settle()
+                async with self._ledger.folding():
+                    # Another process has seen it too, and may have folded it by now.
+                    n_entries, n_bytes = await self._ledger.fullness()
+                if n_entries >= policy.rows or n_bytes >= policy.bytes:
+                    await self._access.settle()
         finally:
             self._is_at_it.release()
 

@@ -1,6 +1,7 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -8,9 +9,9 @@ import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
-from lance_context_core.engine.journal.journal import Amending, NotKnownError
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError
 from lance_context_core.engine.schema import KEY, VECTOR, vector_model
 from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
 from lance_context_core.engine.table import keyed, overlay, reading
@@ -18,14 +19,19 @@ from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.conditional import Seen, Tail
 from lance_context_core.engine.table.folding import Folding
+from lance_context_core.engine.table.remembered import Remembered
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
 from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.engine.table.writing import Appended
 
 T = TypeVar("T")
 
-_LOOK_HOW_FULL_EVERY = 32
+_LOOK_HOW_FULL_EVERY = 64
 """Of how many writes that do not look at the entries one asks how many there are."""
+
+_AMENDED_FOLDS = 4
+"""How many times as much is folded at once of a table whose writers do not look at its entries: a fold
+costs by the commit, and what waits is laid over nobody's look."""
 
 
 class _Known(NamedTuple):
@@ -39,12 +45,21 @@ class _Known(NamedTuple):
 class Journaled:
     """The small writes of one table; those that are none are left to whoever asks."""
 
-    def __init__(self, access: Access, ledger: Ledger, vectors: Vectors, folding: Folding) -> None:
+    def __init__(
+        self,
+        access: Access,
+        ledger: Ledger,
+        *,
+        vectors: Vectors,
+        folding: Folding,
+        remembered: Remembered,
+    ) -> None:
         """Write into `ledger` what the table of `access` takes."""
         self._access = access
         self._ledger = ledger
         self._vectors = vectors
         self._folding = folding
+        self._remembered = remembered
         self._known: _Known | None = None
         self._n_amended = 0
         self._grows = (0, 0)
@@ -154,13 +169,16 @@ class Journaled:
         self._access.require_writable()
         if (policy := await self._policy_for(0)) is None:
             raise NotKnownError
-        done = await self._ledger.amend(decide)
         self._n_amended += 1
         if self._n_amended % _LOOK_HOW_FULL_EVERY:
             self._folding.watch(policy)
         else:
-            await self._folding.relieve_of(*await self._ledger.fullness(), policy)
-        return done
+            many = replace(
+                policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
+            )
+            await self._folding.relieve_of(*await self._ledger.fullness(), many)
+        # Nothing is waited for from the commit on: who is cancelled has written nothing.
+        return await self._ledger.amend(decide)
 
     # Helpers
 
@@ -272,7 +290,14 @@ class Journaled:
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
-        return Unfolded(self._access, self._ledger, self._look, fit, most_bytes=policy.batch_bytes)
+        return Unfolded(
+            self._access,
+            self._ledger,
+            self._remembered,
+            self._look,
+            fit,
+            most_bytes=policy.batch_bytes,
+        )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
         """What the journal takes; None if it does not take so many rows."""

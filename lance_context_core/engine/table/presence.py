@@ -7,7 +7,6 @@ each. A number that is there says nothing: two names may share one.
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Moment
 from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.budget import Budget
 
 _ROWS_PER_LOOK = 25_000
 """So many names are read in the time that one look takes."""
@@ -119,31 +119,7 @@ class Presence:
         return known
 
 
-class _Kept:
-    """What is kept of which tables."""
-
-    def __init__(self) -> None:
-        self._sizes: weakref.WeakKeyDictionary[Presence, int] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
-
-    def make_room(self, newest: Presence, n_bytes: int) -> list[Presence]:
-        """Those that are to forget what they know, now that one has read so much."""
-        with self._lock:
-            self._sizes.pop(newest, None)
-            sizes = list(self._sizes.items())
-            self._sizes[newest] = n_bytes
-            too_many = n_bytes + sum(size for _, size in sizes) - _MOST_BYTES
-            former = []
-            for presence, size in sizes:
-                if too_many <= 0:
-                    break
-                too_many -= size
-                former.append(presence)
-                del self._sizes[presence]
-            return former
-
-
-_kept = _Kept()
+_kept = Budget(_MOST_BYTES)
 
 
 class _Numbers:

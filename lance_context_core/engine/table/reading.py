@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,6 +35,29 @@ async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Tab
     if rows.num_rows > _FEW:
         return await asyncio.to_thread(rows.sort_by, "_rowid")
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+
+
+async def stream(
+    handle: Any, where: str | None, columns: Sequence[str], batch_rows: int
+) -> AsyncIterator[pa.RecordBatch]:
+    """The matching rows, in no order; without columns their ids."""
+    query = handle.query().select(list(columns))
+    if not columns:
+        query = query.with_row_id()
+    if where := await _asked(handle, where):
+        query = query.where(where)
+    query._table = None  # noqa: SLF001 - as in `_rows`
+    async for batch in await query.to_batches(max_batch_length=batch_rows):
+        yield batch
+
+
+async def stored_ids(handle: Any, where: str | None) -> np.ndarray:
+    """The ids of the matching rows, as they stand in the table's files: after changes not in order."""
+    query = handle.query().select([]).with_row_id()
+    if where := await _asked(handle, where):
+        query = query.where(where)
+    found: np.ndarray = (await _rows(query))["_rowid"].to_numpy()
+    return found
 
 
 async def count(handle: Any, where: str | None) -> int:

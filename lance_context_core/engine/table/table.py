@@ -4,52 +4,51 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-import pyarrow as pa
-
 from lance_context_core.engine.errors import is_division_by_zero
-from lance_context_core.engine.journal.entries import New, View
-from lance_context_core.engine.journal.journal import Amending, NotKnownError
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.journal.entries import New
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError
+from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import Clause, Value, literal
-from lance_context_core.engine.table import conditional, indexes, keyed, overlay, reading, writing
+from lance_context_core.engine.table import conditional, keyed, writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.batches import Batches
 from lance_context_core.engine.table.folding import Folding
-from lance_context_core.engine.table.grouping import Group, Incoming
+from lance_context_core.engine.table.grouping import Group
 from lance_context_core.engine.table.journaled import Journaled
-from lance_context_core.engine.table.nothing import Nothings
 from lance_context_core.engine.table.opening import Beside
-from lance_context_core.engine.table.vectors import Vectors
+from lance_context_core.engine.table.readable import Readable
 from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
 from lance_context_core.errors import InternalError
 
 T = TypeVar("T")
 
 
-class Table:
+class Table(Readable):
     """A table by name, which need not exist: it reads as empty, and the first write creates it."""
 
     def __init__(self, access: Access) -> None:
         """The table, on the ref that `access` leads to."""
+        super().__init__(access)
         access.commits.committed = self._committed
-        self.access = access
-        """The engine's handles of it, and what is done to them as a whole."""
-        self.vectors = Vectors(access)
-        """Which vectors it takes."""
-        self.name, self.ref = access.name, access.ref
-        self.label, self.spec = access.label, access.spec
-        self._is_text_indexed = False
-        self._nothings = Nothings(self.spec.schema)
         self.written = Written()
-        self._incoming = Incoming(self.spec, self.vectors, self.label)
         self._batches = Batches(access, self._incoming, self.written)
         self._keyed = Group(partial(keyed.write_all, self))
-        self._journaled: Journaled | None = None
         if access.ledger is not None:
-            folding = Folding(access, access.ledger, self._incoming, self.written)
-            self._journaled = Journaled(access, access.ledger, self.vectors, folding)
+            folding = Folding(
+                access,
+                access.ledger,
+                self._incoming,
+                written=self.written,
+                remembered=self.remembered,
+            )
+            self._journaled = Journaled(
+                access,
+                access.ledger,
+                vectors=self.vectors,
+                folding=folding,
+                remembered=self.remembered,
+            )
             access.commits.fold = folding.fold
             access.closing = folding.stop
 
@@ -57,184 +56,6 @@ class Table:
         """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""
         beside = Beside(ref, self.access, records.access)
         return Table(Access(self.access.connection, self.name, self.spec, beside=beside))
-
-    # Reading
-
-    async def schema(self) -> pa.Schema:
-        """The columns of the table as they are; those of its specification if it is absent."""
-        return await self.access.schema()
-
-    async def exists(self) -> bool:
-        """Whether there is such a table."""
-        return await self.access.peek() is not None
-
-    async def version(self) -> int:
-        """The number of the version that is read; 0 if the table is absent.
-
-        What the journal holds is in it: it is folded before.
-        """
-        handle = await self.access.reader()
-        return 0 if handle is None else await handle.version()
-
-    async def token(self) -> int:
-        """A number that changes with whatever the table holds, and grows; 0 if the table is absent."""
-        if (view := await self.access.view()) is not None:
-            return view.token
-        handle = await self.access.peek()
-        return 0 if handle is None else int(await handle.version())
-
-    async def last_seen(self) -> int:
-        """As `token`, of what was read or written last; a write of one's own is in it."""
-        if (view := await self.access.view()) is not None:
-            return view.token
-        return 0 if (handle := self.access.handle) is None else int(await handle.version())
-
-    async def count(self, where: str | None = None) -> int:
-        """How many rows match."""
-        n = await self.access.over(where, lambda view: overlay.count(self.access, view, where))
-        if n is not None:
-            return n
-        return await self.access.look("count {}", lambda handle: reading.count(handle, where), 0)
-
-    async def select(self, where: str | None, *, columns: Sequence[str]) -> pa.Table:
-        """The matching rows in the order of their commits, with their `_rowid`."""
-        rows = await self.find(where, columns=columns, is_table=True)
-        assert isinstance(rows, pa.Table)
-        return rows
-
-    async def find(
-        self, where: str | None, *, columns: Sequence[str], is_table: bool = False
-    ) -> pa.Table | list[Row]:
-        """As `select`; rows that stand in the journal alone are not made a table of.
-
-        Unless it `is_table` that is asked for.
-        """
-
-        async def over(view: View) -> pa.Table | list[Row]:
-            mine = await overlay.all_matching(self.access, view, where)
-            if mine is None:
-                return await overlay.select(self.access, view, where, columns)
-            if is_table:
-                return overlay.laid_over(await self._nothing_at(view, columns), mine)
-            return overlay.as_rows(mine, columns)
-
-        if (rows := await self.access.over(where, over)) is not None:
-            return rows
-        return await self.access.look(
-            "read {}", lambda handle: reading.scan(handle, where, columns), self.nothing(columns)
-        )
-
-    async def slice(
-        self,
-        where: str | None,
-        *,
-        columns: Sequence[str],
-        offset: int = 0,
-        limit: int | None = None,
-        last: int | None = None,
-    ) -> pa.Table:
-        """Part of the matching rows, in the order of their commits.
-
-        With `last` the `offset` is counted from the end: the last rows but `offset`. Rows outside
-        the part are not read, only their ids.
-        """
-        span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
-
-        async def over(view: View) -> pa.Table:
-            nothing = await self._nothing_at(view, columns)
-            return await overlay.slice_of(
-                self.access, view, where, columns=columns, nothing=nothing, **span
-            )
-
-        if (rows := await self.access.over(where, over)) is not None:
-            return rows
-        nothing = self.nothing(columns)
-        return await self.access.look(
-            "read {}",
-            lambda handle: reading.slice_of(handle, where, columns, nothing=nothing, **span),
-            nothing,
-        )
-
-    async def tail(
-        self, where: str | None, *, columns: Sequence[str], last: int
-    ) -> tuple[pa.Table, int]:
-        """The last matching rows, as `slice` has them, and how many there are before these."""
-
-        async def over(view: View) -> tuple[pa.Table, int]:
-            nothing = await self._nothing_at(view, columns)
-            return await overlay.tail_of(self.access, view, where, columns, last, nothing=nothing)
-
-        if (found := await self.access.over(where, over)) is not None:
-            return found
-        nothing = self.nothing(columns)
-        return await self.access.look(
-            "read {}",
-            lambda handle: reading.tail_of(handle, where, columns, last, nothing=nothing),
-            (nothing, 0),
-        )
-
-    async def take(
-        self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
-    ) -> pa.Table:
-        """The rows with these ids, in their order; those that are gone are left out."""
-        nothing = self.nothing(columns)
-        if len(row_ids) == 0:
-            return nothing
-        if self._journaled is not None:
-            return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
-        if (view := await self.access.view()) is not None:
-            ids = [int(one) for one in row_ids]
-            return await overlay.take(self.access, view, ids, columns, nothing)
-        return await self.access.look(
-            "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
-        )
-
-    async def nearest(
-        self,
-        vector: np.ndarray,
-        *,
-        model: str | None,
-        where: str | None,
-        limit: int,
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
-
-        Raises as `ensure_vectors` if the table was built for vectors of others.
-        """
-        nothing = self.nothing(columns, "_distance")
-
-        async def search(handle: Any) -> pa.Table:
-            schema = (await self._incoming.look_at(handle)).schema
-            if limit == 0 or VECTOR not in schema.names:
-                return nothing
-            self.vectors.check(schema, len(vector), model)
-            there = [column for column in columns if column in schema.names]
-            return await reading.nearest(handle, vector, where=where, limit=limit, columns=there)
-
-        return await self.access.look("search {} by vector", search, nothing)
-
-    async def match(
-        self, text: str, *, where: str | None, limit: int, columns: Sequence[str]
-    ) -> pa.Table:
-        """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`.
-
-        A text without words, such as "" or "?!", matches nothing.
-        """
-        nothing = self.nothing(columns, "_score")
-
-        async def search(handle: Any) -> pa.Table:
-            if limit == 0 or not await self._has_text_index(handle):
-                return nothing
-            return await reading.match(handle, text, where=where, limit=limit, columns=columns)
-
-        return await self.access.look("search {} by words", search, nothing)
-
-    def nothing(self, columns: Sequence[str], score: str | None = None) -> pa.Table:
-        """No rows, with these columns, a `_rowid`, and the `score` of a search channel."""
-        return self._nothings.of(columns, score)
-
-    # Writing
 
     async def append(self, rows: Sequence[Row]) -> Appended:
         """Add rows whose keys are known to be new, in one commit.
@@ -421,18 +242,6 @@ class Table:
             return int((await handle.delete(where)).num_deleted_rows)
 
         return await self.access.write("delete from", write)
-
-    # Helpers
-
-    async def _nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
-        """As `nothing`, with the vectors too, if they are among the columns."""
-        if VECTOR not in columns:
-            return self.nothing(columns)
-        return self._nothings.beside(await self.access.schema_at(view.moment), columns)
-
-    async def _has_text_index(self, handle: Any) -> bool:
-        self._is_text_indexed = self._is_text_indexed or await indexes.has_text_index(handle)
-        return self._is_text_indexed
 
     def _committed(self) -> None:
         if (on_commit := self.access.connection.on_commit) is not None:

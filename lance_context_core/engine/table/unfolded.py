@@ -12,6 +12,7 @@ from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.conditional import NO_KEYS, Seen, Tail
+from lance_context_core.engine.table.remembered import Remembered
 
 _COLUMNS = (KEY, "expires_at", "revision")
 _NO_ROW: Row = {}
@@ -32,6 +33,7 @@ class Unfolded:
         self,
         access: Access,
         ledger: Ledger,
+        remembered: Remembered,
         know: Callable[[], Awaitable[object]],
         fits: Callable[[View], Awaitable[bool]],
         *,
@@ -49,6 +51,7 @@ class Unfolded:
         """The journal after what was written last; None if nothing was."""
         self._access = access
         self._ledger = ledger
+        self._remembered = remembered
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
@@ -207,6 +210,10 @@ class Unfolded:
         mine = overlay.as_rows(overlay.matching(view, where), columns)
         if await overlay.is_answered(view, where, self._access.presence):
             return mine
+        if isinstance(where, Clause):
+            known = self._remembered.find(where, columns, at=self.view)
+            if known is not None:
+                return known
         asked = view.moment, where, tuple(columns)
         if self._beneath is None or self._beneath[0] != asked:
             found = await self._access.read_at(

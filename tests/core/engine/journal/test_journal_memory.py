@@ -6,6 +6,7 @@ from core.engine.journaling import read, say
 from lance_context_core import Item
 from lance_context_core.engine.journal import mirror
 from lance_context_core.engine.table import presence
+from lance_context_core.engine.table.budget import Budget
 
 TEXTS = [f"{n}" for n in range(6)]
 
@@ -85,9 +86,8 @@ async def test_of_many_tables_those_are_remembered_that_were_asked_for_last(
 async def test_what_is_known_of_the_keys_of_many_tables_is_bounded_and_new_keys_stay_new(
     store, monkeypatch
 ):
-    kept = presence._Kept()
+    kept = Budget(20)
     monkeypatch.setattr(presence, "_kept", kept)
-    monkeypatch.setattr(presence, "_MOST_BYTES", 20)
     names = [f"name{n}" for n in range(5)]
     for n in range(3):
         for name in names:

@@ -1,0 +1,137 @@
+"""What is read from the journal's file, and written into it: each time in one transaction of SQLite."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from lance_context_core.engine.journal import file, statements
+from lance_context_core.engine.journal.entries import Entry, New, News, View
+from lance_context_core.engine.journal.looking import Looking
+from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.ways import Ways
+from lance_context_core.engine.locks import fencing, rows
+
+T = TypeVar("T")
+
+
+class NotKnownError(Exception):
+    """The journal does not know the table, or its version, at this moment."""
+
+
+class Amending(NamedTuple):
+    """What a change is given that looks at what is kept beside the entries of a table."""
+
+    connection: sqlite3.Connection
+    table: int
+    """As `View.table`."""
+    token: int
+    """That of the table before the change; after it, if it writes anything, it is one more."""
+
+
+class Transactions:
+    """Each blocks its thread for a moment, and raises BusyError while somebody else writes.
+
+    `view`, `news` and `write` also raise ManyError where much is new: prepare that, and ask again.
+    """
+
+    def __init__(self, root: Path, ways: Ways, looking: Looking) -> None:
+        """Those with the journal of the store in the directory `root`."""
+        self._root = root
+        self._path = root / file.NAME
+        self._ways = ways
+        self._looking = looking
+
+    def view(self, part: Part) -> View | None:
+        """What it holds of a table; None of one that it does not know."""
+        with self._ways.lock:
+            mirror = self._looking.now(self._ways.connection, part)
+            return None if mirror is None else mirror.view
+
+    def news(self, part: Part, token: int, last: int) -> News | None:
+        """As `Journal.news`."""
+        with self._ways.lock:
+            mirror = self._looking.now(self._ways.connection, part)
+            return None if mirror is None else News(mirror.view, mirror.since(token, last))
+
+    def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """As `Journal.write`."""
+        with self._ways.lock:
+            if (connection := self._ways.connection) is None:
+                return None
+            written: list[Entry] = []
+            with file.Transaction(connection, self._path):
+                self.require_fences(connection)
+                mirror = self._looking.within(connection, part)
+                if mirror is None or not (view := mirror.view).version:
+                    return None
+                if (new := decide(view)) is None:
+                    return None
+                told, last = view.next_told, view.entries[-1:]
+                # In the order of the entries, also where the clock was set back.
+                at = max(time.time_ns() // 1000, *(one.at for one in last), 0)
+                for one in new:
+                    values = (mirror.id, one.how, one.key, one.payload, told, at)
+                    seq = connection.execute(statements.INSERT, values).lastrowid or 0
+                    size = len(one.payload or b"")
+                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
+                if written:
+                    connection.execute(statements.CHANGED, (mirror.id,))
+            mirror.add(written)
+            return mirror.view
+
+    def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `Journal.amend`."""
+        with self._ways.lock:
+            if (connection := self._ways.connection) is None:
+                raise NotKnownError
+            with file.Transaction(connection, self._path):
+                self.require_fences(connection)
+                state = connection.execute(statements.TABLE, part).fetchone()
+                if state is None or state[1] <= 0:
+                    raise NotKnownError
+                id, version, folded, folding, token, _ = state
+                new, outcome = decide(Amending(connection, id, token))
+                # As `View.next_told`.
+                told = version + 1 + (folding > folded)
+                last = connection.execute(statements.LAST_AT, (id,)).fetchone()
+                at = max(time.time_ns() // 1000, *(last or ()), 0)
+                for one in new:
+                    values = (id, one.how, one.key, one.payload, told, at)
+                    connection.execute(statements.INSERT, values)
+                if new:
+                    connection.execute(statements.CHANGED, (id,))
+                return outcome
+
+    def do(self, done: statements.Statements) -> None:
+        """Say these, all or none."""
+        with self._ways.lock:
+            connection = self._ways.shared()
+            with file.Transaction(connection, self._path):
+                for statement, values in done:
+                    connection.execute(statement, values)
+
+    def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in a transaction."""
+        with self._ways.lock:
+            connection = self._ways.shared()
+            with file.Transaction(connection, self._path):
+                return work(connection)
+
+    def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work`, which reads with one statement."""
+        with self._ways.lock, file.Translated(self._path):
+            return work(self._ways.shared())
+
+    def asked(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """What the file says; nothing if there is none."""
+        with self._ways.lock, file.Translated(self._path):
+            connection = self._ways.connection
+            return [] if connection is None else connection.execute(statement, values).fetchall()
+
+    def require_fences(self, connection: sqlite3.Connection) -> None:
+        """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
+        if fencing.are_any():
+            for fence in fencing.at(str(self._root)):
+                rows.require(connection, fence)

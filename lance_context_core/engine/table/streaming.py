@@ -1,0 +1,92 @@
+"""All matching rows of one moment, batch by batch: what is read of a table at length, and in no order."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.journal.entries import Entry, View
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.sql.clauses import UnsureError
+from lance_context_core.engine.table import overlay, reading
+from lance_context_core.engine.table.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table as it is now, which no later write changes; with what the journal holds of it."""
+
+    access: Access
+    handle: Any | None
+    """Of the engine's, which nobody moves; None if no row is in the table itself."""
+    view: View | None
+    """What the journal holds; None if that is nothing."""
+
+    @classmethod
+    async def of(cls, access: Access) -> "Snapshot":
+        """The table at this moment; an absent one reads as empty."""
+        view = await access.view()
+        if view is not None and view.entries:
+            if await access.presence.is_empty(view.moment):
+                return cls(access, None, view)
+            return cls(access, await access.at(view.version), view)
+        if (handle := await access.reader()) is None:
+            return cls(access, None, None)
+        return cls(access, await access.at(await handle.version()), None)
+
+    async def batches(
+        self, where: str | None, *, columns: Sequence[str], batch_rows: int
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """The matching rows, in no order, with those of the columns that the table has.
+
+        Batches may be shorter than `batch_rows`, which are about as many as memory holds.
+        """
+        mine: list[Entry] = []
+        if self.view is not None:
+            if not overlay.is_askable(where):
+                raise UnsureError
+            mine = overlay.matching(self.view, where)
+            where = overlay.beneath(self.view, where)
+        if self.handle is not None:
+            with translated(f"read {self.access.label}"):
+                present = await reading.present(self.handle, columns)
+                async for batch in reading.stream(self.handle, where, present, batch_rows):
+                    yield batch
+        if mine:
+            known = self.access.spec.schema
+            if VECTOR in columns:
+                assert self.view is not None
+                known = await self.access.schema_at(self.view.moment)
+            schema = pa.schema([known.field(name) for name in columns if name in known.names])
+            for batch in overlay.as_table(mine, schema).to_batches():
+                yield batch
+
+    async def in_order(
+        self, where: str | None, *, columns: Sequence[str], batch_rows: int
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """As `batches`, of what stands in the table itself, in the order of the commits.
+
+        Memory holds eight bytes for each row beside a batch.
+        """
+        if self.handle is None:
+            return
+        with translated(f"read {self.access.label}"):
+            present = await reading.present(self.handle, columns)
+            ids = (await reading.stored_ids(self.handle, where)).astype(np.int64)
+            if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
+                async for batch in reading.stream(self.handle, where, present, batch_rows):
+                    yield batch
+                return
+            ids.sort()
+            for start in range(0, len(ids), batch_rows):
+                rows = await reading.take(self.handle, ids[start : start + batch_rows], present)
+                for batch in rows.select(present).combine_chunks().to_batches():
+                    yield batch
+
+    def close(self) -> None:
+        """Let go of the engine's handle, if it is this one's own."""
+        if self.handle is not None and not self.access.is_pinned:
+            self.handle.close()
