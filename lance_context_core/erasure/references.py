@@ -1,7 +1,7 @@
 """The traces that erased records leave in others: what was derived from them, and what names them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -72,6 +72,20 @@ class Names:
     def add(self, id: str, scope: ScopeValues) -> None:
         """Let `id` mean an erased record within `scope`."""
         self._by_id[id].add(scope)
+
+    def update(self, other: "Names") -> None:
+        """Let all that means one in the others mean it here."""
+        for id in other.ids:
+            self._by_id[id] |= other.scopes(id)
+
+    def scopes(self, id: str) -> set[ScopeValues]:
+        """Within which scopes it means one."""
+        return self._by_id.get(id, set())
+
+    @property
+    def ids(self) -> Collection[str]:
+        """All that mean one within some scope."""
+        return self._by_id.keys()
 
     def mean(self, ids: Iterable[str], scope: ScopeValues) -> bool:
         """Whether one of `ids`, in a record within `scope`, means an erased one."""
@@ -175,10 +189,10 @@ def _scrubbed(
         changes["source_ids"] = [one for one in row["source_ids"] if not means(one)] or None
     if not changes:
         return None
-    return with_values(row, changes) | {"revision": _revision(row["revision"])}
+    return with_values(row, changes) | {"revision": scrubbed_revision(row["revision"])}
 
 
-def _revision(revision: int) -> int:
+def scrubbed_revision(revision: int) -> int:
     """The next revision, and the same on every ref: what was equal on two of them stays so."""
     digest = blake2b(b"%d" % revision, digest_size=4).digest()
     own = int.from_bytes(digest, "little") >> 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lance_context_core._checks import check_names
+from lance_context_core._checks import check_names, shown
 from lance_context_core.engine import sql
 from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError
@@ -49,25 +49,27 @@ class Target:
 
 
 def records(
-    scope: Scope, *, ids: Sequence[str] | None, filter: FilterLike | None, derived: bool
+    scope: Scope, *, ids: Sequence[str] | None, filter: FilterLike | None, derived: Derived
 ) -> Target:
     """Some records, of whatever contexts; or, if none are named, all that the scope has.
 
     Raises InvalidRequestError if that were the whole store.
     """
+    if derived not in (True, False, "rebuild"):
+        raise InvalidRequestError(f"derived={shown(derived)}: there are True, False and 'rebuild'")
     if named := _named(ids, filter, RECORD_FIELDS):
         return Target(
             scope=scope,
             records=named if named == NOTHING else sql.all_of([_in_scope(scope), named]),
             ids=tuple(ids) if ids is not None and filter is None else (),
-            derived=derived,
+            derived=bool(derived),
         )
     if not scope.parts():
         raise InvalidRequestError(
             "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
             "somebody has; if nothing shall stay, remove the store's directory"
         )
-    return Target(scope=scope, records=_in_scope(scope), is_whole_scope=True, derived=derived)
+    return Target(scope=scope, records=_in_scope(scope), is_whole_scope=True, derived=bool(derived))
 
 
 def documents(
