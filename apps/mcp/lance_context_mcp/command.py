@@ -1,0 +1,211 @@
+"""`lance-ctx mcp`, and `lance-context-mcp`: the server as a process of its own."""
+
+import logging
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+_TOKEN = "LANCE_CONTEXT_MCP_TOKEN"  # noqa: S105 - where a token is, and not one
+_ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
+
+
+@click.command
+@click.option("--http", "is_http", is_flag=True, help="Over HTTP, rather than over pipes.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8372, show_default=True, help="0: a free one."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is told.",
+)
+@click.option("--read-only", "is_read_only", is_flag=True, help="Offer no tool that writes.")
+@click.option(
+    "--branches/--no-branches",
+    "has_branches",
+    default=None,
+    help="Offer branches. They take along what is of everybody, so in a scope only where you say so.",
+)
+@click.option(
+    "--tools",
+    "rooms",
+    metavar="LIST",
+    default=",".join(_ROOMS),
+    show_default=True,
+    help="Which tools to offer.",
+)
+@click.option("--author", default="mcp", show_default=True, help="Who writes, as it is kept.")
+@click.option(
+    "--import-graph",
+    "graph_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take over the file of the reference memory server, and end. Twice is as good as once.",
+)
+@click.pass_context
+def mcp(context: click.Context, /, **options: Any) -> None:
+    """Serve the store to agents that speak MCP, over standard input and output, or over HTTP.
+
+    Whose memory it is, and which branch, say the options before the command: no client can choose
+    another. Standard output is the protocol's; what there is to tell goes to standard error.
+    """
+    place = getattr(context.obj, "place", None)
+    if place is None or place.uri is None:
+        raise click.UsageError("no store is named: lance-ctx -C PLACE mcp")
+    names = ("uri", "at", "branch", "tenant", "user_id", "agent_id", "embedder")
+    _serve(**{name: getattr(place, name) for name in names}, **options)
+
+
+_PLACE = (
+    click.Option(
+        ("-C", "--store", "--uri", "uri"),
+        envvar="LANCE_CONTEXT_STORE",
+        required=True,
+        metavar="PLACE",
+        help="The store: a directory, or a URI.",
+    ),
+    click.Option(("--branch",), metavar="NAME", help="On this branch, rather than on main."),
+    click.Option(
+        ("--at",), metavar="REF", help="As it was: a version, a tag, or a moment. Read-only."
+    ),
+    click.Option(("--tenant",), metavar="ID", help="What this tenant may see, and nothing else."),
+    click.Option(("--user", "user_id"), metavar="ID", help="What is of this user."),
+    click.Option(("--agent", "agent_id"), metavar="ID", help="What is of this agent."),
+    click.Option(
+        ("--embedder",),
+        envvar="LANCE_CONTEXT_EMBEDDER",
+        metavar="NAME",
+        help="Such as local:, to find texts by meaning.",
+    ),
+)
+
+
+def main() -> None:
+    """Run the server that the arguments name, and end the process."""
+    params = [*_PLACE, *mcp.params]
+    click.Command("lance-context-mcp", callback=_serve, params=params, help=mcp.help)()
+
+
+def _serve(**options: Any) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    options["rooms"] = tuple(filter(None, (one.strip() for one in options["rooms"].split(","))))
+    if unknown := {*options["rooms"]} - {*_ROOMS}:
+        raise click.UsageError(
+            f"--tools {', '.join(sorted(unknown))}: there are {', '.join(_ROOMS)}"
+        )
+    if options["has_branches"] is None:
+        options["has_branches"] = not any(
+            options[name] for name in ("tenant", "user_id", "agent_id")
+        )
+    if options["is_http"]:
+        options["token"] = _token(options["token_file"], options["host"])
+    from lance_context_core import ContextStoreError
+
+    try:
+        anyio.run(_run, options)
+    except ContextStoreError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        pass
+
+
+def _token(file: Path | None, host: str) -> str:
+    from lance_context_mcp.http import LOOPBACK
+
+    told = file.read_text(encoding="utf-8") if file is not None else os.environ.get(_TOKEN, "")
+    if token := told.strip():
+        if not (token.isascii() and token.isprintable() and " " not in token):
+            raise click.UsageError("the token has other characters than ASCII's visible ones")
+        return token
+    if host not in LOOPBACK:
+        raise click.UsageError(
+            f"--host {host}: others than this machine reach it, so give a token of your own by "
+            f"--token-file or {_TOKEN}"
+        )
+    return secrets.token_urlsafe(32)
+
+
+async def _run(options: dict[str, Any]) -> None:
+    from lance_context_core import AsyncContextStore
+    from lance_context_mcp.memory import Memory, moment_or_name
+
+    whole = AsyncContextStore.open(
+        options["uri"], embedder=options["embedder"], author=options["author"]
+    )
+    try:
+        store = whole
+        if options["branch"] is not None:
+            store = await store.branch(options["branch"])
+        if options["at"] is not None:
+            store = await store.checkout(moment_or_name(options["at"]))
+        store = store.scope(
+            tenant=options["tenant"], user_id=options["user_id"], agent_id=options["agent_id"]
+        )
+        memory = Memory(
+            store=store,
+            is_read_only=options["is_read_only"] or options["at"] is not None,
+            has_meaning=options["embedder"] is not None,
+            has_branches=options["has_branches"],
+        )
+        if options["graph_file"] is not None:
+            await _import(memory, options["graph_file"])
+        elif options["is_http"]:
+            await _over_http(memory, options)
+        else:
+            await _over_pipes(memory, options["rooms"])
+    finally:
+        with anyio.CancelScope(shield=True):
+            await whole.close()
+
+
+async def _over_pipes(memory: Any, rooms: tuple[str, ...]) -> None:
+    from mcp.server.stdio import stdio_server
+
+    from lance_context_mcp.server import server
+
+    async with stdio_server() as (incoming, outgoing):
+        served = server(memory, rooms=rooms)
+        await served.run(incoming, outgoing, served.create_initialization_options())
+
+
+async def _over_http(memory: Any, options: dict[str, Any]) -> None:
+    from lance_context_mcp import http
+    from lance_context_mcp.server import server
+
+    host, port = options["host"], options["port"]
+    try:
+        listening = http.bound(host, port)
+    except OSError as error:
+        raise click.ClickException(
+            f"{host}:{port} cannot be listened at ({error.strerror}): --port names another one"
+        ) from error
+    name = f"[{host}]" if ":" in host else host
+    click.echo(f"http://{name}:{listening.getsockname()[1]}{http.PATH}", err=True)
+    if options["token_file"] is None and _TOKEN not in os.environ:
+        click.echo(f"Authorization: Bearer {options['token']}", err=True)
+    if host not in http.LOOPBACK:
+        click.echo("whoever reaches this machine and has the token reads this memory", err=True)
+    served = server(memory, rooms=options["rooms"])
+    await http.serve(served, listening, host=host, token=options["token"])
+
+
+async def _import(memory: Any, file: Path) -> None:
+    from lance_context_mcp.graph import Graph, lines_of
+
+    graph = Graph(memory.store, memory.has_meaning)
+    with file.open(encoding="utf-8") as lines:
+        told = [*lines_of(lines)]
+    entities = [one for kind, one in told if kind == "entity"]
+    relations = [one for kind, one in told if kind == "relation"]
+    made = await graph.create_entities(entities)
+    linked = await graph.create_relations(relations)
+    click.echo(
+        f"{len(made)} of {len(entities)} entities and {len(linked)} of {len(relations)} relations "
+        "are new",
+        err=True,
+    )

@@ -1,0 +1,95 @@
+"""Resources: what a person or a client picks out of the memory, by its address."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote
+
+from mcp.types import Resource, ResourceTemplate, TextResourceContents
+
+from lance_context_core import NotFoundError
+from lance_context_mcp import answers
+from lance_context_mcp.answers import SESSIONS_URI as SESSIONS
+from lance_context_mcp.graph import GRAPH, Graph
+from lance_context_mcp.memory import Memory
+
+_SESSION = f"{SESSIONS}/"
+_RECORD = "memory://records/"
+
+LISTED = (
+    Resource(
+        uri=GRAPH,
+        name="knowledge-graph",
+        title="Knowledge Graph",
+        description="The full knowledge graph with all entities and relations",
+        mime_type="application/json",
+    ),
+    Resource(
+        uri=SESSIONS,
+        name="sessions",
+        title="Conversations",
+        description="The hundred conversations that were active last",
+        mime_type="application/json",
+    ),
+)
+
+TEMPLATES = (
+    ResourceTemplate(
+        uri_template=_SESSION + "{session_id}",
+        name="session",
+        title="Conversation",
+        description="The last hundred messages of a conversation",
+        mime_type="application/json",
+    ),
+    ResourceTemplate(
+        uri_template=_RECORD + "{id}",
+        name="record",
+        title="Record",
+        description="A memory, a message or a fact, by the id that recall returns",
+        mime_type="application/json",
+    ),
+)
+
+
+async def read(memory: Memory, uri: str) -> TextResourceContents:
+    """What is at an address, as JSON. Raises NotFoundError if there is nothing."""
+    found = None
+    for begins, reader in _READERS.items():
+        if uri == begins or (begins.endswith("/") and uri.startswith(begins)):
+            found = await reader(memory, unquote(uri.removeprefix(begins)))
+    if found is None:
+        raise NotFoundError(f"there is no resource {uri[:200]!r}")
+    told = json.dumps(found, ensure_ascii=False, indent=2)
+    return TextResourceContents(uri=uri, mime_type="application/json", text=told)
+
+
+async def _graph(memory: Memory, _: str) -> dict[str, Any]:
+    return await Graph(memory.store, memory.has_meaning).read()
+
+
+async def _sessions(memory: Memory, _: str) -> dict[str, Any]:
+    return {
+        "sessions": [answers.session(one) for one in await memory.store.sessions.list(limit=100)]
+    }
+
+
+async def _session(memory: Memory, id: str) -> dict[str, Any] | None:
+    found = await memory.store.sessions.get(id)
+    if found is None:
+        return None
+    said = await memory.store.history.get_messages(found.agent_id or "", session_id=id, last=100)
+    return {**answers.session(found), "messages": [answers.message(one) for one in said]}
+
+
+async def _record(memory: Memory, id: str) -> dict[str, Any] | None:
+    found = await memory.store.context().get(id=id)
+    return None if found is None else answers.kept(found)
+
+
+_READERS: dict[str, Callable[[Memory, str], Awaitable[dict[str, Any] | None]]] = {
+    GRAPH: _graph,
+    SESSIONS: _sessions,
+    _SESSION: _session,
+    _RECORD: _record,
+}
+"""By what an address is, or begins with where it ends with a slash."""
