@@ -1,0 +1,148 @@
+"""Graphs: where things stand in them. The templates draw, and beside each picture is a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lance_context_core.knowledge import Explanation
+from lance_context_core.results import Branch
+from lance_context_inspector.safe import brief
+
+MOST_BRANCHES = 16
+MOST_NODES = 48
+_STEP, _LANE, _TOP, _LEFT = 92, 40, 56, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point on a lane, with what it is called."""
+
+    x: int
+    y: int
+    label: str
+    kind: str
+    """`tag`, `fork` or `head`."""
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A branch: where it parts from another one, and where it ends."""
+
+    name: str
+    x: int
+    y: int
+    from_y: int
+    end: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class BranchGraph:
+    """Branches from left to right, in the order of the versions at which they part."""
+
+    width: int
+    height: int
+    lanes: Sequence[Lane]
+    marks: Sequence[Mark]
+
+
+def branch_graph(
+    branches: Sequence[Branch], tags: Mapping[str, int], version: int
+) -> BranchGraph | None:
+    """The newest branches, and the newest tags of main; None where there are none."""
+    shown = sorted(branches, key=lambda one: (one.forked_at, one.name))[-MOST_BRANCHES:]
+    named = sorted(tags.items(), key=lambda one: (one[1], one[0]))[-MOST_BRANCHES:]
+    if not shown and not named:
+        return None
+    numbers = sorted({*(one.forked_at for one in shown), *(n for _, n in named), version})
+    place = {number: _LEFT + _STEP // 3 + i * _STEP for i, number in enumerate(numbers)}
+    end = max(place.values()) + _STEP
+    ys = {"main": _TOP}
+    lanes = [Lane("main", _LEFT, _TOP, _TOP, end, 0)]
+    for number, one in enumerate(shown, 1):
+        ys[one.name] = y = _TOP + number * _LANE
+        lanes.append(
+            Lane(one.name, place[one.forked_at], y, ys.get(one.parent, _TOP), end, one.forked_at)
+        )
+    marks = [Mark(place[number], _TOP, brief(name, 18), "tag", number) for name, number in named]
+    marks += [Mark(one.x, one.from_y, "", "fork", one.number) for one in lanes[1:]]
+    marks.append(Mark(place[version], _TOP, "", "head", version))
+    return BranchGraph(end + 190, max(ys.values()) + 28, lanes, marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A record or a job of an explanation."""
+
+    id: str
+    kind: str
+    text: str
+    x: int
+    y: int
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """How two of them belong together."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceGraph:
+    """What was said on the left, what was made of it in the middle, jobs on the right."""
+
+    width: int
+    height: int
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    n_left_out: int
+
+
+_COLUMNS = {"message": 0, "chunk": 1, "fact": 1, "summary": 1, "job": 2}
+NODE_WIDTH, NODE_HEIGHT = 240, 44
+_ACROSS, _DOWN = 330, 58
+
+
+def evidence_graph(found: Explanation) -> EvidenceGraph | None:
+    """The things of an explanation, the one that was asked about first; None for it alone."""
+    near = [one for one in found.links if found.id in (one.source_id, one.target_id)]
+    ids = [found.id, *_ends(near), *_ends(found.links), *found.records]
+    ids = list(dict.fromkeys(ids))
+    if len(ids) < 2:
+        return None
+    heights = [0, 0, 0]
+    nodes: dict[str, Node] = {}
+    for id in ids[:MOST_NODES]:
+        record = found.records.get(id)
+        kind = "job" if record is None else record.kind
+        column = _COLUMNS.get(kind, 0)
+        text = id if record is None else brief(record.text or record.content_type, 64)
+        x, y = column * _ACROSS, heights[column] * _DOWN
+        heights[column] += 1
+        nodes[id] = Node(id, kind, text, x, y, id == found.id)
+    edges = [
+        _edge(nodes[one.source_id], nodes[one.target_id], one.relation)
+        for one in found.links
+        if one.source_id in nodes and one.target_id in nodes
+    ]
+    width = 2 * _ACROSS + NODE_WIDTH
+    height = max(heights) * _DOWN - (_DOWN - NODE_HEIGHT)
+    return EvidenceGraph(width, height, [*nodes.values()], edges, len(ids) - len(nodes))
+
+
+def _ends(links: Iterable[object]) -> list[str]:
+    return [getattr(one, name) for one in links for name in ("source_id", "target_id")]
+
+
+def _edge(source: Node, target: Node, relation: str) -> Edge:
+    left, right = sorted((source, target), key=lambda one: one.x)
+    middle = NODE_HEIGHT // 2
+    if left.x == right.x:
+        return Edge(left.x, left.y + middle, right.x, right.y + middle, relation)
+    return Edge(left.x + NODE_WIDTH, left.y + middle, right.x, right.y + middle, relation)

@@ -1,0 +1,23 @@
+"""What the store is, in one look."""
+
+from lance_context_inspector.page import Page
+from lance_context_inspector.pages._reading import KNOWLEDGE
+from lance_context_inspector.view import View
+
+
+async def home(view: View) -> Page:
+    """A box to search in, what happened last, and how much there is."""
+    store = view.store
+    sessions = await store.sessions.list(limit=8)
+    facts = await store.context(KNOWLEDGE).records(6, filters={"kind": "fact"}, newest_first=True)
+    memories = await store.context().records(6, filters={"kind": "memory"}, newest_first=True)
+    is_counted = view.is_whole and view.at is None
+    tables = (await store.stats()).tables if is_counted else ()
+    data = {
+        "sessions": sessions,
+        "facts": facts,
+        "memories": memories,
+        "tables": [one for one in tables if one.rows or one.journal_rows],
+        "due": [f"{one.table}: {why}" for one in tables for why in one.due],
+    }
+    return Page("home.html", "Overview", data, "/")

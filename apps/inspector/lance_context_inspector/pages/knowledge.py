@@ -1,0 +1,27 @@
+"""Facts, each with the turns that say so."""
+
+from lance_context_inspector.page import Page
+from lance_context_inspector.pages._reading import made_of, quotes
+from lance_context_inspector.view import View
+
+_FACTS = 30
+
+
+async def facts(view: View) -> Page:
+    """Facts, the newest first; with `hidden` also those that something took the place of."""
+    user, is_all = view.params.get("user") or None, bool(view.params.get("hidden"))
+    store = view.store if user is None else view.of_user(user)
+    part = await made_of(
+        store,
+        {"kind": "fact"},
+        page=view.number("page", 1, most=100_000),
+        size=_FACTS,
+        hidden=is_all,
+    )
+    data = {
+        "part": part,
+        "quotes": await quotes(store, part.items),
+        "user": user,
+        "hidden": is_all,
+    }
+    return Page("facts.html", "Facts", data, "/facts")

@@ -1,0 +1,55 @@
+"""People: who is known, what of each, and what an erasure would take."""
+
+from dataclasses import replace
+
+from lance_context_core.errors import NotFoundError
+from lance_context_inspector.page import Page, Part
+from lance_context_inspector.pages._reading import made_of, quotes
+from lance_context_inspector.view import View
+
+_PEOPLE, _LATEST = 100, 20
+
+
+async def people(view: View) -> Page:
+    """The users of whom anything is kept; those whose id has `q` in it."""
+    asked = view.params.get("q", "")
+    number = view.number("page", 1, most=100_000)
+    ids = [one for one in await view.store.user_ids() if asked.casefold() in one.casefold()]
+    part = Part.of(ids[(number - 1) * _PEOPLE :], number, _PEOPLE)
+    data = {"part": part, "q": asked, "total": len(ids)}
+    return Page("people.html", "People", data, "/people")
+
+
+async def person(view: View) -> Page:
+    """All that is known of one user, the newest of each kind."""
+    user = view.one("user")
+    store = view.of_user(user)
+    facts = await made_of(store, {"kind": "fact"}, page=1, size=_LATEST, hidden=False)
+    memories = await store.context().records(
+        _LATEST + 1, filters={"kind": "memory"}, newest_first=True
+    )
+    sessions = await store.sessions.list(limit=_LATEST + 1)
+    first = await store.context().records(1)
+    if not (facts.items or memories or sessions or first):
+        raise NotFoundError(f"nothing is known of {user!r}")
+    data = {
+        "user": user,
+        "facts": facts,
+        "quotes": await quotes(store, facts.items),
+        "memories": Part.of(memories, 1, _LATEST),
+        "sessions": Part.of(sessions, 1, _LATEST),
+        "first": first[0] if first else None,
+    }
+    return Page("person.html", user[:80], data, "/people")
+
+
+async def erasure(view: View) -> Page:
+    """What an erasure of one user would take: nothing is changed."""
+    user = view.one("user")
+    would = await view.of_user(user).erase(dry_run=True)
+    if not would:
+        raise NotFoundError(f"nothing is known of {user!r}")
+    if not view.is_whole:  # What everybody's branches and tags are called is nobody's in a scope.
+        would = replace(would, branches=(), tags=())
+    data = {"user": user, "would": would, "scope": dict(view.opened.scope)}
+    return Page("erasure.html", f"Erasing {user[:60]}", data, "/people")

@@ -1,0 +1,97 @@
+"""The store in time: versions, branches, how they differ, and what a merge would do."""
+
+from collections.abc import Collection
+from itertools import islice
+
+from lance_context_core.results import RecordChange
+from lance_context_inspector.drawing import branch_graph
+from lance_context_inspector.page import Page, Part
+from lance_context_inspector.view import View, ref
+from lance_context_inspector.words import compared
+
+_VERSIONS, _CHANGES, _CONFLICTS = 30, 100, 50
+
+
+async def timeline(view: View) -> Page:
+    """Versions, the newest first, from those `before` a number on; and all branches in a graph."""
+    view.require_whole()
+    now = await view.now()
+    before = view.params.get("before")
+    known = await now.versions(
+        limit=_VERSIONS + 1,
+        before=view.number("before", 1, most=2**53) if before else None,
+    )
+    branches = await view.opened.store.branches()
+    tags = await view.opened.store.tags()
+    newest_first = known[::-1]
+    data = {
+        "part": Part.of(newest_first, 1, _VERSIONS),
+        "branches": branches,
+        "tags": tags,
+        "graph": branch_graph(branches, tags, await view.opened.store.version()),
+        "is_newest": not before,
+    }
+    return Page("timeline.html", "Timeline", data, "/timeline")
+
+
+async def difference(view: View) -> Page:
+    """What differs from `before` to `after`, or to now: versions, tags, branches or moments."""
+    scoped = not view.is_whole
+    before, after = view.one("before"), view.params.get("after") or None
+    found = await view.store.diff(
+        ref(before, is_scoped=scoped), None if after is None else ref(after, is_scoped=scoped)
+    )
+    names = {one.name for one in await view.opened.store.branches()} if view.is_whole else set()
+    data = {
+        "before": before,
+        "after": after,
+        "old": _where(before, names),
+        "new": _where(after, names),
+        "counts": {
+            "added": len(found.added),
+            "changed": len(found.changed),
+            "removed": len(found.removed),
+        },
+        "added": found.added[:_CHANGES],
+        "changed": [changed(one) for one in islice(found.changed, _CHANGES)],
+        "removed": found.removed[:_CHANGES],
+        "most": _CHANGES,
+    }
+    title = f"{before} to {after or 'now'}"
+    return Page("diff.html", f"Difference: {title[:60]}", data, "/timeline" if not scoped else "")
+
+
+def _where(name: str | None, branches: Collection[str]) -> dict[str, str | None]:
+    """What of a link leads to where a version, a tag, a branch or a moment is."""
+    if name in branches:
+        return {"branch": name, "at": None}
+    return {"branch": None, "at": None} if name == "main" else {"at": name}
+
+
+def changed(change: RecordChange) -> dict[str, object]:
+    """A change, with its texts compared word by word where these differ."""
+    before, after = change.before.text or "", change.after.text or ""
+    return {
+        "before": change.before,
+        "after": change.after,
+        "fields": change.fields,
+        "words": compared(before, after) if before != after else None,
+    }
+
+
+async def merging(view: View) -> Page:
+    """What a merge of the branch `source` would do: nothing is changed."""
+    view.require_whole()
+    source, policy = view.one("source"), view.params.get("policy") or "newest"
+    report = await view.store.merge(source, policy=policy, dry_run=True)  # type: ignore[arg-type]
+    fork = next((one for one in await view.opened.store.branches() if one.name == source), None)
+    data = {
+        "source": source,
+        "fork": fork,
+        "policy": policy,
+        "policies": ("newest", "ours", "theirs"),
+        "report": report,
+        "conflicts": report.conflicts[:_CONFLICTS],
+        "would": bool(report),
+    }
+    return Page("merge.html", f"Merging {source[:60]}", data, "/timeline")

@@ -1,0 +1,57 @@
+"""What an agent saw, step by step, where it was kept."""
+
+from lance_context_core.errors import NotFoundError
+from lance_context_inspector.page import Page, Part
+from lance_context_inspector.view import View
+
+KEPT = "windows"
+"""The context that windows are in."""
+_WINDOWS, _STEPS = 30, 10_000
+
+
+async def windows(view: View) -> Page:
+    """The windows that were kept, the newest first; those of a `session`."""
+    number = view.number("page", 1, most=100_000)
+    filters = {"kind": "window"}
+    if session := view.params.get("session"):
+        filters["session_id"] = session
+    found = await view.store.context(KEPT).records(
+        _WINDOWS + 1, (number - 1) * _WINDOWS, filters, newest_first=True
+    )
+    data = {"part": Part.of(found, number, _WINDOWS), "session": session or None}
+    return Page("windows.html", "Windows", data, "/windows")
+
+
+async def window(view: View) -> Page:
+    """One window: by its `id`, or as the `step` of a `session`, from 1 on."""
+    store = view.store
+    id = view.params.get("id")
+    if id is None:
+        session, agent = view.one("session"), view.params.get("agent") or ""
+        step = view.number("step", 1, most=_STEPS)
+        at = await store.windows.list(session, agent_id=agent, offset=step - 1, limit=1)
+        if not at:
+            raise NotFoundError(f"there is no window {step} of session {session!r}")
+        id = at[0]
+    one = await store.windows.get(id)
+    agent = str(one.asked.get("agent_id") or "")
+    steps = await store.windows.list(one.session_id, agent_id=agent, limit=_STEPS)
+    place = steps.index(id) if id in steps else None
+    before = steps[place - 1] if place else None
+    earlier = None if before is None else await store.windows.get(before)
+    after = steps[place + 1] if place is not None and place + 1 < len(steps) else None
+    data = {
+        "window": one,
+        "sections": [
+            (name, tokens, round(100 * tokens / max(one.room, 1), 2))
+            for name, tokens in one.tokens_by_section.items()
+            if tokens
+        ],
+        "step": None if place is None else place + 1,
+        "n_steps": len(steps),
+        "before": before,
+        "after": after,
+        "change": None if earlier is None else one.diff(earlier),
+        "agent": agent,
+    }
+    return Page("window.html", f"Window of {one.session_id[:50]}", data, "/windows")

@@ -1,0 +1,126 @@
+"""The pages in Chromium: at once, by keyboard, for all eyes and none, and with nothing that acts."""
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from apps.inspector.browser import pictures
+from axe_playwright_python.sync_playwright import Axe
+
+PATHS = [
+    *("/", "/search?q=oven", "/search?q=oven&kind=fact", "/sessions", "/session?id=trip"),
+    *("/facts?hidden=1", "/people", "/person?user=tilda", "/erasure?user=tilda", "/timeline"),
+    *("/diff?before=1&after=what-if", "/merge?source=what-if", "/jobs", "/windows", "/tasks"),
+    *("/window?session=call-1&agent=wren&step=2", "/board?name=the+fair", "/health"),
+    *("/record?id=shows&session=trip", "/facts?at=before-the-fair"),
+]
+VIEWS = [("light", 1280), ("dark", 390)]
+
+
+@pytest.mark.parametrize(("scheme", "width"), VIEWS)
+def test_everybody_can_read_and_use_every_page(visit, used_page, scheme, width):
+    page = visit(used_page, color_scheme=scheme, viewport={"width": width, "height": 800})
+    first = page.locator("main a[href^='/record']").first.get_attribute("href")
+    for path in (*PATHS, first):
+        with page.expect_response("**") as answer:
+            page.goto(page.base + path)
+        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true })")
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
+        assert page.locator("h1").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert answer.value.status == 200
+
+
+def test_a_person_gets_everywhere_without_a_mouse(visit, used_page):
+    page = visit(used_page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("/")
+    page.keyboard.type("oven")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=oven*")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    assert page.locator("[data-item].here").count() == 1
+    here = page.evaluate("document.activeElement.getAttribute('href')")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{here}")
+    page.goto(page.base + "/window?session=call-1&agent=wren&step=1")
+    page.keyboard.press("]")
+    page.get_by_role("heading", name="at step 2").wait_for()
+    page.wait_for_load_state()  # Before that, no script listens for keys.
+    page.keyboard.press("[")
+    page.get_by_role("heading", name="at step 1").wait_for()
+
+
+def test_pages_work_without_their_script(visit, used_page):
+    page = visit(used_page, java_script_enabled=False)
+    page.get_by_label("Ask it something").fill("oven")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("Why").first.click()
+    assert page.get_by_text("What each channel said").first.is_visible()
+    page.get_by_role("link", name="Facts").first.click()
+    page.get_by_text("1 turn says so").first.click()
+    assert page.get_by_text("says so still").first.is_visible()
+
+
+def test_a_store_full_of_hostile_texts_does_nothing(visit, hostile_page):
+    page = visit(hostile_page)
+    waiting, seen, per_path = ["/"], set(), {}
+    while waiting and len(seen) < 70:
+        link = waiting.pop(0)
+        path = link.partition("?")[0]
+        if link in seen or per_path.get(path, 0) > 6 or path in {"/blob", "/text"}:
+            continue
+        seen.add(link)
+        per_path[path] = per_path.get(path, 0) + 1
+        page.goto(page.base + link)
+        assert page.title().endswith("· lance-context")
+        assert "owned" not in page.title().replace("document.title='owned'", "")
+        assert page.locator("script").count() == 1
+        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true })")
+        waiting += page.locator("a[href^='/']").evaluate_all(
+            "all => all.map(one => one.getAttribute('href'))"
+        )
+    assert len(seen) > 40
+
+
+def test_a_merge_is_read_and_done_by_hand(visit, writable):
+    page = visit(writable)
+    page.get_by_role("link", name="Timeline").click()
+    page.get_by_role("row", name="what-if").get_by_role("link", name="what a merge").click()
+    page.get_by_role("button", name="Merge it").click()
+    assert "is merged" in page.get_by_role("status").inner_text()
+    page.get_by_role("link", name="See it").click()
+    assert page.get_by_text("Could open on Sundays").is_visible()
+
+
+def test_a_second_browser_and_a_name_that_leads_here_are_refused(visit, used_page, browser):
+    page = visit(used_page)
+    port = page.base.rpartition(":")[2]
+    other = browser.new_context()
+    assert other.request.get(page.base + "/sessions").status == 401
+    other.close()
+    for host in (f"evil.example:{port}", "127.0.0.1"):
+        asked = urllib.request.Request(page.base + "/", headers={"Host": host})  # noqa: S310
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(asked)  # noqa: S310
+        assert refused.value.code == 400
+        refused.value.close()
+    outside = next(
+        (one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)), ""
+    )
+    if not outside.startswith("127."):
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((outside, int(port)), timeout=5)
+
+
+def test_the_pictures_of_the_docs_are_taken(browser, used_page, tmp_path):
+    pictures.take(browser, used_page, tmp_path)
+    taken = {one.name for one in tmp_path.iterdir()}
+    assert taken == {one.name for one in pictures.IMAGES.glob("inspector-*.png")}
