@@ -30,6 +30,7 @@ LOOKING = [
     ["facts", "nuts"],
     ["jobs"],
     ["context", "monday"],
+    ["sql", "SELECT id FROM messages"],
 ]
 each_that_looks = pytest.mark.parametrize("command", LOOKING, ids=" ".join)
 

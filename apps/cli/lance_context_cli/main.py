@@ -9,7 +9,18 @@ import click
 
 from lance_context_cli import __version__, exits
 from lance_context_cli.call import Call
-from lance_context_cli.commands import knowing, looking, removing, upkeep, versions
+from lance_context_cli.commands import (
+    asking,
+    checking,
+    knowing,
+    looking,
+    moving,
+    removing,
+    replaying,
+    serving,
+    upkeep,
+    versions,
+)
 from lance_context_cli.output import Format, Output
 from lance_context_cli.place import Place
 
@@ -50,7 +61,18 @@ def cli(
     context.obj = Call(Place(**place), Output(format or "people", is_local))
 
 
-for room in (looking, knowing, versions, removing, upkeep):
+for room in (
+    looking,
+    asking,
+    knowing,
+    versions,
+    removing,
+    upkeep,
+    moving,
+    checking,
+    replaying,
+    serving,
+):
     for command in room.COMMANDS:
         cli.add_command(command)
 

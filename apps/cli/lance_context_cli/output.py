@@ -1,6 +1,7 @@
 """What a command prints: data to stdout, for people or for programs; words to stderr."""
 
 import base64
+import csv
 import dataclasses
 import json
 import shutil
@@ -87,6 +88,8 @@ class Output:
             return shown(", ".join(value))
         if isinstance(value, Mapping | list | tuple):
             return shown(_json(value))
+        if isinstance(value, bytes):  # Of any kind: nothing of it shall reach a terminal.
+            return f"<{len(value)} bytes>"
         return shown(str(value))
 
     def _moment(self, moment: datetime) -> str:
@@ -108,6 +111,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     return value.value if isinstance(value, Enum) else value
+
+
+def csv_rows(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print CSV; what a spreadsheet would take for a formula has a quote before it."""
+    writer = csv.writer(sys.stdout)
+    writer.writerow([_csv_cell(one) for one in heading])
+    for row in rows:
+        writer.writerow([_csv_cell(one) for one in row])
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, Mapping | list | tuple):
+        value = _json(value)
+    if isinstance(value, bytes | datetime | date):
+        value = plain(value)
+    if not isinstance(value, str):
+        return value
+    return shown("'" + value if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value)
 
 
 def _json(value: object, *, indent: int | None = None) -> str:

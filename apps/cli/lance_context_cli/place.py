@@ -38,6 +38,12 @@ class Place:
             raise click.UsageError("--at names a moment that has been, which no command changes")
         return self._now()
 
+    def making(self) -> "ContextStore":
+        """As `writing`, of a place that may not be there yet: it is made by the first write."""
+        if self.at is not None:
+            raise click.UsageError("--at names a moment that has been, which no command changes")
+        return self._now(must_exist=False)
+
     def whole(self) -> "ContextStore":
         """As `writing`, of all users: what is done to a version is done to everybody's.
 
@@ -49,7 +55,7 @@ class Place:
             )
         return self.writing()
 
-    def _now(self) -> "ContextStore":
+    def _now(self, *, must_exist: bool = True) -> "ContextStore":
         from lance_context_core import ContextStore
         from lance_context_core.errors import NotFoundError
 
@@ -57,7 +63,7 @@ class Place:
             raise click.UsageError("no store is named: -C PLACE, or LANCE_CONTEXT_STORE=PLACE")
         store = ContextStore.open(self.uri, embedder=self.embedder, maintenance=None)
         click.get_current_context().call_on_close(store.close)
-        if not store.stats().tables:
+        if must_exist and not store.stats().tables:
             raise NotFoundError(f"there is no store at {store.uri!r}: -C names another place")
         if self.branch is not None:
             store = store.branch(self.branch)

@@ -1,0 +1,58 @@
+"""Out of a store and into one."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from lance_context_cli.call import Call, pass_call
+
+FORMATS = ("jsonl", "parquet", "openai", "langchain")
+
+
+@click.command("export")
+@click.argument("file", type=click.Path())
+@click.option("--format", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@pass_call
+def export(call: Call, file: str, format: Any) -> None:
+    """Write all that is kept to FILE, which must not exist; with parquet it is a folder.
+
+    openai and langchain write the conversations as those have messages.
+    """
+    with progress("rows written") as tell:
+        done = call.place.reading().export(file, format=format, progress=tell)
+    call.output.fields({"file": file, "rows": done.n_rows, "tables": done.rows})
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True))
+@click.option("--format", type=click.Choice(FORMATS), help="Needed for openai and langchain.")
+@pass_call
+def import_(call: Call, file: str, format: Any) -> None:
+    """Read in what export has written; what is there already stays. Makes the store if need be.
+
+    All is checked before anything is written: where it is interrupted, nothing was.
+    """
+    with progress("rows read") as tell:
+        done = call.place.making().import_(file, format=format, progress=tell)
+    call.output.fields({"added": done.n_added, "tables": done.added, "there": done.there})
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[Any], None] | None]:
+    """A counter on a terminal, where somebody waits for it; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.completed:,.0f} {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda now: shown.update(task, completed=now.n_done)
+
+
+COMMANDS = (export, import_)

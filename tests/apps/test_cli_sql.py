@@ -1,0 +1,61 @@
+"""`lance-ctx sql`: what it prints, and in which forms."""
+
+import csv
+import io
+import json
+import sys
+
+import pyarrow as pa
+import pytest
+
+from lance_context_core import ContextStore, Message
+
+
+def test_a_question_in_sql_is_answered_within_the_scope_and_of_the_moment(ctx):
+    every = "SELECT id FROM records ORDER BY id"
+    assert [row[0] for row in ctx("sql", every).rows] == ["lunch", "nuts", "trains", "yes"]
+    assert ctx("--user", "ada", "sql", every).rows == [["trains"]]
+    assert "lunch" not in ctx("--at", "before-lunch", "sql", every).out
+    assert ["soup"] in ctx("--branch", "try", "sql", every).rows
+    assert json.loads(ctx("--json", "sql", "SELECT 1 one, NULL none").out) == [
+        {"one": 1, "none": None}
+    ]
+    assert len(ctx("sql", every, "--limit", "2").rows) == 2
+
+
+def test_csv_means_what_it_says_to_a_spreadsheet_too(ctx):
+    values = """SELECT '=1+1' a, '-2' b, 'a"b,c' c, -3 d, NULL e, chr(27) || '[31m' f"""
+    printed = list(csv.reader(io.StringIO(ctx("sql", values, "--csv").out)))
+    assert printed == [[*"abcdef"], ["'=1+1", "'-2", 'a"b,c', "-3", "", "␛[31m"]]
+
+
+def test_the_answer_is_written_as_arrow(ctx, tmp_path):
+    file = tmp_path / "found.arrow"
+    ended = ctx("sql", "SELECT id FROM messages ORDER BY id", "--arrow", str(file))
+    assert (ended.code, ended.out) == (0, "")
+    with pa.ipc.open_file(file) as found:
+        assert found.read_all()["id"].to_pylist() == ["lunch", "nuts", "yes"]
+
+
+def test_bytes_do_not_reach_the_terminal(ctx, place):
+    with ContextStore.open(place) as store:
+        store.context().add("user", b"\x1b[2J", content_type="image/png", id="image")
+    assert ctx("sql", "SELECT blob FROM records WHERE id = 'image'").out == "<4 bytes>\n"
+
+
+def test_a_question_may_come_by_a_pipe(ctx, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 7 seven"))
+    assert ctx("sql", "-").out == "7\n"
+
+
+@pytest.mark.parametrize("query", ["DELETE FROM messages", "SELECT FROM", "SELECT * FROM nowhere"])
+def test_what_is_no_question_is_refused_in_one_line_or_two(ctx, query):
+    ended = ctx("sql", query)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Traceback" not in ended.err
+
+
+def test_a_hostile_text_is_shown(ctx, place):
+    with ContextStore.open(place) as store:
+        store.memory.add([Message.user("\x1b]52;c;eA==\x07", id="bad")], user_id="ada")
+    assert "\x1b" not in ctx("sql", "SELECT text FROM memories").out
