@@ -54,14 +54,15 @@ async def write(
     added: Sequence[ContextRecord],
     changed: Sequence[tuple[Held, ContextRecord]],
     *,
+    removed: Sequence[Held] = (),
     previous: Mapping[str, str] | None = None,
 ) -> bool:
-    """Add what is absent and replace what is still as it was read, in one commit; else do nothing.
+    """Add what is absent, replace and remove what is still as it was read, in one commit; or nothing.
 
     `previous` as in an `Outcome`.
     """
     records.resources.writable()
-    if not added and not changed:
+    if not added and not changed and not removed:
         return True
     composer = records.resources.composer
     lenders = previous or {}
@@ -74,14 +75,17 @@ async def write(
         rows.append(new)
         texts.append(composer.embed_text(after))
         seen[new[KEY]] = before.row["revision"]
+    seen |= {one.row[KEY]: one.row["revision"] for one in removed}
     vectors = await embedded(
         records.table, records.resources, given=[row[VECTOR] for row in rows], texts=texts
     )
     for row, vector in zip(rows, vectors, strict=True):
         row[VECTOR] = vector
     # Who wrote a turn was told of a version that has it; of what jobs make nobody was.
-    told = any(before.record.kind == "message" for before, _ in changed)
-    return await records.table.write_if(rows, removed=(), seen=seen, keeps_states=told)
+    replaced = [*(before for before, _ in changed), *removed]
+    told = any(one.record.kind == "message" for one in replaced)
+    gone = [one.row[KEY] for one in removed]
+    return await records.table.write_if(rows, removed=gone, seen=seen, keeps_states=told)
 
 
 def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:

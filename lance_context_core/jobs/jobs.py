@@ -2,7 +2,7 @@
 
 import asyncio
 import builtins
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
@@ -11,6 +11,7 @@ from lance_context_core._checks import shown
 from lance_context_core.errors import ContextStoreError, InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job, JobBudget, JobState
+from lance_context_core.records import Progress
 from lance_context_core.upkeep.fragments import check_hours, is_within
 
 
@@ -45,6 +46,7 @@ class AsyncJobs:
         limit: int | None = None,
         budget: JobBudget | None = None,
         quiet_hours: Iterable[tuple[int, int]] = (),
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
         """Run the jobs that are due, the oldest first, at most `limit`; returns what became of them.
 
@@ -56,11 +58,12 @@ class AsyncJobs:
         - `budget`: what this run may ask of models. The job that would exceed it, and those after
           it, stay scheduled.
         - `quiet_hours`: pairs of hours of the machine's local day, such as `(22, 6)`, in which nothing runs.
+        - `progress`: called after each job, when what it made is kept.
         """
         hours = _checked(quiet_hours)
         if is_within(hours, self._queue.now() if now is None else now):
             return []
-        return await self._queue.run_due(now, limit=limit, budget=budget)
+        return await self._queue.run_due(now, limit=limit, budget=budget, progress=progress)
 
     def worker(
         self,

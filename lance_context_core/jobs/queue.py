@@ -2,22 +2,25 @@
 
 import asyncio
 import builtins
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from lance_context_core._checks import check_name, check_span, check_time, shown
+from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.rows import KIND, from_record, to_record
 from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending
 from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
+from lance_context_core.records import Progress
 from lance_context_core.stores.records.scoped import Records
 
 Decide = Callable[[], Awaitable[Outcome]]
@@ -56,11 +59,20 @@ class Queue:
         wanted: dict[str, Any] = {} if state is None else {"state": state}
         if kind is not None:
             wanted["kind"] = check_name(kind, "kind")
-        return (await self._found(wanted))[:limit]
+        found = await self._found(wanted)
+        if state in (None, "scheduled"):
+            found = _in_order(
+                found, [one for one in await self._owed() if kind in (None, one.kind)]
+            )
+        return found[:limit]
 
     async def get(self, job_id: str) -> Job:
         """The job with that id. Raises NotFoundError if there is none."""
-        return from_record((await self._held(job_id)).record)
+        name = check_name(job_id, "job_id")
+        found = await commits.held(self._records, _JOBS, sql.equals("id", name))
+        if not found and (owed := await self._owed_as(name)) is not None:
+            return owed
+        return from_record((found or [await self._held(name)])[0].record)
 
     def now(self) -> datetime:
         """The current moment in UTC."""
@@ -72,28 +84,48 @@ class Queue:
         *,
         limit: int | None = None,
         budget: JobBudget | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
         """Run the jobs that are due, the oldest first; returns those that were taken."""
+        check_progress(progress)
         moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
         spending = Spending(_checked(budget))
         token = SPENDING.set(spending)
         try:
-            return await self._run_due(moment, limit)
+            return await self._run_due(moment, limit, progress)
         finally:
             SPENDING.reset(token)
 
-    async def _run_due(self, moment: datetime, limit: int | None) -> builtins.list[Job]:
+    async def _run_due(
+        self,
+        moment: datetime,
+        limit: int | None,
+        progress: Callable[[Progress], object] | None,
+    ) -> builtins.list[Job]:
         done: builtins.list[Job] = []
-        for job in await self._found({"state": {"$in": ["scheduled", "running"]}}):
+        kept = await self._found({"state": {"$in": ["scheduled", "running"]}})
+        owed = {one.id: one for one in await self._owed()}
+        due = [
+            job
+            for job in _in_order(kept, owed.values())
+            if job.kind in self._handlers and _is_due(job, moment)
+        ]
+        for n, job in enumerate(due):
             if limit is not None and len(done) >= limit:
                 break
-            if job.kind in self._handlers and _is_due(job, moment):
-                try:
+            try:
+                if job.id in owed:
+                    after = await self.run_new(job, moment)
+                else:
                     after = await self.run(job.id, moment)
-                except OverBudget:
-                    break
-                done += [] if after is None else [after]
+            except OverBudget:
+                break
+            done += [] if after is None else [after]
+            # What another worker has taken counts for no limit.
+            n_total = len(due) if limit is None else min(len(due), max(limit, n + 1))
+            now = Progress(n_done=n + 1, n_total=n_total, what="jobs", name=job.id)
+            await tell(progress, now)
         return done
 
     async def cancel(self, job_id: str) -> Job:
@@ -133,19 +165,25 @@ class Queue:
     async def run(self, job_id: str, now: datetime | None = None) -> Job | None:
         """Take a job and run it; returns what became of it, or None if another worker has it."""
         now = now or self._records.now()
-        before = await self._held(job_id)
-        job = from_record(before.record)
-        if not _is_due(job, now):
-            return None
-        taken = begun(job, now)
-        return await self.work(taken, now) if await self._put(before, taken) else None
+        attempts = Attempts(f"job {job_id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(job_id)
+            job = from_record(before.record)
+            if not _is_due(job, now):
+                return None
+            taken = begun(job, now)
+            # What is not written need not be another worker's: the rows may have been folded meanwhile.
+            if await self._put(before, taken):
+                return await self.work(taken, now)
 
-    async def run_new(self, job: Job) -> Job | None:
+    async def run_new(self, job: Job, now: datetime | None = None) -> Job | None:
         """As `submit` and `run`; where it is new, with one write less."""
-        taken = begun(job, job.scheduled_at)
+        moment = now or job.scheduled_at
+        taken = begun(job, moment)
         if await commits.write(self._records, [to_record(taken, self._records.context)], []):
-            return await self.work(taken, job.scheduled_at)
-        return await self.run(job.id)
+            return await self.work(taken, moment)
+        return await self.run(job.id, now)
 
     async def work(self, taken: Job, now: datetime) -> Job:
         """Do a job that is taken; returns what became of it."""
@@ -235,9 +273,20 @@ class Queue:
         found = await self._records.read(self._records.own(_JOBS, named))
         return [from_record(one) for one in found]
 
+    async def _owed(self) -> builtins.list[Job]:
+        """The jobs that are no rows yet."""
+        return await implied(self._records)
+
+    async def _owed_as(self, id: str) -> Job | None:
+        """The job of that id, if it is no row yet."""
+        return next((one for one in await self._owed() if one.id == id), None)
+
     async def _held(self, job_id: str) -> Held:
         name = check_name(job_id, "job_id")
         found = await commits.held(self._records, _JOBS, sql.equals("id", name))
+        if not found and (owed := await self._owed_as(name)) is not None:
+            await self.submit([owed])
+            found = await commits.held(self._records, _JOBS, sql.equals("id", name))
         if not found:
             raise NotFoundError(f"job {job_id!r} does not exist: list() has those that do")
         return found[0]
@@ -248,11 +297,15 @@ class Queue:
 
     async def _end(self, job: Job, **values: Any) -> Job:
         """Leave a job that was taken, unless it was lost meanwhile."""
-        before = await self._held(job.id)
-        current = from_record(before.record)
-        if current.fence == job.fence and current.state == "running":
-            await self._put(before, replace(current, lease_until=None, **values))
-        return await self.get(job.id)
+        attempts = Attempts(f"job {job.id!r} kept being changed by others")
+        while True:
+            attempts.begin()
+            before = await self._held(job.id)
+            current = from_record(before.record)
+            if current.fence != job.fence or current.state != "running":
+                return current
+            if await self._put(before, replace(current, lease_until=None, **values)):
+                return await self.get(job.id)
 
     async def _moved(self, job_id: str, sources: Sequence[JobState], target: JobState) -> Job:
         attempts = Attempts(f"job {job_id!r} kept being changed by others")
@@ -277,6 +330,11 @@ class Queue:
             )
             if await self._put(before, after):
                 return await self.get(job_id)
+
+
+def _in_order(kept: Sequence[Job], owed: Iterable[Job]) -> builtins.list[Job]:
+    """Jobs in the order in which they were submitted."""
+    return sorted([*kept, *owed], key=lambda one: one.created_at) if owed else [*kept]
 
 
 def begun(job: Job, now: datetime) -> Job:

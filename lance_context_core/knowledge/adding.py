@@ -2,20 +2,23 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._checks import check_json_object, check_text, dumps, shown
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge.distilling import MOST_TURNS, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
+from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
+from lance_context_core.stores.records.writing import Draft
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
@@ -54,15 +57,19 @@ class Adding:
         spoken = self.distiller.spoken
         noted: list[Job] = []
 
-        def owed(ids: Sequence[str]) -> list[dict[str, Any]]:
+        def begin(ids: Sequence[str]) -> list[dict[str, Any]]:
             jobs = self._jobs(session_id, ids)
-            if infer == "auto":
-                jobs[0] = begun(jobs[0], jobs[0].scheduled_at)
+            jobs[0] = begun(jobs[0], jobs[0].scheduled_at)
             noted.extend(jobs)
             return [self.jobs.row(job) for job in jobs]
 
         draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
-        beside = None if infer == "never" else owed
+        if infer == "later" and all(one.id is None for one in given):
+            # The turns themselves say what is owed.
+            ids = [new_id() for _ in given]
+            noted = self._jobs(session_id, ids)
+            draft = _owing(draft, ids, noted)
+        beside = begin if infer == "auto" else None
         written = await writing.insert(spoken, draft, given, within=within, beside=beside)
         if infer == "never":
             return Added(session_id=session_id, ids=written.ids, job_id=None)
@@ -97,6 +104,20 @@ class Adding:
         if job.state == "running":
             return await self.jobs.work(job, job.scheduled_at)
         return await self.jobs.run_new(job) or job
+
+
+def _owing(
+    draft: Callable[[int, Message], Draft], ids: Sequence[str], jobs: Sequence[Job]
+) -> Callable[[int, Message], Draft]:
+    """Drafts with these ids, each of which says the job that is to be about it."""
+    owed = [(owing(job),) for job in jobs]
+
+    def drafted(index: int, message: Message) -> Draft:
+        one = draft(index, message)
+        own = owed[index // MOST_TURNS]
+        return replace(one, record=replace(one.record, id=ids[index], relationships=own))
+
+    return drafted
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:

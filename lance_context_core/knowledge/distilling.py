@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from lance_context_core.engine import sql
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
@@ -58,11 +61,13 @@ class Distiller:
         extracting = sql.filtered({"job.kind": EXTRACT, **here}, columns=RECORD_FIELDS)
         where = self.made.own(sql.equals("kind", JOB), extracting)
         columns = ["session_id", "source_ids", *SCOPE_PARTS]
-        covered = [
-            (turns.conversation_of(row), id)
-            for row in (await self.made.table.select(where, columns=columns)).to_pylist()
-            for id in row["source_ids"] or ()
+        known = (await self.made.table.select(where, columns=columns)).select(columns)
+        owed = [
+            {name: getattr(one, name) for name in ("session_id", *SCOPE_PARTS)}
+            | {"source_ids": [*one.input_ids]}
+            for one in await implied(self.made)
         ]
+        covered = pa.concat_tables([known, pa.Table.from_pylist(owed, schema=known.schema)])
         found = await turns.unread(self.spoken, session_id=session_id, covered=covered)
         return [
             self.job(one, ids[start : start + MOST_TURNS], parent_id=parent_id)

@@ -7,8 +7,10 @@ from typing import Literal
 from lance_context_core._checks import check_name, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import from_record
+from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
@@ -62,6 +64,8 @@ class Explaining:
             raise NotFoundError(f"session {session_id!r} has no turns, and nothing was made of it")
         events = [event for one in spoken for event in _of_turn(one)]
         events += [_of_made(one) for one in made]
+        owed = [one for one in await implied(self.made) if one.session_id == session_id]
+        events += [_of_job(one) for one in owed]
         return sorted(events, key=lambda one: one.at)
 
     async def _one(self, id: str) -> ContextRecord:
@@ -134,8 +138,7 @@ def _of_turn(turn: ContextRecord) -> builtins.list[TraceEvent]:
 
 def _of_made(one: ContextRecord) -> TraceEvent:
     if one.kind == JOB:
-        job = from_record(one)
-        return TraceEvent(at=job.updated_at, kind="job", id=job.id, text=f"{job.kind}: {job.state}")
+        return _of_job(from_record(one))
     kinds: dict[str, Kind] = {kept.CHUNK: "chunk", kept.FACT: "fact", kept.SUMMARY: "summary"}
     return TraceEvent(
         at=one.updated_at,
@@ -144,3 +147,7 @@ def _of_made(one: ContextRecord) -> TraceEvent:
         text=(one.text or "")[:_MOST_CHARACTERS],
         record=one,
     )
+
+
+def _of_job(job: Job) -> TraceEvent:
+    return TraceEvent(at=job.updated_at, kind="job", id=job.id, text=f"{job.kind}: {job.state}")

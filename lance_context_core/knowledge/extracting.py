@@ -165,7 +165,7 @@ def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
     slot, value = _slot_of(one)
     if (slot is None) != (value is None):
         return "slot_without_value" if value is None else "value_without_slot"
-    moment = _moment(one.get("valid_from"))
+    moment = moment_of(one.get("valid_from"))
     if isinstance(moment, str):
         return moment
     return FactCandidate(
@@ -216,8 +216,8 @@ def _word(given: str | None) -> str | None:
     return " ".join(re.findall(r"[^\W_]+", (given or "").casefold()))[:60] or None
 
 
-def _moment(given: str | None) -> datetime | str | None:
-    """A date; `no_date` if it is none."""
+def moment_of(given: str | None) -> datetime | str | None:
+    """A date, in UTC; `no_date` if it is none."""
     if given is None or not given.strip():
         return None
     try:

@@ -288,6 +288,16 @@ class AsyncKnowledge:
             await self._parts.proposing.merge(job, None)
         return proposal
 
+    async def schedule(self, *, session_id: str | None = None) -> builtins.list[Job]:
+        """Have a job for all turns that none is about yet, at most 200 turns of a session each.
+
+        They wait for `jobs.run_due`, in whatever processes, tasks and machines that is called: each job
+        is done once. Returns the new ones. A `distill` proposes the same on a branch instead.
+        """
+        self._records.resources.writable()
+        planned = await self._parts.distiller.plan(session_id=session_id)
+        return await self._parts.queue.submit(planned)
+
     async def replay(self, job_id: str) -> Proposal:
         """What this extractor and model make of the turns of a job, on a branch; returns the proposal.
 

@@ -16,9 +16,10 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
 from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport
+from lance_context_core.records.versions import Stored
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.versioning import branches, diff, merge
-from lance_context_core.versioning.conflicts import MergePolicy, Stored
+from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.places import Whole
 
 DISTILL, REPLAY = "distill", "replay"
@@ -78,10 +79,7 @@ class Proposing:
 
     async def run_replay(self, job: Job) -> Decide:
         """Undo the job on the branch, and do it there by this producer."""
-        whole, name = self._whole(), job.branch or ""
-        if await self._forked_at(name) is None:
-            await branches.create(whole, name, None)
-        there, queue = self._on(name)
+        there, queue = await self._branched(job)
         target = await queue.get(job.input_ids[0])
         if target.undone_by is None:
             undo = await Undoing(there, queue).job(target.id)
@@ -94,10 +92,7 @@ class Proposing:
 
     async def run(self, job: Job) -> Decide:
         """Distil on the branch; what was done there before, by a worker that died, is not done again."""
-        whole, name = self._whole(), job.branch or ""
-        if await self._forked_at(name) is None:
-            await branches.create(whole, name, None)
-        there, queue = self._on(name)
+        there, queue = await self._branched(job)
         planned = await there.plan(session_id=job.session_id, parent_id=job.id)
         await queue.submit([one for one in planned if {*one.input_ids} <= {*job.input_ids}])
         return await self._done(job, there, queue)
@@ -191,6 +186,13 @@ class Proposing:
 
     def _whole(self) -> Whole:
         return Whole(self.distiller.made.resources, self.distiller.made.scope)
+
+    async def _branched(self, job: Job) -> tuple[Distiller, Queue]:
+        """What is on the branch of a job, which is made unless a worker that died has made it."""
+        whole, name = self._whole(), job.branch or ""
+        if await self._forked_at(name) is None:
+            await branches.create(whole, name, None)
+        return self._on(name)
 
     def _on(self, name: str) -> tuple[Distiller, Queue]:
         """The same on the branch."""

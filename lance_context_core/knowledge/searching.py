@@ -200,13 +200,25 @@ async def _current_first(made: Records, hits: Found) -> Found:
 
 
 def _without_echoes(hits: Found, most: int) -> Found:
-    """The hits without those whose every turn a better one has shown already, at most so many."""
+    """The hits without those that say no more than a better one has shown already, at most so many.
+
+    A chunk of a turn of which a fact or chunk is shown; a fact of which a chunk is shown; and what was
+    found twice. Of two facts neither says what the other one does.
+    """
+    known: set[tuple[str | None, ...]] = set()
     shown_ones: set[tuple[str | None, str]] = set()
+    whole_ones: set[tuple[str | None, str]] = set()
     kept_ones = []
     for hit in hits:
+        one = hit.record
+        if (own := (one.tenant, one.user_id, one.agent_id, one.session_id, one.id)) in known:
+            continue
+        known.add(own)
         sources = {(one.session_id, one.source_id) for one in kept.evidence(hit.record)}
-        if sources and sources <= shown_ones:
+        is_chunk = hit.record.kind == kept.CHUNK
+        if sources and sources <= (shown_ones if is_chunk else whole_ones):
             continue
         shown_ones |= sources
+        whole_ones |= sources if is_chunk else set()
         kept_ones.append(hit)
     return kept_ones[:most]

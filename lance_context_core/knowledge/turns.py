@@ -1,8 +1,11 @@
 """The turns of conversations, as the knowledge is made of them: read, never written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_context_core.engine import sql
 from lance_context_core.knowledge.values import SpokenTurn
@@ -23,19 +26,35 @@ class Conversation:
 
 
 async def unread(
-    records: Records, *, session_id: str | None, covered: Iterable[tuple[Conversation, str]]
+    records: Records, *, session_id: str | None, covered: pa.Table
 ) -> dict[Conversation, list[str]]:
-    """The ids of the turns that no job is about, by conversation, in order."""
+    """The ids of the turns that no job is about, by conversation, in order.
+
+    `covered` has the columns `session_id`, those of the scope, and as `source_ids` lists of ids.
+    """
     which = [] if session_id is None else [sql.equals("session_id", session_id)]
     where = records.where(MESSAGES, sql.is_present("session_id"), *which)
     rows = await records.table.select(where, columns=["id", "session_id", *SCOPE_PARTS])
-    known = set(covered)
+    # There may be a hundred thousand of both, of which a few are new.
+    covered = covered.combine_chunks()
+    ids = covered["source_ids"].combine_chunks()
+    about = covered.take(pc.list_parent_indices(ids))
+    known = _places(about, pc.list_flatten(ids))
+    new = rows.filter(pc.invert(pc.is_in(_places(rows, rows["id"]), value_set=known)))
     found: dict[Conversation, list[str]] = {}
-    for row in rows.to_pylist():
-        one = conversation_of(row)
-        if (one, row["id"]) not in known:
-            found.setdefault(one, []).append(row["id"])
+    for row in new.to_pylist():
+        found.setdefault(conversation_of(row), []).append(row["id"])
     return found
+
+
+def _places(rows: pa.Table, ids: Any) -> Any:
+    """One text for each row and its id: equal where owner, session and id are."""
+    parts = [
+        # What is absent differs from what is empty, and no name has a NUL.
+        pc.fill_null(pc.binary_join_element_wise("=", rows[name].cast(pa.string()), ""), "")
+        for name in (*SCOPE_PARTS, "session_id")
+    ]
+    return pc.binary_join_element_wise(*parts, ids.cast(pa.string()), "\0")
 
 
 async def read(

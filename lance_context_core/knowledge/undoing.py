@@ -112,7 +112,11 @@ class Undoing:
                 report["revived"].append(fact.id)
             after[key] = fact
         changed = [(held[key], one) for key, one in after.items()]
-        changed += await self._summaries(job, meant, [one for one in all_jobs if one.id not in ids])
+        told = await self._summaries(job, meant, [one for one in all_jobs if one.id not in ids])
+        for _, summary in told:
+            what = "reduced" if summary.retired_at is None else "retired"
+            report[what].append(summary.id)
+        changed += told
         noted = [states.change_of(before, one) for before, one in changed]
         others = {id: {"undone_by": job.id} for id in {target.id, *ids}}
         return Outcome(

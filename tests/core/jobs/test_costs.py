@@ -89,3 +89,53 @@ def test_without_a_journal_jobs_are_the_same(tmp_path, clock):
         assert sorted(facts(store)) == ["I have a dog.", "I live in Oslo."]
         memory.undo(added.job_id)
         assert facts(store) == ["I live in Oslo."]
+
+
+def test_what_a_turn_owes_is_a_job_before_it_is_a_row(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        added = memory.add("I have a dog.", session_id="s", user_id="ada", infer="later")
+        assert store.context("knowledge").list() == []
+        (job,) = memory.jobs.list()
+        assert (job.id, job.state, job.kind) == (added.job_id, "scheduled", "extract")
+        assert (job.input_ids, job.user_id, job.session_id) == (added.ids, "ada", "s")
+        assert memory.jobs.get(added.job_id) == job
+        assert memory.jobs.list(state="running") == memory.jobs.list(kind="undo") == []
+        assert [one.kind for one in memory.trace("s")] == ["turn", "job"]
+        assert memory.distill().report == {"turns": 0}
+        assert store.scope(user_id="bob").knowledge.jobs.list() == []
+        (done,) = memory.jobs.run_due()
+        assert (done.id, done.state, done.input_ids) == (job.id, "succeeded", job.input_ids)
+        assert [one.id for one in memory.jobs.list()] == [job.id]
+
+
+def test_what_is_owed_can_be_cancelled_tried_again_and_read_at_a_version(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        added = memory.add("I have a dog.", session_id="s", infer="later")
+        then = store.checkout(store.version()).knowledge
+        assert memory.jobs.cancel(added.job_id).state == "cancelled"
+        assert memory.jobs.run_due() == []
+        assert [one.state for one in then.jobs.list()] == ["scheduled"]
+        assert memory.jobs.retry(added.job_id).state == "scheduled"
+        assert [one.state for one in memory.jobs.run_due()] == ["succeeded"]
+        assert facts(store) == ["I have a dog."]
+
+
+def test_what_an_erased_turn_owed_is_owed_no_more(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        one = memory.add("I have a dog.", session_id="s", infer="later")
+        two = memory.add("I have a cat.", session_id="s", infer="later")
+        store.erase(ids=list(one.ids))
+        assert [job.id for job in memory.jobs.run_due()] == [two.job_id]
+        assert facts(store) == ["I have a cat."]
+
+
+def test_turns_told_again_with_an_id_owe_one_job(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        memory.add([OSLO], session_id="s", infer="never")
+        first = memory.add([OSLO], session_id="s", infer="later")
+        assert memory.add([OSLO], session_id="s", infer="later").job_id == first.job_id
+        assert [job.id for job in memory.jobs.run_due()] == [first.job_id]

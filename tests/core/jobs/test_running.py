@@ -4,11 +4,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from core.knowledge.living import OSLO, Scripted, aloud, facts, said
+from core.knowledge.living import OSLO, Scripted, aloud, facts, opened, said
 
-from lance_context_core import AsyncContextStore, InvalidRequestError
-from lance_context_core.jobs import queue
+from lance_context_core import AsyncContextStore, InvalidRequestError, Message
+from lance_context_core.jobs import commits, queue
 from lance_context_core.knowledge import JobBudget
+from lance_context_core.settings import JournalPolicy
 
 
 def test_a_run_stops_where_its_budget_of_calls_ends_and_the_rest_stays_scheduled(store, memory):
@@ -104,3 +105,46 @@ async def test_who_is_at_a_job_for_long_keeps_it(tmp_path, clock, monkeypatch):
         assert others == []
         assert (await jobs.get(added.job_id)).state == "succeeded"
         assert (await jobs.get(added.job_id)).attempts == 1
+
+
+def test_all_that_no_job_is_about_is_scheduled_and_shared_by_whoever_runs_it(tmp_path, clock):
+    with opened(tmp_path, clock) as store, opened(tmp_path, clock) as other:
+        store.knowledge.add("I have a dog.", session_id="known")
+        for n in range(3):
+            store.history.append("", Message.user(f"I have {n} cats."), session_id=f"s{n}")
+        planned = store.knowledge.schedule()
+        assert [(job.state, job.session_id) for job in planned] == [
+            ("scheduled", f"s{n}") for n in range(3)
+        ]
+        assert store.knowledge.schedule() == []
+        one = store.knowledge.jobs.run_due(limit=1)
+        rest = other.knowledge.jobs.run_due()
+        assert [job.id for job in [*one, *rest]] == [job.id for job in planned]
+        assert len(facts(store)) == 4
+        assert [job.id for job in store.knowledge.schedule(session_id="s1")] == []
+
+
+def test_a_job_whose_row_was_folded_at_that_moment_is_taken_all_the_same(
+    tmp_path, clock, monkeypatch
+):
+    real, refused = commits.write, []
+
+    async def write(*args, **kwargs):
+        if not refused:  # As it is where a fold comes between reading and writing.
+            refused.append(args)
+            return False
+        return await real(*args, **kwargs)
+
+    with opened(tmp_path, clock) as store:
+        store.knowledge.add([OSLO], session_id="s", infer="later")
+        monkeypatch.setattr(commits, "write", write)
+        assert [one.state for one in store.knowledge.jobs.run_due()] == ["succeeded"]
+        assert refused
+
+
+def test_of_many_jobs_each_is_done_in_one_run_however_often_is_folded(tmp_path, clock):
+    with opened(tmp_path, clock, journal=JournalPolicy(rows=8)) as store:
+        for n in range(40):
+            turn = said(f"I have {n} dogs.", clock.now()) if n % 2 else f"I have {n} dogs."
+            store.knowledge.add(turn, session_id=f"s{n % 4}", user_id="ada", infer="later")
+        assert len(store.knowledge.jobs.run_due()) == 40

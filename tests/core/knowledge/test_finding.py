@@ -7,6 +7,7 @@ import pytest
 from core.knowledge.living import BERGEN, OSLO, day, opened, said
 
 from lance_context_core import InvalidRequestError, Message
+from lance_context_core.knowledge import FactCandidate
 from lance_context_core.messages import ToolCallPart
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
@@ -126,3 +127,29 @@ def test_what_was_said_is_found_by_who_said_it_and_when(memory):
     for query, name in (("What did Ann say?", "Ann"), ("9 June 2024", "Ben")):
         (hit, *_) = memory.search(query, search_type="facts")
         assert hit.record.name == name
+
+
+class Both:
+    """Finds two facts in what each turn says."""
+
+    name = "both/1"
+
+    def extract(self, turns):
+        return [
+            FactCandidate(
+                text=f"{what} of {one.text}", source_id=one.id, start=0, end=len(one.text)
+            )
+            for one in turns
+            for what in ("The colour", "The size")
+        ]
+
+
+def test_two_facts_of_one_turn_are_both_found(memory):
+    memory.using(extractor=Both()).add("the boat: it is long and red", session_id="s")
+    hits = memory.search("colour and size of the boat", search_type="facts")
+    assert sorted(hit.record.text.split(" of ")[0] for hit in hits) == ["The colour", "The size"]
+
+
+def test_a_chunk_says_no_more_than_a_fact_of_the_same_turn(memory):
+    memory.add("I have a red boat.", session_id="s")
+    assert [hit.record.kind for hit in memory.search("red boat", search_type="facts")] == ["fact"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDERS = [Path(__file__).parent, Path(__file__).parent.parent / "jobs"]
+FOLDERS = [Path(__file__).parent.parent / name for name in ("knowledge", "jobs", "tiers")]
 
 PROMISES = {
     "the same turns added again, by whom and when ever, are one job": [
@@ -35,6 +35,7 @@ PROMISES = {
         "pruning_hides_old_facts_of_little_importance_and_no_others",
     ],
     "killed at any write, facts and jobs agree": [
+        "whoever_dies_in_a_job_leaves_all_of_it_or_nothing",
         "facts_and_jobs_agree_and_nothing_is_doubled",
     ],
     "what was said later is current, and what was true then is found by its time": [
@@ -94,6 +95,14 @@ PROMISES = {
         "a_job_that_waits_reads_what_is_left",
         "no_byte_of_it_is_left_in_any_file",
     ],
+    "decay changes the order of what is found, and never what is found": [
+        "decay_changes_the_order_and_never_what_is_found",
+    ],
+    "what is found is ranked before its access is counted, in one commit an interval": [
+        "ranking_comes_before_counting",
+        "all_accesses_of_an_interval_are_one_commit",
+        "accesses_of_several_handles_are_all_counted",
+    ],
     "a dry run of pruning tells what pruning does": [
         "a_dry_run_of_pruning_finds_what_pruning_then_hides",
     ],
@@ -128,7 +137,7 @@ PROMISES = {
 
 @pytest.fixture(scope="module")
 def held():
-    """The names of the tests of the knowledge and of its jobs."""
+    """The names of the tests of the knowledge, of its jobs, and of the tiers."""
     texts = [path.read_text("utf-8") for folder in FOLDERS for path in folder.glob("test_*.py")]
     return {
         name

@@ -98,6 +98,16 @@ def test_what_did_nothing_cannot_be_undone(memory):
         memory.undo(added.job_id)
 
 
+def test_an_undo_names_the_summary_that_goes_or_is_made_anew(store, memory):
+    first = memory.add([OSLO], session_id="s", user_id="ada")
+    later = memory.add([LIKES], session_id="s", user_id="ada")
+    (summary,) = store.context("knowledge").list(filters={"kind": "summary"})
+    one = memory.undo(later.job_id)
+    assert summary["id"] in one.reduced
+    assert summary["id"] not in one.retired
+    assert summary["id"] in memory.undo(first.job_id).retired
+
+
 def test_the_summary_is_made_of_what_is_left(store, memory):
     memory.add([OSLO], session_id="s", user_id="ada")
     later = memory.add([said("I love skiing.", day(2025))], session_id="s", user_id="ada")
