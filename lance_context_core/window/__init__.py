@@ -36,6 +36,7 @@ from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_o
 from lance_context_core.window.kept import KeptWindow, Seen
 from lance_context_core.window.sections import (
     DocumentsSection,
+    FactsSection,
     HistorySection,
     Offer,
     PinnedSection,
@@ -69,6 +70,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "SummarySection",
     "HistorySection",
     "RecallSection",
+    "FactsSection",
     "DocumentsSection",
     # A section of your own
     "Offer",

@@ -118,8 +118,7 @@ class _Grouping:
         """The ids of calls in the window so far."""
         self._stored: set[str | None] = set()
         """The ids of calls so far, as they were stored."""
-        self._open: list[_Call] = []
-        """Calls that wait for results, in order."""
+        self._open = _Waiting()
 
     def run(self, messages: Iterable[Message]) -> Grouped:
         for message in messages:
@@ -189,26 +188,62 @@ class _Grouping:
         ids = list(_ids([*before, message]))
         made = _Call(message, calls, call_ids, before, ids, notes=notes)
         self._made.append(made)
-        self._open.append(made)
+        self._open.add(made)
         self._stored |= {call.call_id for call in calls}
 
     def _answer(self, message: Message, results: Sequence[ToolResultPart]) -> None:
         """Put results behind the calls that they answer: the latest that are open."""
         for result in results:
-            for call in reversed(self._open):
-                if (index := call.open_index(result)) is not None:
-                    call.results[index] = (result, message)
-                    if (ids := _ids([message])) and ids[0] not in call.ids:
-                        call.ids += ids
-                    if self._made[-1] is not call:
-                        call.notes.append("result_moved")
-                    if len(call.results) == len(call.calls):
-                        self._open.remove(call)
-                    break
-            else:
+            call = self._open.latest(result)
+            index = None if call is None else call.open_index(result)
+            if call is None or index is None:
                 is_second = result.call_id is not None and result.call_id in self._stored
                 reason = "duplicate_result" if is_second else "orphan_result"
                 self._rejected.append((replaced(message, parts=(result,)), reason))
+                continue
+            call.results[index] = (result, message)
+            if (ids := _ids([message])) and ids[0] not in call.ids:
+                call.ids += ids
+            if self._made[-1] is not call:
+                call.notes.append("result_moved")
+
+
+class _Waiting:
+    """Calls that wait for results, by all that a result may name: found without looking at the others."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._by: dict[tuple[str, str | None], list[tuple[int, _Call]]] = {}
+
+    def add(self, made: _Call) -> None:
+        """A call that nobody has answered yet: the latest one."""
+        self._n += 1
+        keys: dict[tuple[str, str | None], None] = {("any", None): None}
+        for call in made.calls:
+            named = ("id", call.call_id) if call.call_id is not None else ("nameless", call.name)
+            keys |= dict.fromkeys([named, ("name", call.name)])
+            if call.call_id is None:
+                keys["nameless", None] = None
+        for key in keys:
+            self._by.setdefault(key, []).append((self._n, made))
+
+    def latest(self, result: ToolResultPart) -> _Call | None:
+        """The latest call that the result may answer."""
+        if result.call_id is not None:
+            keys = [("id", result.call_id), ("nameless", result.name)]
+        else:
+            keys = [("any" if result.name is None else "name", result.name)]
+        found = [one for key in keys if (one := self._last(key, result)) is not None]
+        return max(found, key=lambda one: one[0])[1] if found else None
+
+    def _last(
+        self, key: tuple[str, str | None], result: ToolResultPart
+    ) -> tuple[int, _Call] | None:
+        waiting = self._by.get(key, [])
+        # What has all its answers by that key never waits again.
+        while waiting and waiting[-1][1].open_index(result) is None:
+            waiting.pop()
+        return waiting[-1] if waiting else None
 
 
 def _closed(made: _Call, *, is_last: bool) -> Group:

@@ -106,6 +106,8 @@ def _plain(value: object) -> Any:
     """A value of JSON; of what is none, its name."""
     if value is None or isinstance(value, str | int | float):
         return value
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, Sequence):
         return [_plain(one) for one in value]
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_context_core._checks import check_name, check_names, check_text, shown
+from lance_context_core._checks import (
+    check_name,
+    check_names,
+    check_text,
+    check_time,
+    listed,
+    shown,
+)
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ChannelScore
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.window.sources import Sources
 
 Placement = Literal["prefix", "history", "tail"]
@@ -132,9 +140,15 @@ class PinnedSection(Section):
     required: bool = True
     priority: int = 90
 
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        for one in listed(self.texts, "texts"):
+            check_text(one, "texts")
+        check_names(self.ids, "ids")
+
     async def offer(self, sources: Sources) -> Offer:
         """The texts, and then what the records say. Raises NotFoundError for an unknown id."""
-        items = [Snippet(text=check_text(one, "texts"), kind="text") for one in self.texts]
+        items = [Snippet(text=one, kind="text") for one in self.texts]
         items += [item_of(one) for one in await sources.by_ids(check_names(self.ids, "ids"))]
         return Offer(items=_in_order(items))
 
@@ -147,6 +161,10 @@ class ProfileSection(Section):
     share: float | None = 0.1
     placement: Placement = "prefix"
     priority: int = 70
+
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        _check_counts(self, "limit")
 
     async def offer(self, sources: Sources) -> Offer:
         """The user's memories, the newest first."""
@@ -165,15 +183,21 @@ class RecallSection(Section):
     """How many turns on either side of a hit come along, right after it in worth."""
     max_per_session: int | None = None
     """How many hits one session may have; absent, there is no bound."""
+    options: SearchOptions | None = None
+    """How is searched: such as `SearchOptions(mmr_lambda=0.7)`, for hits that are unlike each other."""
     share: float | None = 0.5
     priority: int = 60
+
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        _check_counts(self, "limit", "neighbours", "max_per_session")
 
     async def offer(self, sources: Sources) -> Offer:
         """The hits best first, each followed by its neighbours; without what the history shows."""
         items: list[Snippet] = []
         seen = set(sources.shown)
         n_of: dict[str | None, int] = {}
-        hits = await sources.recall(self.limit)
+        hits = await sources.recall(self.limit, options=self.options)
         around = await sources.neighbours([hit.record for hit in hits], steps=self.neighbours)
         for hit in hits:
             record = hit.record
@@ -190,6 +214,35 @@ class RecallSection(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactsSection(Section):
+    """What is known of the user, by the facts that `store.knowledge` made, and answers the query."""
+
+    limit: int = 20
+    """How many facts are asked for."""
+    valid_at: datetime | None = None
+    """What was true at that moment; absent, what is true now."""
+    share: float | None = 0.1
+    priority: int = 62
+
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        _check_counts(self, "limit")
+        if self.valid_at is not None:
+            check_time(self.valid_at, "valid_at")
+
+    async def offer(self, sources: Sources) -> Offer:
+        """The facts that match best, best first; without those of turns that the history shows."""
+        found = await sources.facts(self.limit, valid_at=self.valid_at)
+        return Offer(
+            items=[
+                item_of(one.record, score=one.score)
+                for one in found
+                if not sources.shows(one.record.session_id, one.record.source_ids)
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsSection(Section):
     """What a collection of documents says about the query."""
 
@@ -197,6 +250,11 @@ class DocumentsSection(Section):
     limit: int = 10
     share: float | None = 0.2
     priority: int = 55
+
+    def __post_init__(self) -> None:
+        Section.__post_init__(self)
+        check_name(self.collection, "collection")
+        _check_counts(self, "limit")
 
     async def offer(self, sources: Sources) -> Offer:
         """The documents that match best, best first."""
@@ -239,11 +297,12 @@ class HistorySection(Section):
             raise InvalidRequestError(f"step={shown(self.step)}: give a number")
         if not 0 < self.step <= 1:
             raise InvalidRequestError(f"step={self.step!r}: give a number above 0, up to 1")
-        if isinstance(self.min_turns, bool) or not isinstance(self.min_turns, int):
-            raise InvalidRequestError(f"min_turns={shown(self.min_turns)}: give a number of turns")
+        _check_counts(self, "min_turns")
 
 
-def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Snippet:
+def item_of(
+    record: Any, *, hit: Any = None, order: Any = None, score: float | None = None
+) -> Snippet:
     """What a record says, as an item; ordered by time where no other order is given."""
     who = record.name or record.role or ""
     moment = record.created_at
@@ -257,7 +316,7 @@ def item_of(record: Any, *, hit: Any = None, order: Any = None) -> Snippet:
         kind=record.kind,
         session_id=record.session_id,
         created_at=moment,
-        score=None if hit is None else hit.score,
+        score=score if hit is None else hit.score,
         channels={} if hit is None else dict(hit.channels),
     )
 
@@ -266,6 +325,16 @@ def _content(record: Any) -> str:
     """The text of a record, with what its pictures show."""
     captions = [f"({caption})" for caption in record.captions if caption.strip()]
     return " ".join(one for one in [(record.text or "").strip(), *captions] if one)
+
+
+def _check_counts(section: Section, *names: str) -> None:
+    """Raise InvalidRequestError unless these fields are whole numbers, 0 or more, or may be absent."""
+    for name in names:
+        value, absent = getattr(section, name), type(section).__dataclass_fields__[name].default
+        if value is None and absent is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidRequestError(f"{name}={shown(value)}: give a number, 0 or more")
 
 
 def _in_order(items: Sequence[Snippet]) -> list[Snippet]:

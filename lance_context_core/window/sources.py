@@ -10,9 +10,12 @@ import pyarrow as pa
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import NotFoundError
+from lance_context_core.knowledge.knowledge import AsyncKnowledge
+from lance_context_core.knowledge.values import KnowledgeHit
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Document, SearchHit
 from lance_context_core.rows.records import from_row
+from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
@@ -85,11 +88,36 @@ class Sources:
         """The user's memories, the newest first."""
         return await AsyncMemory(self._records).latest(user_id=self.user_id, limit=limit)
 
-    async def recall(self, limit: int) -> list[SearchHit[ContextRecord]]:
+    async def recall(
+        self, limit: int, *, options: SearchOptions | None = None
+    ) -> list[SearchHit[ContextRecord]]:
         """Turns and memories that answer the query, best first; of the user, and of nobody's."""
-        if self.query is None or not self.query.strip() or limit == 0:
+        if not self._asks(limit):
             return []
-        return await self._records.search(self.query, self._recalled(), limit=limit)
+        return await self._records.search(
+            self.query, self._recalled(), limit=limit, options=options
+        )
+
+    async def facts(self, limit: int, *, valid_at: datetime | None = None) -> list[KnowledgeHit]:
+        """Facts about the user that answer the query, best first; without a user, nobody's.
+
+        They are those that are true now, or those that were at `valid_at`.
+        """
+        if not self._asks(limit):
+            return []
+        user = self._records.whose("user_id", self.user_id)
+        found = await AsyncKnowledge(self._records).search(
+            str(self.query),
+            top_k=limit,
+            search_type="facts",
+            filter={"$and": [{"kind": "fact"}, {"user_id": user}]},
+            valid_at=valid_at,
+        )
+        return list(found)
+
+    def shows(self, session_id: str | None, ids: Sequence[str]) -> bool:
+        """Whether the history shows all of these turns."""
+        return bool(ids) and all((session_id, id) in self.shown for id in ids)
 
     async def neighbours(
         self, found: Sequence[ContextRecord], *, steps: int
@@ -126,10 +154,13 @@ class Sources:
 
     async def documents(self, collection: str, limit: int) -> list[SearchHit[Document]]:
         """The documents of a collection that answer the query, best first."""
-        if self.query is None or not self.query.strip() or limit == 0:
+        if not self._asks(limit):
             return []
         vectors = AsyncVectors(collection, self._records.resources, self._records.scope)
         return await vectors.search(self.query, limit=limit)
+
+    def _asks(self, limit: int) -> bool:
+        return self.query is not None and bool(self.query.strip()) and limit > 0
 
     def _session(self) -> sql.Clause:
         return self.history._where(self.agent_id, self.session_id)  # noqa: SLF001 - a room of ours

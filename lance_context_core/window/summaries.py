@@ -19,6 +19,7 @@ from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.window.compaction.summarising import (
     Summariser,
     SummaryError,
+    check_timeout,
     summarised,
     summary_message,
     transcript,
@@ -57,6 +58,7 @@ class SummarySection(Section):
             raise InvalidRequestError(
                 f"summariser={shown(self.summariser)}: give a function of a text"
             )
+        check_timeout(self.timeout_seconds)
 
     async def offer(self, sources: Sources) -> Offer:
         """The message that quotes the summary, if there is one."""

@@ -49,6 +49,12 @@ class Talk:
     cut: int = 0
     """How many messages of the session come before what is shown, which goes on to its end."""
     _sizes: dict[tuple[int, bool], _Shown | None] = field(default_factory=dict)
+    _last_user: int = field(init=False)
+    """Which group is the user's newest turn; -1 if there is none."""
+
+    def __post_init__(self) -> None:
+        turns = (i for i in reversed(range(len(self.groups))) if self.groups[i].is_user_turn)
+        self._last_user = next(turns, -1)
 
     @classmethod
     def of(
@@ -99,7 +105,7 @@ class Talk:
 
     def asked(self) -> str | None:
         """What the user said last."""
-        last = self._last_user()
+        last = self._last_user
         return None if last < 0 else "\n".join(m.text for m in self.groups[last].messages) or None
 
     def n_waiting(self, shown: Sequence[Message]) -> int:
@@ -159,7 +165,7 @@ class Talk:
 
     def _musts(self) -> list[int]:
         """The groups that must be shown: without any turn of a user, the last that says something."""
-        last = self._last_user()
+        last = self._last_user
         if last < 0:
             saying = [i for i, one in enumerate(self.groups) if one.kind != "system"]
             last = next((i for i in reversed(saying) if self._form(i, keeps=False)), -1)
@@ -168,14 +174,11 @@ class Talk:
             found.append(len(self.groups) - 1)
         return list(dict.fromkeys(found))
 
-    def _last_user(self) -> int:
-        return max((i for i, one in enumerate(self.groups) if one.is_user_turn), default=-1)
-
     # How
 
     def _form(self, index: int, *, keeps: bool) -> _Shown | None:
         """The group as the provider may be sent it; None if nothing is left of it."""
-        keeps = keeps or index > self._last_user()
+        keeps = keeps or index > self._last_user
         if (index, keeps) not in self._sizes:
             group = fitted(self.groups[index], self.provider, keeps=keeps)
             self._sizes[index, keeps] = (

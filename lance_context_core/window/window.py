@@ -78,6 +78,8 @@ class Cited:
     """Each once, in the order of the answer."""
     invented: tuple[str, ...]
     """Marks that no citation of the window has."""
+    erased: tuple[str, ...] = ()
+    """Marks of records that are there no more, as `store.windows.cite` says; a window cannot know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

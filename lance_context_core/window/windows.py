@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_name, check_span, shown
+from lance_context_core._checks import check_name, check_span, check_text, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.knowledge.kept import CONTEXT as KNOWLEDGE
 from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
 from lance_context_core.window.summaries import SUMMARIES
-from lance_context_core.window.window import Window
+from lance_context_core.window.window import Cited, Window
 
 WINDOWS = "windows"
 """The context that holds them."""
@@ -39,16 +40,13 @@ class AsyncWindows:
         what a user said, in `query` and `messages`, nothing is kept. Raises InvalidRequestError
         for a window that something else made.
         """
-        if not isinstance(window, Window):
-            raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")
-        if window.at is None or not window.asked:
-            raise InvalidRequestError("window tells no arguments: give one that assemble made")
+        at = _made(window).at
         fields: dict[str, Any] = {
             "kind": "window",
             "session_id": window.asked["session_id"],
             "run_id": check_name(run_id, "run_id") if run_id else None,
             "expires_at": expires_at,
-            "created_at": window.at,
+            "created_at": at,
         }
         if agent := self._records.whose("agent_id", window.asked.get("agent_id", "")):
             fields["agent_id"] = agent
@@ -70,6 +68,25 @@ class AsyncWindows:
         if found is None or found.blob is None:
             raise NotFoundError(f"there is no window {window_id!r}: keep what assemble made")
         return await self._shown(found)
+
+    async def cite(self, window: Window, answer: str) -> Cited:
+        """What the marks in an answer stand for, as `Window.cite` says, and what of it is gone since.
+
+        The citation of a record that was erased, or has expired, has no text; its mark is among the
+        `erased`. Raises InvalidRequestError for a window that `assemble` did not make.
+        """
+        cited = _made(window).cite(check_text(answer, "answer"))
+        ids = {one.record_id for one in cited.citations if one.record_id}
+        there = await _read(self._records, window.asked, ids) if ids else {}
+        erased = [
+            one.mark
+            for one in cited.citations
+            if one.record_id and _place(there, one.session_id, one.record_id) is None
+        ]
+        citations = tuple(
+            replace(one, text="") if one.mark in erased else one for one in cited.citations
+        )
+        return replace(cited, citations=citations, erased=tuple(erased))
 
     async def list(
         self,
@@ -131,12 +148,21 @@ class AsyncWindows:
         return {place: then.get(place, text) for place, text in now.items()}, True
 
 
+def _made(window: Window) -> Window:
+    """A window of which it is known how it was made. Raises InvalidRequestError for another."""
+    if not isinstance(window, Window):
+        raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")
+    if window.at is None or not window.asked:
+        raise InvalidRequestError("window tells no arguments: give one that assemble made")
+    return window
+
+
 async def _read(
     records: Records, asked: Mapping[str, Any], ids: Iterable[str]
 ) -> dict[tuple[str | None, str], str]:
     found: dict[tuple[str | None, str], str] = {}
     wanted = sorted(ids)
-    for context in (records.context, SUMMARIES):
+    for context in (records.context, SUMMARIES, KNOWLEDGE):
         own = replace(records, context=context)
         for one in await own.read(own.where(sql.in_list("id", wanted)), columns=WITHOUT_BLOB):
             found[one.session_id, one.id] = one.text or ""

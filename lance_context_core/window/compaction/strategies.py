@@ -14,6 +14,7 @@ from lance_context_core.window.compaction.plans import CompactionStrategy, Plan,
 from lance_context_core.window.compaction.summarising import (
     Summariser,
     SummaryError,
+    check_timeout,
     summarised,
     summary_message,
     text_of,
@@ -150,6 +151,7 @@ class SummarizationCompaction(Strategy):
         self._summariser = summariser
         self._recent = whole(recent_token_budget, "recent_token_budget")
         self._least = whole(min_old_tokens, "min_old_tokens")
+        check_timeout(timeout_seconds)
         self._timeout = timeout_seconds
 
     async def plan(self, plan: Plan) -> Plan:

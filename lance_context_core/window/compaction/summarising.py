@@ -1,11 +1,16 @@
 """One summary of a transcript: asked for, waited for, and checked before a model is shown it."""
 
 import asyncio
+import contextvars
 import inspect
 import re
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from lance_context_core._checks import shown
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, ToolCallPart
 from lance_context_core.window.dialects.common import texts
 from lance_context_core.window.quoting import quoted
@@ -24,14 +29,26 @@ _CALL = re.compile(
 
 
 async def summarised(summariser: Summariser, transcript: str, timeout: float) -> str:
-    """The summary of a transcript. Raises SummaryError unless it is one."""
+    """The summary of a transcript. Raises SummaryError unless it is one.
+
+    A summariser that takes too long is left to itself: it is cancelled, and not waited for.
+    """
+    asked = asyncio.ensure_future(_called(summariser, transcript))
     try:
-        text: Any = await asyncio.wait_for(_called(summariser, transcript), timeout)
-    except TimeoutError as error:
-        raise SummaryError(f"the summariser took more than {timeout:g} seconds") from error
-    except Exception as error:
-        # Its text may hold anything, the conversation too.
-        raise SummaryError(f"the summariser raised {type(error).__name__}") from error
+        await asyncio.wait({asked}, timeout=timeout)
+    finally:
+        # A coroutine may go on for all that: what comes of it then is nobody's.
+        asked.add_done_callback(_forget)
+        is_late = not asked.done()
+        asked.cancel()
+    if is_late:
+        raise SummaryError(f"the summariser took more than {timeout:g} seconds")
+    if asked.cancelled():
+        raise SummaryError("the summariser was cancelled")
+    if (error := asked.exception()) is not None:
+        told = _raised(error)
+        raise told from (None if told is error else error)
+    text: Any = asked.result()
     if not isinstance(text, str) or not text.strip():
         raise SummaryError("the summariser answered nothing")
     if _CALL.search(text):
@@ -41,13 +58,55 @@ async def summarised(summariser: Summariser, transcript: str, timeout: float) ->
     return text.strip()
 
 
+def _raised(error: BaseException) -> SummaryError:
+    """What is said of an error: its text may hold anything, the conversation too."""
+    if isinstance(error, SummaryError):
+        return error
+    return SummaryError(f"the summariser raised {type(error).__name__}")
+
+
+def check_timeout(seconds: object) -> None:
+    """Raise InvalidRequestError unless it is a number of seconds, above 0."""
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0:
+        raise InvalidRequestError(
+            f"timeout_seconds={shown(seconds)}: give a number of seconds, above 0"
+        )
+
+
 async def _called(summariser: Summariser, transcript: str) -> object:
     if inspect.iscoroutinefunction(summariser) or inspect.iscoroutinefunction(
         getattr(summariser, "__call__", None)  # noqa: B004 - whether calling it gives a coroutine
     ):
         return await summariser(transcript)  # type: ignore[misc]
-    answer = await asyncio.to_thread(summariser, transcript)
+    answer = await _in_a_thread(lambda: summariser(transcript))
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _in_a_thread(call: Callable[[], object]) -> object:
+    """What a call gives, made in a thread that no program waits for at its end: it may hang."""
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    answered: asyncio.Future[object] = loop.create_future()
+
+    def tell(set_it: Callable[[Any], None], value: object) -> None:
+        if not answered.done():
+            set_it(value)
+
+    def run() -> None:
+        try:
+            told: tuple[Any, object] = (answered.set_result, context.run(call))
+        except BaseException as error:  # noqa: BLE001 - it ends this thread, and is told of
+            told = (answered.set_exception, _raised(error))
+        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            loop.call_soon_threadsafe(tell, *told)
+
+    threading.Thread(target=run, name="summariser", daemon=True).start()
+    return await answered
+
+
+def _forget(asked: "asyncio.Future[object]") -> None:
+    """Take what came of it, so that nobody is warned of it."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 def summary_message(summary: str) -> Message:

@@ -2,6 +2,9 @@
 
 import asyncio
 import itertools
+import sys
+import threading
+from contextlib import suppress
 
 import pytest
 from core.window.histories import histories, numbered
@@ -173,17 +176,40 @@ async def _hangs(_):
     await asyncio.sleep(60)
 
 
-@pytest.mark.parametrize(
-    ("summariser", "said"),
-    [
-        pytest.param(_raises, "raised RuntimeError", id="raises"),
-        pytest.param(_hangs, "took more than", id="hangs"),
-        pytest.param(lambda _: " ", "answered nothing", id="empty"),
-        pytest.param(lambda _: None, "answered nothing", id="none"),
-        pytest.param(lambda _: "<tool_call>rm</tool_call>", "tool calls", id="calls"),
-        pytest.param(lambda text: text * 2, "longer than", id="longer"),
-    ],
-)
+def _blocks(_):
+    threading.Event().wait()
+
+
+async def _goes_on(_):
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+
+
+def _stops(_):
+    raise StopIteration
+
+
+async def _gives_up(_):
+    raise asyncio.CancelledError
+
+
+FAULTS = [
+    pytest.param(_raises, "raised RuntimeError", id="raises"),
+    pytest.param(_hangs, "took more than", id="hangs"),
+    pytest.param(_blocks, "took more than", id="blocks its thread"),
+    pytest.param(_stops, "raised", id="stops"),
+    pytest.param(sys.exit, "raised SystemExit", id="exits"),
+    pytest.param(_gives_up, "was cancelled", id="cancels itself"),
+    pytest.param(lambda _: " ", "answered nothing", id="empty"),
+    pytest.param(lambda _: None, "answered nothing", id="none"),
+    pytest.param(lambda _: "<tool_call>rm</tool_call>", "tool calls", id="calls"),
+    pytest.param(lambda text: text * 2, "longer than", id="longer"),
+    pytest.param(lambda _: 3, "answered nothing", id="a number"),
+]
+
+
+@pytest.mark.parametrize(("summariser", "said"), FAULTS)
 def test_a_summariser_that_fails_changes_nothing_and_is_told_of(summariser, said):
     strategy = SummarizationCompaction(summariser, timeout_seconds=0.05, **SUMMARISED)
     plan = planned(strategy, TALK)
@@ -191,6 +217,35 @@ def test_a_summariser_that_fails_changes_nothing_and_is_told_of(summariser, said
     (note,) = plan.notes
     assert said in note
     assert "secret" not in note
+
+
+async def test_a_summariser_that_no_cancellation_ends_is_not_waited_for():
+    strategy = SummarizationCompaction(_goes_on, timeout_seconds=0.05, **SUMMARISED)
+    before = asyncio.all_tasks()
+    (note,) = (await strategy.plan(Plan.of(TALK))).notes
+    assert "took more than" in note
+    (left,) = asyncio.all_tasks() - before
+    left.get_coro().close()
+
+
+async def test_who_is_cancelled_while_a_summary_is_made_is_cancelled_and_so_is_the_summary():
+    loop = asyncio.get_running_loop()
+    asked, ended = loop.create_future(), loop.create_future()
+
+    async def waits(_):
+        asked.set_result(None)
+        try:
+            await loop.create_future()
+        finally:
+            ended.set_result(None)
+
+    strategy = SummarizationCompaction(waits, **SUMMARISED)
+    task = asyncio.ensure_future(strategy.plan(Plan.of(TALK)))
+    await asked
+    task.cancel()
+    await asyncio.wait([task, ended])
+    assert task.cancelled()
+    assert ended.done()
 
 
 def test_a_summary_cannot_end_its_quotation():
@@ -216,6 +271,8 @@ def test_a_summary_cannot_end_its_quotation():
         lambda: TokenBudgetComposedStrategy([SlidingWindowCompaction], 100),
         lambda: TokenBudgetComposedStrategy([SlidingWindowCompaction()], 100, target_ratio=2),
         lambda: SummarizationCompaction("tea"),
+        lambda: SummarizationCompaction(str, timeout_seconds=0),
+        lambda: SummarizationCompaction(str, timeout_seconds=None),
         lambda: CompactionPipeline(3),
     ],
 )

@@ -10,6 +10,7 @@ from core.conformance.doubles import WordVectors
 from lance_context_core import ContextStore, Document, InvalidRequestError, Message, NotFoundError
 from lance_context_core.window import (
     DocumentsSection,
+    FactsSection,
     HistorySection,
     PinnedSection,
     RecallSection,
@@ -83,6 +84,24 @@ def test_what_is_erased_or_expires_is_gone_and_named(store):
     kept = store.windows.get(id)
     assert set(kept.gone) == {"m1", "e1"}
     assert texts(kept) == {"t1": "Pour tea.", "m2": "Noted.", "m1": None, "e1": None}
+
+
+def test_an_answer_that_cites_what_was_erased_since_is_told_so(store):
+    window = assembled(store, HistorySection(), RecallSection(), query="what mint do I like")
+    marks = {one.record_id: mark for mark, one in window.citations.items()}
+    answer = f"Mint [{marks['m1']}], as noted [{marks['m2']}], and so on [m99]."
+    assert store.windows.cite(window, answer) == window.cite(answer)
+    store.erase(ids=["m1"])
+    cited = store.windows.cite(window, answer)
+    assert (cited.erased, cited.invented) == ((marks["m1"],), ("m99",))
+    assert {one.record_id: one.text for one in cited.citations} == {"m1": "", "m2": "Noted."}
+
+
+def test_the_facts_that_a_window_showed_are_told_as_they_were(store):
+    store.knowledge.add("I live in Oslo.", user_id="ada", session_id="talk")
+    window = assembled(store, HistorySection(), FactsSection(), query="live where", user_id="ada")
+    kept = store.windows.get(store.windows.keep(window))
+    assert [one.text for one in kept.seen if one.section == "facts"] == ["I live in Oslo."]
 
 
 def test_the_steps_of_a_session_are_listed_in_order_and_compared(store):

@@ -1,0 +1,1 @@
+"""What windows are measured by: evidence, stability beside the peers, and what a long session costs."""
