@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from agentscope_lance_context.agentscope1.memory import LanceContextMemory
     from agentscope_lance_context.agentscope1.session import LanceContextSession
     from agentscope_lance_context.agentscope1.vdb_store import LanceContextVDBStore
+    from agentscope_lance_context.agentscope1.windows import LanceContextWindowFormatter
     from agentscope_lance_context.agentscope2.middleware import LanceContextMemoryMiddleware
     from agentscope_lance_context.agentscope2.states import LanceContextAgentStateStore
     from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
     from agentscope_lance_context.agentscope2.windows import LanceContextWindowMiddleware
     from agentscope_lance_context.backends import register_backends
+    from agentscope_lance_context.knowledge import LanceContextKnowledgeService
     from agentscope_lance_context.language_models import language_model
     from agentscope_lance_context.memory import LanceContextMemoryService
     from agentscope_lance_context.rag import LanceContextRAGService
@@ -25,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LanceContextAgentStateStore",
     "LanceContextKnowledgeMemory",
+    "LanceContextKnowledgeService",
     "LanceContextLongTermMemory",
     "LanceContextMemory",
     "LanceContextMemoryMiddleware",
@@ -35,6 +38,7 @@ __all__ = [
     "LanceContextStateService",
     "LanceContextVDBStore",
     "LanceContextVectorStore",
+    "LanceContextWindowFormatter",
     "LanceContextWindowMiddleware",
     "language_model",
     "register_backends",
@@ -44,6 +48,7 @@ __all__ = [
 _LATER = {
     "LanceContextAgentStateStore": "agentscope2.states",
     "LanceContextKnowledgeMemory": "agentscope1.knowledge_memory",
+    "LanceContextKnowledgeService": "knowledge",
     "LanceContextLongTermMemory": "agentscope1.long_term_memory",
     "LanceContextMemory": "agentscope1.memory",
     "LanceContextMemoryMiddleware": "agentscope2.middleware",
@@ -54,6 +59,7 @@ _LATER = {
     "LanceContextStateService": "state",
     "LanceContextVDBStore": "agentscope1.vdb_store",
     "LanceContextVectorStore": "agentscope2.vector_store",
+    "LanceContextWindowFormatter": "agentscope1.windows",
     "LanceContextWindowMiddleware": "agentscope2.windows",
     "language_model": "language_models",
     "register_backends": "backends",

@@ -146,6 +146,14 @@ def first_text(message: Message) -> str:
     return next(texts, None) or ""
 
 
+def question(messages: object) -> str:
+    """What is asked: the first text of the last message; empty without one."""
+    if not isinstance(messages, list) or not messages:
+        return ""
+    last = normalized(messages[-1:], "messages")
+    return first_text(last[0]) if last else ""
+
+
 def distinct(messages: Sequence[Message]) -> list[tuple[str, Message]]:
     """Each message with what tells it from others, and of those that are the same the first.
 

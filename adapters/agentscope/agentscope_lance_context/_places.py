@@ -41,3 +41,6 @@ COLLECTIONS = Place(name="agentscope_collections", segment="collections")
 """Of `LanceContextVectorStore`: which collections there are."""
 
 PLACES = (SESSIONS, STATES, SESSION_STATES, SUMMARIES, AGENT_STATES, COLLECTIONS)
+
+TOLD = "agentscope memory/"
+"""How the sessions begin in which `LanceContextKnowledgeService` keeps what it was told."""

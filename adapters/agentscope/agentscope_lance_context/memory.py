@@ -3,24 +3,24 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agentscope_lance_context._checks import check_choice, check_count, check_seconds
+from agentscope_lance_context._checks import check_choice, check_count, check_seconds, page_of
 from agentscope_lance_context._handles import StoreService, UserHandle
 from agentscope_lance_context._messages import (
     as_memory,
     distinct,
     first_text,
     normalized,
+    question,
     read,
     to_canonical,
 )
 from agentscope_lance_context._recent import saying
 from agentscope_lance_context._runtime import MemoryService, Message
-from lance_context_core import AsyncMemory, InvalidRequestError
+from lance_context_core import AsyncMemory
 from lance_context_core.adapting import StoreLike
 from lance_context_core.arguments import SearchMode
 
 _DEFAULT_SESSION = "default"
-_PAGE_SIZE = 10
 _MANY = 100
 """How many are found by relevance where nobody says how many to find."""
 _AT_ONCE = 1_000
@@ -87,7 +87,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
         these began, then in the order in which they were added. By relevance: so many, or 100, the
         best first. Nothing for no messages.
         """
-        query = _query(messages)
+        query = question(messages)
         if not query.strip():
             return []
         top_k = (filters or {}).get("top_k")
@@ -114,10 +114,7 @@ class LanceContextMemoryService(StoreService, MemoryService):
         `filters` has the `page_num`, from 1 on, and the `page_size`, which is 10 by default. A page
         before the first, past the last, or of no size is empty.
         """
-        page, size = (
-            _whole((filters or {}).get(name, default), name)
-            for name, default in (("page_num", 1), ("page_size", _PAGE_SIZE))
-        )
+        page, size = page_of(filters)
         if page < 1 or size < 1:
             return []
         listed = await self._handle.of(user_id).memory.list(page=page, page_size=size)
@@ -147,16 +144,3 @@ async def _forget_before_last(memory: AsyncMemory, session_id: str, n: int) -> N
     """Forget what a session has beside its last `n` memories."""
     while old := await memory.latest(session_id=session_id, limit=_AT_ONCE, offset=n):
         await memory.delete(session_id=session_id, ids=[one.id for one in old])
-
-
-def _query(messages: object) -> str:
-    if not isinstance(messages, list) or not messages:
-        return ""
-    last = normalized(messages[-1:], "messages")
-    return first_text(last[0]) if last else ""
-
-
-def _whole(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidRequestError(f"filters[{name!r}]={value!r:.80}: give a whole number")
-    return value

@@ -13,7 +13,7 @@ from agentscope_lance_context._messages import (
     read,
     to_canonical,
 )
-from agentscope_lance_context._places import SESSIONS
+from agentscope_lance_context._places import SESSIONS, TOLD
 from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
 from lance_context_core import AsyncContextStore, Item
 from lance_context_core import Session as Talk
@@ -125,7 +125,8 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         ids = [item.key for item in known if self._is_listed(item, talks.get(item.key))]
         # What others wrote, who keep no list.
         others = sorted(
-            (one for one in talks.values() if one.id not in mine), key=lambda one: one.created_at
+            (one for one in talks.values() if one.id not in mine and not one.id.startswith(TOLD)),
+            key=lambda one: one.created_at,
         )
         return [_session(one, user_id, []) for one in [*ids, *(other.id for other in others)]]
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 from lance_context_core.errors import MissingExtraError
 from langchain_lance_context.byte_stores import LanceContextByteStore
 from langchain_lance_context.caches import LanceContextSemanticCache
+from langchain_lance_context.document_retrievers import LanceContextDocumentRetriever
+from langchain_lance_context.graph_stores import (
+    GraphDocument,
+    GraphNode,
+    GraphRelationship,
+    LanceContextGraphStore,
+)
 from langchain_lance_context.language_models import language_model
+from langchain_lance_context.prompts import LanceContextPromptTemplate
 from langchain_lance_context.query_constructors import LanceContextTranslator
 from langchain_lance_context.record_managers import LanceContextRecordManager
 from langchain_lance_context.retrievers import LanceContextRetriever
@@ -28,10 +36,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GraphDocument",
+    "GraphNode",
+    "GraphRelationship",
     "LanceContextByteStore",
     "LanceContextChatMessageHistory",
+    "LanceContextDocumentRetriever",
+    "LanceContextGraphStore",
     "LanceContextMemoryManager",
     "LanceContextMemoryMiddleware",
+    "LanceContextPromptTemplate",
     "LanceContextRecordManager",
     "LanceContextRetriever",
     "LanceContextSaver",

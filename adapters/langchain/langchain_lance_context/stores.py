@@ -105,6 +105,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._fields = None if index is None else checked_fields(index.get("fields") or ["$"], "fields")  # fmt: skip
         kv, now = self._handle.aio.kv(name), self._handle.now
+        self._items = self._handle.sync.kv(name)
         self._awaiting = self._blocking = _Work(kv=kv, now=now)
         if index is not None and index.get("embed") is not None:
             embed, dims = ensure_embeddings(index["embed"]), index.get("dims")
@@ -136,6 +137,8 @@ class LanceContextStore(HandleOwner, BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See the class; the results are in the order of the operations."""
         batch = to_batch(ops, fields=self._fields)
+        if len(batch.gets) == batch.n_operations:
+            return self._got(batch)
         results = block_on(self._blocking.do(batch))
         self._sweep_from_now_on(batch)
         return results
@@ -189,6 +192,19 @@ class LanceContextStore(HandleOwner, BaseStore):
         """As `close`."""
         self._sweeper.let_go()
         await super().aclose()
+
+    def _got(self, batch: Batch) -> list[Result]:
+        """The items of a batch that gets alone, most of which need not go the way to the store's loop."""
+        gets = list(batch.gets.values())
+        found = self._items.get([one.key for one in gets])
+        refreshed = [
+            one
+            for get, one in zip(gets, found, strict=True)
+            if one is not None and get.is_refreshing and ttl_of(one) is not None
+        ]
+        if refreshed:
+            block_on(self._blocking.refresh(refreshed, besides=()))
+        return [None if one is None else to_item(one) for one in found]
 
     def _sweep_from_now_on(self, batch: Batch) -> None:
         is_due = (self.ttl_config or {}).get("sweep_interval_minutes") is not None
@@ -256,7 +272,7 @@ class _Work:
         gone = [key for key, put in batch.puts.items() if put.value is None]
         if puts or gone:
             await self.kv.write(puts=puts, deletes=gone)
-        await self._refresh(refreshed, besides=batch.puts)
+        await self.refresh(refreshed, besides=batch.puts)
         return results
 
     async def _questions(self, searches: Iterable[Search]) -> Mapping[str, str | Sequence[float]]:
@@ -320,7 +336,7 @@ class _Work:
             offset=listing.offset,
         )
 
-    async def _refresh(self, read: Iterable[StoredItem], *, besides: Container[ItemKey]) -> None:
+    async def refresh(self, read: Iterable[StoredItem], *, besides: Container[ItemKey]) -> None:
         """Let what was read live anew, one commit for each time to live."""
         keys: dict[float, dict[ItemKey, None]] = {}
         for one in read:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
         LanceContextAsyncChatStore,
         LanceContextChatStore,
     )
+    from llama_index_lance_context.document_retrievers import LanceContextDocumentRetriever
     from llama_index_lance_context.document_stores import LanceContextDocumentStore
     from llama_index_lance_context.index_stores import LanceContextIndexStore
     from llama_index_lance_context.knowledge_blocks import LanceContextKnowledgeBlock
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from llama_index_lance_context.language_models import language_model
     from llama_index_lance_context.memory import LanceContextMemory
     from llama_index_lance_context.memory_blocks import LanceContextMemoryBlock
+    from llama_index_lance_context.prompts import LanceContextPromptTemplate
     from llama_index_lance_context.property_graph import LanceContextPropertyGraphStore
     from llama_index_lance_context.retrievers import LanceContextRetriever
     from llama_index_lance_context.storage import storage_context
@@ -26,12 +28,14 @@ __version__ = "0.1.0"
 __all__ = [
     "LanceContextAsyncChatStore",
     "LanceContextChatStore",
+    "LanceContextDocumentRetriever",
     "LanceContextDocumentStore",
     "LanceContextIndexStore",
     "LanceContextKVStore",
     "LanceContextKnowledgeBlock",
     "LanceContextMemory",
     "LanceContextMemoryBlock",
+    "LanceContextPromptTemplate",
     "LanceContextPropertyGraphStore",
     "LanceContextRetriever",
     "LanceContextVectorStore",
@@ -43,12 +47,14 @@ __all__ = [
 _HOMES = {
     "LanceContextAsyncChatStore": "chat_stores",
     "LanceContextChatStore": "chat_stores",
+    "LanceContextDocumentRetriever": "document_retrievers",
     "LanceContextDocumentStore": "document_stores",
     "LanceContextIndexStore": "index_stores",
     "LanceContextKVStore": "kv_stores",
     "LanceContextKnowledgeBlock": "knowledge_blocks",
     "LanceContextMemory": "memory",
     "LanceContextMemoryBlock": "memory_blocks",
+    "LanceContextPromptTemplate": "prompts",
     "LanceContextPropertyGraphStore": "property_graph",
     "LanceContextRetriever": "retrievers",
     "LanceContextVectorStore": "vector_stores",

@@ -41,6 +41,7 @@ ONLY = {
     "test_session_history.py": _RUNTIMES,
     "test_session_expiry.py": _RUNTIMES,
     "test_memory.py": _RUNTIMES,
+    "test_knowledge.py": _RUNTIMES,
     "test_memory_like_agentscopes.py": _RUNTIMES,
     "test_messages.py": _RUNTIMES,
     "test_context_manager.py": (RUNTIME_0,),

@@ -29,6 +29,7 @@ EXTRAS = {
 OF = {
     "LanceContextAgentStateStore": (AGENTSCOPE_2,),
     "LanceContextKnowledgeMemory": (AGENTSCOPE_1,),
+    "LanceContextKnowledgeService": (RUNTIME_0, RUNTIME_1),
     "LanceContextLongTermMemory": (AGENTSCOPE_1,),
     "LanceContextMemory": (AGENTSCOPE_1,),
     "LanceContextMemoryMiddleware": (AGENTSCOPE_2,),
@@ -39,6 +40,7 @@ OF = {
     "LanceContextStateService": (RUNTIME_1,),
     "LanceContextVDBStore": (AGENTSCOPE_1,),
     "LanceContextVectorStore": (AGENTSCOPE_2,),
+    "LanceContextWindowFormatter": (AGENTSCOPE_1,),
     "LanceContextWindowMiddleware": (AGENTSCOPE_2,),
     "register_backends": (RUNTIME_1,),
 }

@@ -10,6 +10,7 @@ _RELEASES = Releases(
     end=(2, 0, 0),
     extra="agentscope1",
     modules={
+        "FormatterBase": "formatter",
         "MemoryBase": "memory",
         "LongTermMemoryBase": "memory",
         "Msg": "message",

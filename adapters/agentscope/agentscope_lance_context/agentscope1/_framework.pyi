@@ -26,6 +26,9 @@ class Msg:
     def get_content_blocks(self) -> Sequence[Mapping[str, Any]]: ...
     def get_text_content(self) -> str | None: ...
 
+class FormatterBase:
+    async def format(self, msgs: list[Msg], **kwargs: Any) -> list[dict[str, Any]]: ...
+
 class MemoryBase(StateModule):
     _compressed_summary: str
 

@@ -1,0 +1,104 @@
+"""What the model of an agent of agentscope 1.x is shown of its memory: a window within a budget."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentscope_lance_context._handles import UserHandle
+from agentscope_lance_context._owning import StoreOwner
+from agentscope_lance_context.agentscope1._framework import FormatterBase, Msg
+from agentscope_lance_context.agentscope1._messages import from_canonicals, to_canonicals
+from lance_context_core import InvalidRequestError, Message
+from lance_context_core.adapting import StoreLike, WindowMaker
+from lance_context_core.window import Budget, DialectName, Section, Summariser, SystemSection
+
+_INSTRUCTIONS = "instructions"
+
+
+class LanceContextWindowFormatter(StoreOwner, FormatterBase):
+    """Has a model's own formatter format a window of the agent's memory, within a budget.
+
+    An agent formats its instructions and all of its memory before each call of the model; a formatter of
+    AgentScope's that has a limit removes the oldest messages until the rest fits. This one keeps the
+    messages in a session of the store, and formats the window that `store.assemble` makes of them: no
+    call loses its results, the newest turn of the user is always there, and the beginning stays the
+    same for many calls. The memory itself stays whole.
+    """
+
+    _handle: UserHandle
+
+    def __init__(
+        self,
+        formatter: FormatterBase,
+        store: StoreLike,
+        budget: Budget | int,
+        *,
+        session_id: str,
+        user_id: str | None = None,
+        summariser: Summariser | None = None,
+        sections: Sequence[Section] | None = None,
+        dialect: DialectName = "openai_chat",
+        counter: Any = None,
+        keep_windows: bool = False,
+        embedder: Any = None,
+    ) -> None:
+        """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
+
+        - `formatter`: the one that belongs to the agent's model.
+        - `budget`: a `Budget`, or a number of tokens; what tools take is for `reserve_output`.
+        - `session_id`: where the messages are kept; that of the agent's `LanceContextMemory`, if it has
+          one: then they are there already.
+        - `user_id`: whose conversation it is; with a user, what answers the newest question is recalled
+          from all of the user's sessions.
+        - `summariser`: a function of a transcript that tells in short what came before the window.
+        - `sections`, `dialect`, `counter`: see `AsyncContextStore.assemble`.
+        - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
+        - `embedder`: for a URI, what makes the vectors.
+        """
+        if not isinstance(formatter, FormatterBase):
+            raise InvalidRequestError(
+                f"formatter={formatter!r:.80}: give that of the agent's model"
+            )
+        for name, value in (("session_id", session_id), ("user_id", user_id)):
+            is_absent = value is None and name == "user_id"
+            if not is_absent and (not isinstance(value, str) or not value.strip(" ~")):
+                raise InvalidRequestError(f"{name}={value!r:.80}: give a name")
+        self._formatter = formatter
+        self._session_id = session_id
+        self._user_id = user_id
+        self._maker = WindowMaker(
+            budget=budget,
+            sections=sections,
+            summariser=summariser,
+            dialect=dialect,
+            counter=counter,
+            keeps_windows=keep_windows,
+        )
+        self._handle = UserHandle(store, embedder=embedder)
+
+    async def format(self, msgs: list[Msg], **kwargs: Any) -> list[dict[str, Any]]:
+        """What the model is sent: the instructions, and the window of all that follows them."""
+        told = msgs[0].get_text_content() if msgs and msgs[0].role == "system" else None
+        first, rest = (msgs[:1], msgs[1:]) if told is not None else ([], msgs)
+        if not rest:
+            return await self._formatter.format(msgs, **kwargs)
+        shown = await self._shown(told or "", rest)
+        return await self._formatter.format([*first, *shown], **kwargs)
+
+    async def _shown(self, told: str, msgs: Sequence[Msg]) -> list[Msg]:
+        store = self._handle.of(self._user_id)
+        await self._maker.keep(store, self._session_id, await to_canonicals(msgs))
+        before = [SystemSection(name=_INSTRUCTIONS, text=told)] if told.strip() else []
+        window = await self._maker.window(
+            store, self._session_id, before=before, user_id=self._user_id or ""
+        )
+        known: dict[str | None, Msg] = {one.id: one for one in msgs}
+        made = await from_canonicals(window.messages[len(before) :])
+        return [
+            _as_it_was(msg, one, known)
+            for msg, one in zip(made, window.messages[len(before) :], strict=True)
+        ]
+
+
+def _as_it_was(made: Msg, message: Message, known: Mapping[str | None, Msg]) -> Msg:
+    """The message of the memory itself, unless something of it is not shown."""
+    return known.get(message.id, made) if message.native is not None else made
