@@ -2,8 +2,8 @@
 
 This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
 `results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
-`filters`, `embedders`, `documents`, `knowledge`, `window` and `protocols` have the rest of their
-subjects, `adapting` what an adapter for a framework is made of.
+`filters`, `embedders`, `documents`, `graph`, `knowledge`, `tiers`, `window` and `protocols` have the
+rest of their subjects, `adapting` what an adapter for a framework is made of.
 """
 
 from lance_context_core.documents.documents import AsyncDocuments

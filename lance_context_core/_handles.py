@@ -5,6 +5,8 @@ from typing import Any, Self
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
+from lance_context_core.blobs.blobs import AsyncBlobs
+from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.plans.plans import AsyncPlans
@@ -13,8 +15,11 @@ from lance_context_core.coordination.tasks.board import AsyncTaskStore
 from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
+from lance_context_core.graph.graph import AsyncGraph
+from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
+from lance_context_core.media.images import AsyncImages
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
@@ -24,6 +29,8 @@ from lance_context_core.stores.records.mappings import one_agent
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.tiers import entries as in_tiers
+from lance_context_core.tiers.tiers import AsyncTieredMemory
 from lance_context_core.versioning.places import Whole
 from lance_context_core.window.windows import AsyncWindows
 
@@ -62,9 +69,29 @@ class AsyncStores:
         return AsyncDocuments(ScopedDocuments(self._resources, self._scope))
 
     @property
+    def images(self) -> AsyncImages:
+        """Pictures, recordings and films, and what is said of them."""
+        return AsyncImages(self._records())
+
+    @property
+    def blobs(self) -> AsyncBlobs:
+        """Bytes, each kept once under the hash of them."""
+        return AsyncBlobs(ScopedBlobs(self._resources, self._scope))
+
+    @property
+    def graph(self) -> AsyncGraph:
+        """Entities, what relates them, and where they are spoken of."""
+        return AsyncGraph(ScopedGraph(self._resources, self._scope))
+
+    @property
     def knowledge(self) -> AsyncKnowledge:
         """What is known of what was said, with its evidence, and the jobs that make it."""
         return AsyncKnowledge(self._records())
+
+    @property
+    def tiers(self) -> AsyncTieredMemory:
+        """What is kept at hand in its own words, or further off in a few, as it is used."""
+        return AsyncTieredMemory(self._records(in_tiers.CONTEXT))
 
     @property
     def windows(self) -> AsyncWindows:

@@ -34,7 +34,7 @@ class StoreLoop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """As `block_on`."""
-        if threading.current_thread() is self._thread:
+        if self.is_here():
             work.close()
             raise BlockingCallError(
                 "a blocking call on the store's own event loop would wait for itself: "
@@ -54,6 +54,10 @@ class StoreLoop:
     def spawn_apart(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """As `spawn`, of what is no part of what the caller does, and sees nothing of its context."""
         return Context().run(self.spawn, work)
+
+    def is_here(self) -> bool:
+        """Whether this thread is the loop's."""
+        return threading.current_thread() is self._thread
 
     def stop(self) -> None:
         """Cancel what still runs and end the thread; the next call starts another one."""

@@ -1,9 +1,10 @@
 """What all handles of one store share."""
 
-from collections.abc import Hashable
+import threading
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from lance_context_core._recent import Recent
 from lance_context_core.composition import Composer
@@ -43,6 +44,61 @@ class LastKeys(Recent[Hashable, str]):
         super().__init__(10_000)
 
 
+class Accesses:
+    """How often this process has found entries of the tiers, by key, since that was last written.
+
+    Of at most so many entries; the accesses of further ones are not counted.
+    """
+
+    class Counted(NamedTuple):
+        """The accesses of one entry."""
+
+        times: int
+        last: datetime
+
+    def __init__(self, most: int = 10_000) -> None:
+        """None yet."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._counted: dict[str, Accesses.Counted] = {}
+        self._since: datetime | None = None
+
+    def note(self, keys: Iterable[str], now: datetime) -> None:
+        """Each of these was found once more."""
+        with self._lock:
+            self._since = self._since or now
+            for key in keys:
+                before = self._counted.get(key)
+                if before is not None or len(self._counted) < self._most:
+                    times = 1 if before is None else before.times + 1
+                    self._counted[key] = Accesses.Counted(times, now)
+
+    def of(self, key: str) -> "Accesses.Counted | None":
+        """What is counted of one, and not written yet."""
+        return self._counted.get(key)
+
+    def is_due(self, now: datetime, interval: timedelta) -> bool:
+        """Whether the first that is not written was so long ago."""
+        return self._since is not None and now - self._since >= interval
+
+    def take(self) -> dict[str, "Accesses.Counted"]:
+        """All of them, to be written; they are counted no more."""
+        with self._lock:
+            taken, self._counted, self._since = self._counted, {}, None
+            return taken
+
+    def put_back(self, taken: Mapping[str, "Accesses.Counted"]) -> None:
+        """What could not be written."""
+        with self._lock:
+            for key, one in taken.items():
+                newer = self._counted.get(key)
+                times = one.times + (newer.times if newer else 0)
+                self._counted[key] = Accesses.Counted(times, newer.last if newer else one.last)
+            if self._counted:
+                first = min(one.last for one in self._counted.values())
+                self._since = min(first, self._since or first)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """The database, and what callers brought when they opened it."""
@@ -60,6 +116,7 @@ class Resources:
     hot: HotScopes | None = None
     """The scopes that are searched in the process; None if none shall be."""
     last_keys: LastKeys = field(default_factory=LastKeys)
+    accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
 
@@ -74,7 +131,13 @@ class Resources:
     def on(self, database: Database | BranchDatabase | PinnedDatabase) -> "Resources":
         """The same on another branch or at another time, whose records are compacted on their own."""
         compaction = RecordCompaction(database.records, self.clock)
-        return replace(self, database=database, compaction=compaction, last_keys=LastKeys())
+        return replace(
+            self,
+            database=database,
+            compaction=compaction,
+            last_keys=LastKeys(),
+            accesses=Accesses(),
+        )
 
     async def at(self, ref: versions.Ref) -> "Resources":
         """The same as it was then, for reading only. Raises NotFoundError if there was no such moment."""

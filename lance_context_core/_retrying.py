@@ -7,6 +7,7 @@ try what is there now; a pause would only let more come between.
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from lance_context_core._telling import log
 from lance_context_core.errors import ConflictError
 
 T = TypeVar("T")
@@ -50,10 +51,11 @@ async def retried(
     What the last attempt raises is raised, and all that is of another kind. `between` prepares the
     next attempt; an error that cannot be overcome is raised by it.
     """
-    for _ in range(attempts - 1):
+    for attempt in range(1, attempts):
         try:
             return await work()
         except on as error:
+            log.debug("try %d of %d ended with %s", attempt, attempts, type(error).__name__)
             if between is not None:
                 await between(error)
     return await work()

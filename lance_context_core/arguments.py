@@ -1,5 +1,7 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
+from lance_context_core.blobs.scoped import BlobRef
+from lance_context_core.blobs.spooling import BlobSource
 from lance_context_core.coordination.tasks.board import TaskOutcome
 from lance_context_core.coordination.templates.rendering import TemplateSyntax
 from lance_context_core.documents.conditions import Scopes
@@ -16,10 +18,12 @@ from lance_context_core.protocols import (
     ItemOrder,
     SearchMode,
 )
+from lance_context_core.records.versions import Stored
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.finding import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
-from lance_context_core.versioning.conflicts import MergePolicy, Stored
+from lance_context_core.transfer.exporting import ExportFormat
+from lance_context_core.versioning.conflicts import MergePolicy
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Any store
@@ -29,6 +33,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "MergePolicy",
     "Stored",
     "Derived",
+    "ExportFormat",
     # Tables of fixed names
     "Family",
     # Messages
@@ -47,6 +52,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ReadingArguments",
     "Kept",
     "Scopes",
+    # Bytes
+    "BlobSource",
+    "BlobRef",
     # Any search
     "SearchArguments",
     # The record API

@@ -4,6 +4,7 @@ For code and people that come from there; `docs/names.md` says call by call what
 other names of the same classes, not copies of those: what they take and return is ours.
 """
 
+from lance_context_core.blobs.blobs import AsyncBlobs as InMemoryFileStore
 from lance_context_core.coordination.checkpoints import Checkpoint as AgentStateMetadata
 from lance_context_core.coordination.locks import LockInfo as LockRecord
 from lance_context_core.coordination.locks import LockStats
@@ -14,6 +15,7 @@ from lance_context_core.documents import TextChunker as ChunkerConfig
 from lance_context_core.documents import TextChunker as DocumentChunker
 from lance_context_core.embedders import Embedder as EmbeddingClient
 from lance_context_core.embedders import LocalEmbedder as EmbeddingProvider
+from lance_context_core.graph.graph import AsyncGraph as InMemoryGraphStore
 from lance_context_core.messages import Message as ChatMessage
 from lance_context_core.protocols import HistoryProvider, MemoryService, VectorStore
 from lance_context_core.records import ContextRecord as MessageMetadata
@@ -24,7 +26,7 @@ from lance_context_core.records import SourceDocument as DocumentMetadata
 from lance_context_core.stores.history import AsyncHistory as InMemoryHistoryProvider
 from lance_context_core.stores.vectors import AsyncVectors as InMemoryVectorStore
 from lance_context_core.sync import Checkpoints as AgentStateStore
-from lance_context_core.sync import Context, ContextStore, TaskStore
+from lance_context_core.sync import Context, ContextStore, TaskStore, TieredMemory
 from lance_context_core.sync import ContextStore as LanceClient
 from lance_context_core.sync import Documents as DocumentMetadataStore
 from lance_context_core.sync import Documents as DocumentStore
@@ -39,6 +41,19 @@ from lance_context_core.sync import TaskBoard as PersistentTaskManager
 from lance_context_core.sync import TaskBoard as TaskList
 from lance_context_core.sync import TaskStore as GlobalTaskStore
 from lance_context_core.sync import Templates as TemplateStore
+from lance_context_core.sync import TieredMemory as TierMetadataStore
+from lance_context_core.sync.blobs import Blobs as BlobStore
+from lance_context_core.sync.graph import Graph as EntityStore
+from lance_context_core.sync.graph import Graph as GraphStore
+from lance_context_core.sync.graph import Graph as RelationshipGraph
+from lance_context_core.sync.images import Images as ImageStore
+from lance_context_core.tiers import Authority as MemoryAuthority
+from lance_context_core.tiers import Tier as MemoryTier
+from lance_context_core.tiers import TierConfig as TieredMemoryConfig
+from lance_context_core.tiers import TierEntry as TierMetadata
+from lance_context_core.tiers import TierHit as TieredSearchResult
+from lance_context_core.tiers import Weights as ScoringWeights
+from lance_context_core.tiers import WriteGrant as CanonicalWriteToken
 from lance_context_core.window import (
     AgentContext,
     CompactionPipeline,
@@ -57,6 +72,8 @@ __all__ = [
     "AgentContext",
     "AgentStateMetadata",
     "AgentStateStore",
+    "BlobStore",
+    "CanonicalWriteToken",
     "ChatMessage",
     "ChunkerConfig",
     "CompactionPipeline",
@@ -73,17 +90,24 @@ __all__ = [
     "DocumentStore",
     "EmbeddingClient",
     "EmbeddingProvider",
+    "EntityStore",
     "FactStore",
     "GlobalTaskStore",
+    "GraphStore",
     "HistoryProvider",
     "HistoryRetention",
+    "ImageStore",
+    "InMemoryFileStore",
+    "InMemoryGraphStore",
     "InMemoryHistoryProvider",
     "InMemoryVectorStore",
     "LanceClient",
     "LockRecord",
     "LockStats",
     "LockStore",
+    "MemoryAuthority",
     "MemoryService",
+    "MemoryTier",
     "MessageMetadata",
     "MessageStore",
     "PersistentTaskManager",
@@ -91,6 +115,8 @@ __all__ = [
     "PlanStore",
     "PlanTemplate",
     "Relationship",
+    "RelationshipGraph",
+    "ScoringWeights",
     "SearchResult",
     "SelectiveToolCallCompactionStrategy",
     "ShortTermMemory",
@@ -101,6 +127,11 @@ __all__ = [
     "TaskList",
     "TaskStore",
     "TemplateStore",
+    "TierMetadata",
+    "TierMetadataStore",
+    "TieredMemory",
+    "TieredMemoryConfig",
+    "TieredSearchResult",
     "TokenBudgetComposedStrategy",
     "ToolResultCompactionStrategy",
     "TruncationStrategy",

@@ -1,5 +1,6 @@
 """What calls return, beside the things that were kept."""
 
+from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
@@ -18,10 +19,14 @@ from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.coordination.templates.values import Template
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs.retention import Reason
+from lance_context_core.graph.graph import AsyncGraph
+from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
+from lance_context_core.media.images import AsyncImages
 from lance_context_core.records import (
+    Blob,
     Branch,
     ChannelScore,
     Conflict,
@@ -31,10 +36,12 @@ from lance_context_core.records import (
     DocumentsAdded,
     Erasure,
     FailedDocument,
+    ImageRecord,
     ItemsAppended,
     ItemsWritten,
     MergeReport,
     Page,
+    Progress,
     RecordChange,
     Resolution,
     SearchHit,
@@ -43,7 +50,11 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
+from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
+from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
+from lance_context_core.sync.graph import Graph, Statements
+from lance_context_core.sync.images import Images
 from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.knowledge import Jobs, JobWorker
 from lance_context_core.sync.locks import Lock, Locks
@@ -51,13 +62,19 @@ from lance_context_core.sync.plans import Plans
 from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.templates import Templates
+from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.sync.windows import Windows
+from lance_context_core.transfer.exporting import Exported
+from lance_context_core.transfer.importing import Imported
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
+from lance_context_core.verifying.verifying import Problem, Verification
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
 from lance_context_core.window.windows import AsyncWindows
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
+    # While it runs
+    "Progress",
     # Reading
     "SearchHit",
     "ChannelScore",
@@ -69,11 +86,33 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemsAppended",
     "ItemsWritten",
     "Erasure",
+    # Pictures
+    "ImageRecord",
+    "Images",
+    "AsyncImages",
+    # Bytes
+    "Blob",
+    "Blobs",
+    "AsyncBlobs",
+    # The graph
+    "Graph",
+    "AsyncGraph",
+    "Statements",
+    "AsyncStatements",
+    "Exported",
+    "Imported",
+    # Looking after it
+    "Verification",
+    "Problem",
+    "Replay",
+    "ReplayedQuestion",
     # Knowledge
     "Jobs",
     "AsyncJobs",
     "JobWorker",
     "AsyncJobWorker",
+    # Tiers
+    "TieredMemory",
     # Tables of fixed names
     "InformationTables",
     "AsyncInformationTables",

@@ -1,38 +1,50 @@
 """The store: opens one directory or URI, and hands out the stores in it."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from lance_context_core._checks import shown
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_context_core._handles import AsyncStores
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.erasure import erase, target
 from lance_context_core.erasure.target import Derived
-from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import forgetting
 from lance_context_core.protocols import Clock
+from lance_context_core.querying import running as querying
 from lance_context_core.records import (
     Branch,
     ContextRecord,
     Diff,
     Erasure,
     MergeReport,
+    Progress,
     SearchHit,
     Version,
 )
+from lance_context_core.replaying import replaying
+from lance_context_core.replaying.replaying import Replay
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
+from lance_context_core.transfer import exporting, importing
+from lance_context_core.transfer.exporting import Exported, ExportFormat
+from lance_context_core.transfer.importing import Imported
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
+from lance_context_core.verifying import verifying
+from lance_context_core.verifying.verifying import Verification
 from lance_context_core.versioning import branches, diff, merge, thin
 from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.thin import Thinned
@@ -84,6 +96,7 @@ class AsyncContextStore(AsyncStores):
         derived: Derived = True,
         sole_writer: bool = False,
         dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Erasure:
         """Remove records from every file of the store: every version, branch, tag and index.
 
@@ -101,21 +114,21 @@ class AsyncContextStore(AsyncStores):
         - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
           left may go too. Never with other writers: it removes what they are about to commit.
         - `dry_run`: change nothing, and return the same counts.
+        - `progress`: called after each table; by then no read shows what is erased.
 
         The older versions of all tables concerned go with it, branches and tags stay without the
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
         completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
         """
-        if derived not in (True, False, "rebuild"):
-            raise InvalidRequestError(
-                f"derived={shown(derived)}: there are True, False and 'rebuild'"
-            )
-        meant = target.records(self._scope, ids=ids, filter=filter, derived=bool(derived))
+        check_progress(progress)
+        meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
         if derived == "rebuild" and not meant.is_whole_scope and not meant.is_nothing:
             self._resources.writable()
             staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)
             meant = replace(meant, staying=staying)
-        return await erase.erase(self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run)
+        return await erase.erase(
+            self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
+        )
 
     # Versions
 
@@ -213,7 +226,12 @@ class AsyncContextStore(AsyncStores):
         return await branches.delete(self._whole(), name)
 
     async def merge(
-        self, source: str, *, policy: MergePolicy = "newest", dry_run: bool = False
+        self,
+        source: str,
+        *,
+        policy: MergePolicy = "newest",
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> MergeReport:
         """Bring into this branch what the branch `source` changed since both had it in common.
 
@@ -223,13 +241,16 @@ class AsyncContextStore(AsyncStores):
         "ours", "theirs", or a function, which may be a coroutine's: it is given the `Conflict` and
         returns what shall be there, or None. Records, sessions and collections take part; what is
         added comes after all that is there. One commit a table. May be repeated after a crash, and
-        later on: it then brings what is new since. With `dry_run` nothing is written.
+        later on: it then brings what is new since. With `dry_run` nothing is written. `progress`
+        is called after each table.
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError, before anything is written, if
         the branches' vectors cannot be in one table; ConflictError if others keep changing the same
         rows.
         """
-        return await merge.merge(self._whole(), source, policy=policy, is_dry_run=dry_run)
+        return await merge.merge(
+            self._whole(), source, policy=policy, is_dry_run=dry_run, progress=progress
+        )
 
     # Search
 
@@ -256,6 +277,152 @@ class AsyncContextStore(AsyncStores):
             await warn_if_elsewhere(records)
         return hits
 
+    # Whose it is
+
+    async def user_ids(self) -> list[str]:
+        """The users who have records or described sessions here, hidden ones too, in their order.
+
+        Of all records that one column is read, and nothing else.
+        """
+        records = self._records()
+        kept = await records.table.select(records.everything(), columns=["user_id"])
+        described = await self._resources.sessions.select(
+            records.inside() or None, columns=["user_id"]
+        )
+        names = {*pc.unique(kept["user_id"]).to_pylist()}
+        return sorted((names | {*described["user_id"].to_pylist()}) - {None})
+
+    # SQL
+
+    async def sql(
+        self,
+        query: str,
+        *,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        at: Ref | None = None,
+        timeout_seconds: float | None = 60,
+        max_rows: int | None = None,
+    ) -> pa.Table:
+        """What a SELECT finds in the store, by DuckDB (extra `sql`); nothing can be changed by it.
+
+        The views are `messages`, `memories`, `facts`, `records` (all contexts), `sessions`,
+        `documents`, `passages`, `items`, `vectors`, `jobs`, `versions`, and those of `tables`; each
+        shows what the handle's scope sees now, and nothing that is expired, retired or forgotten.
+        All of a table that a statement reads is of one moment. `embedding`, `blob` and `data` are
+        there if they are named; metadata, values and parts are JSON as texts, times are UTC.
+
+        - `parameters`: the values of `?` or `$1`, in their order, or of `$name` by name;
+        - `at`: the version, tag, branch or aware datetime that all views are of. One view alone is
+          as it was by `FROM messages AT (VERSION => 'monday')`, or `(TIMESTAMP => '2026-01-01T00:00Z')`;
+          `diff('monday')` and `diff('monday', 'friday')` are what differs;
+        - `timeout_seconds`, `max_rows`: when it is given up, and how many rows are returned.
+
+        Raises MissingExtraError without DuckDB, and InvalidRequestError for what is no single
+        SELECT, for what would look outside of the store, and for one that is too slow.
+        """
+        return await querying.query(
+            self._resources,
+            self._scope,
+            query,
+            parameters=parameters,
+            at=at,
+            timeout_seconds=timeout_seconds,
+            max_rows=max_rows,
+        )
+
+    # Out and in
+
+    async def export(
+        self,
+        destination: str | PathLike[str],
+        *,
+        format: ExportFormat = "jsonl",
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Exported:
+        """Write all that the handle sees, hidden things too, to a file or a folder; returns how much.
+
+        - "jsonl": a file of JSON, a line for each row; "parquet": a folder, with a file for each
+          table. `import_` makes of both what was there: ids, times, vectors, relations and order.
+        - "openai", "langchain": a file with a line for each conversation, as those write messages;
+          nothing but what was said, and is shown.
+
+        Versions, branches and tags are not in it. `progress` is told of the rows that were written.
+        What is written is of one moment for each table, and the
+        file has its name once it is whole. Memory holds a few thousand rows and eight bytes for each.
+        Raises AlreadyExistsError if the destination is there.
+        """
+        return await exporting.export(
+            self._resources, self._scope, destination, format=format, progress=progress
+        )
+
+    async def import_(
+        self,
+        source: str | PathLike[str],
+        *,
+        format: ExportFormat | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Imported:
+        """Read in what `export` has written; returns what is new. What is there already stays.
+
+        The format is told by the file, but for "openai" and "langchain": for these, too, a file with
+        one array of messages is a conversation that is called as the file. All is checked before
+        anything is written, in a folder for temporary files; then each table is one commit, the
+        records last. Cancelled before that nothing was written, and afterwards all; may be repeated.
+
+        Raises InvalidRequestError, which names the line, for what is no such file, and for what lies
+        outside of the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
+        vectors that do not go with those of the store.
+        """
+        return await importing.import_(
+            self._resources, self._scope, source, format=format, progress=progress
+        )
+
+    async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
+        """Check that the store is whole, and tell what is not; nothing is written or mended.
+
+        Looked at are the files of every version, branch and tag, as long as they should be; all rows
+        as they are now, on every branch: that they can be read, say the same in both places where
+        they say it, and have keys of their own; that indexes find what is there; and the journal.
+        What bytes mean that no reader looks at is not known: there is no checksum of all files.
+        `progress` is told of the rows that were looked at. Raises InvalidRequestError
+        in a scope, and ReadOnlyError at an earlier version.
+        """
+        return await verifying.verify(self._whole(), progress=progress)
+
+    # Again, and in another way
+
+    async def replay(
+        self,
+        questions: str | Sequence[str] | None = None,
+        *,
+        session_id: str | None = None,
+        at: Ref | None = None,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+        limit: int = 10,
+    ) -> Replay:
+        """What questions find in two ways, at one moment: what is gained, and what is lost.
+
+        - `session_id`: the questions are what users asked in it, each as of when it was asked;
+        - `at`: the version, tag, branch or time whose records are searched; else those of now;
+        - `before`, `after`: arguments of `search` (`mode`, `filter`, `options`, …), and `embedder`,
+          whose vectors are made anew, in memory, of all records that the handle sees; else those of
+          the store, and what is usual.
+
+        Nothing is written. Raises NotFoundError if there was no such moment or session,
+        InvalidRequestError for what is no argument of a search.
+        """
+        return await replaying.replay(
+            self._resources,
+            self._scope,
+            questions,
+            session_id=session_id,
+            at=at,
+            before=before or {},
+            after=after or {},
+            limit=limit,
+        )
+
     # The window
 
     @takes(AssembleArguments, assembling.DEFAULTS)
@@ -273,21 +440,27 @@ class AsyncContextStore(AsyncStores):
             self._records(), session_id=session_id, budget=budget, **arguments
         )
 
-    # Upkeep of vectors
+    # Upkeep
 
     async def embed_pending(
-        self, *, filter: FilterLike | None = None, limit: int | None = None
+        self,
+        *,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> int:
         """Embed what was stored without a vector, oldest first; returns how many that were.
 
         The records of all contexts come first, hidden ones too, then the documents of all
         collections. A collection whose vectors are of another length or model is passed by. May be
         repeated, stopped in between, and done by several processes at once, each with a `filter` of
-        its own. Raises InvalidRequestError without an embedder.
+        its own; `progress` is called after each commit. Raises InvalidRequestError without an embedder.
         """
-        return await pending.embed_all(self._records(), filter=filter, limit=limit)
+        return await pending.embed_all(
+            self._records(), filter=filter, limit=limit, progress=progress
+        )
 
-    async def change_model(self) -> None:
+    async def change_model(self, *, progress: Callable[[Progress], object] | None = None) -> None:
         """Take the vectors that another model made from the records, so that this one's can come.
 
         The embedder is the store's; where the vectors are its model's already, nothing is done, so
@@ -295,23 +468,28 @@ class AsyncContextStore(AsyncStores):
         `embed_pending` has made the new ones, what they belong to is found by words alone; older
         versions keep the old ones. Who still writes or searches with the other model is refused
         with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
-        embedder, and where a vector belongs to something that has no text.
+        embedder, and where a vector belongs to something that has no text. `progress` is called after
+        each table; what was ended between two of them is completed by another call.
         """
-        await pending.change_model(self._whole())
-
-    # Upkeep
+        await pending.change_model(self._whole(), progress=progress)
 
     async def maintain(
-        self, *, policy: IndexPolicy | None = None, only_due: bool = False
+        self,
+        *,
+        policy: IndexPolicy | None = None,
+        only_due: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> list[TableUpkeep]:
         """Merge fragments, fold new rows into the indexes, build those that pay, thin the versions.
 
         Returns what was done to each table of this branch. With `only_due` that is what the store
-        would do by itself; else all of it.
+        would do by itself; else all of it. `progress` is called after each table.
         """
         tables = await self._whole().tables_to("maintain")
         await self._resources.settle()
-        return await self._resources.upkeep.maintain(tables, policy=policy, only_due=only_due)
+        return await self._resources.upkeep.maintain(
+            tables, policy=policy, only_due=only_due, progress=progress
+        )
 
     async def stats(self) -> StoreStats:
         """What the tables of this branch consist of, what is due there, and what was done last.

@@ -5,7 +5,8 @@ blocking methods without a second implementation, and `begin` does not wait; `be
 `in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
 of values that JSON cannot hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
-`countable_text` what of a message a limit of tokens counts. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
+`countable_text` what of a message a limit of tokens counts. `add_loaded` puts what a loader has read, as `LoadedText`s, among
+the documents, and `citation_of` says where a passage of one stands. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
 others prevented. `listed` and `check_name` refuse what the store would refuse, before anything is
 done. Nothing here knows a framework.
 """
@@ -16,6 +17,7 @@ from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
+from lance_context_core.adapting.files import LoadedText, add_loaded, citation_of
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.parts import arguments_of, arguments_text, says_something
 from lance_context_core.adapting.records import content_of, facts_of
@@ -47,6 +49,10 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "content_of",
     "facts_of",
     "countable_text",
+    # Files
+    "LoadedText",
+    "add_loaded",
+    "citation_of",
     # The window
     "WindowMaker",
     # Checks

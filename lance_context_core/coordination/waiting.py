@@ -29,6 +29,8 @@ async def asked_of(shelf: Shelf, decide: Callable[[Book], T], *, resource: str |
 
     A change may be made by the time that its caller is cancelled, who would never be told.
     """
+    if shelf.is_transactional:
+        return await shelf.change(decide, resource=resource)
     change = asyncio.ensure_future(shelf.change(decide, resource=resource))
     try:
         return await asyncio.shield(change)

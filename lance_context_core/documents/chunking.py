@@ -185,6 +185,10 @@ class _Splitting:
             yield from self._hard_cut(start, end, block)
         else:
             way, *further = ways
+            if self._is_counting_characters:
+                for a, b in self._runs(start, end, way):
+                    yield from self._cut(a, b, block, further)
+                return
             pending: tuple[int, int] | None = None
             for a, b in self._between(start, end, way):
                 # Words and lines are put together here already: there may be very many.
@@ -196,6 +200,47 @@ class _Splitting:
                 pending = (a, b)
             if pending:
                 yield from self._cut(*pending, block, further)
+
+    def _runs(self, start: int, end: int, separator: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+        """What `_between` gives, put together up to the target: by the last separator that it has room for.
+
+        A part that is longer by itself stands alone.
+        """
+        target = self._settings.target
+        start, end = self._trimmed(start, end)
+        while end - start > target:
+            limit = start + target
+            # Most have a separator near their end; the whole of the others is looked through.
+            border = self._last_border(max(start, limit - _NEAR), start, limit, separator)
+            border = border or self._last_border(start, start, limit, separator)
+            if border is None:
+                # A run of separators that was cut in two by the limit ends behind it.
+                found = (one.end() for one in self._matches(separator, limit - _WIDEST, end))
+                border = next((one for one in found if one > limit), end)
+            a, b = self._trimmed(start, border)
+            yield a, b
+            start, end = self._trimmed(border, end)
+        if start < end:
+            yield start, end
+
+    def _last_border(
+        self, at: int, start: int, limit: int, separator: re.Pattern[str]
+    ) -> int | None:
+        """The last end of a separator between `at` and `limit`, white space at it not counted."""
+        last = None
+        for match in self._matches(separator, at, min(limit + _WIDEST, len(self._text))):
+            end = self._trimmed(start, match.end())[1]
+            if end > limit:
+                break
+            if end > start:
+                last = match.end()
+        return last
+
+    def _matches(self, separator: re.Pattern[str], start: int, end: int) -> Iterator[re.Match[str]]:
+        """The separators from `start` to `end`, but full stops that end no sentence."""
+        for match in separator.finditer(self._text, max(start, 0), end):
+            if separator is not _SENTENCE_END or not _is_abbreviation(self._text, match.start()):
+                yield match
 
     def _hard_cut(self, start: int, end: int, block: Block) -> Iterator[_Unit]:
         while start < end:
@@ -240,6 +285,11 @@ class _Splitting:
             return end - start <= size
         return self._settings.measure(self._text[start:end]) <= size
 
+
+_NEAR = 400
+"""How far before the end of a passage most sentences begin."""
+_WIDEST = 40
+"""How many characters a separator has at most, save white space."""
 
 _PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE_END = re.compile(r"\n\s*")

@@ -16,7 +16,10 @@ from lance_context_core._checks import (
     shown,
 )
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
+from lance_context_core.blobs.blobs import AsyncBlobs
+from lance_context_core.blobs.keeping import Keeping, let_go
 from lance_context_core.documents import loading
 from lance_context_core.documents.conditions import Scopes, among, in_scopes, place_of
 from lance_context_core.documents.loading import (
@@ -97,6 +100,7 @@ class AsyncDocuments:
         if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
             return found
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
+        keeping = Keeping(self._documents.blobs(), loaded, made)
         attempts = Attempts("the same document kept being added and deleted by others")
         while True:
             attempts.begin()
@@ -104,7 +108,9 @@ class AsyncDocuments:
             now = self._documents.resources.clock.now()
             chunks, _ = await self._chunk_rows(made, id, {}, now, self._documents.scope)
             row = sources.to_row(made, id, scope=self._documents.scope, now=now)
+            await keeping.before()
             if (await self._documents.table.insert_absent([row, *chunks]))[0]:
+                await keeping.after()
                 return sources.from_row(_whole(row))
             if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
                 return found
@@ -124,10 +130,11 @@ class AsyncDocuments:
         One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
         is told of, and the next one is gone on with; what else fails, such as the disk, is raised.
         After a crash the call may be repeated: what is there is not read again. `progress` is
-        called after each file; both it and the generator run in worker threads.
+        called after each file, and the generator runs in worker threads.
         """
         self._documents.resources.writable()
         loading.check_arguments(arguments)
+        check_progress(progress)
         if isinstance(sources, str | bytes) or not isinstance(sources, Iterable):
             raise InvalidRequestError(f"sources={shown(sources)}: pass a list of files")
         n_files = len(sources) if isinstance(sources, Sized) else None
@@ -143,11 +150,10 @@ class AsyncDocuments:
                 error = raised
                 failed.append(FailedDocument(name=name, error=raised))
             n_done += 1
-            if progress is not None:
-                told = DocumentProgress(
-                    n_done=n_done, n_files=n_files, name=name, document=document, error=error
-                )
-                await asyncio.to_thread(progress, told)
+            now = DocumentProgress(
+                n_done=n_done, n_total=n_files, name=name, document=document, error=error
+            )
+            await tell(progress, now)
         return DocumentsAdded(documents=tuple(done), failed=tuple(failed))
 
     @takes(SearchArguments, searching.DEFAULTS)
@@ -233,7 +239,7 @@ class AsyncDocuments:
 
         Raises NotFoundError if there is no document of that id.
         """
-        text: str = await self._documents.value(document_id, "text")
+        text: str = (await self._documents.values(document_id, "text"))["text"]
         return text
 
     async def content(self, document_id: str) -> bytes | None:
@@ -241,7 +247,10 @@ class AsyncDocuments:
 
         Raises NotFoundError if there is no document of that id.
         """
-        content: bytes | None = await self._documents.value(document_id, "blob")
+        found = await self._documents.values(document_id, "blob", "payload_uri", *SCOPE_PARTS)
+        if (uri := found.get("payload_uri")) is not None:
+            return await AsyncBlobs(self._documents.blobs(_owner(found))).get(uri)
+        content: bytes | None = found["blob"]
         return content
 
     @takes(ReadingArguments, DEFAULTS)
@@ -275,7 +284,7 @@ class AsyncDocuments:
             before = await chunk_rows(
                 self._documents.table, self._documents.one(document_id, CHUNK)
             )
-            scope, owner = sources.from_row(old).scope, Scope(**{p: old[p] for p in SCOPE_PARTS})
+            scope, owner = sources.from_row(old).scope, _owner(old)
             if loaded is None:
                 made = unchanged(old, before)
             elif made is None:
@@ -298,7 +307,10 @@ class AsyncDocuments:
             keys = {one[KEY]: one["revision"] for one in before.values()}
             seen = {one[KEY]: keys.get(one[KEY]) for one in chunks}
             seen |= {key: keys[key] for key in gone} | {old[KEY]: old["revision"]}
+            keeping = Keeping(self._documents.blobs(owner), loaded, made)
+            await keeping.before()
             if await self._documents.table.write_if([row, *chunks], removed=gone, seen=seen):
+                await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
 
     async def delete(self, document_id: str) -> bool:
@@ -306,10 +318,13 @@ class AsyncDocuments:
 
         Older versions of the store still have it: see `erase`.
         """
-        is_there = await self.get(document_id) is not None
-        return (
-            await self._documents.table.delete(self._documents.all_of(document_id)) > 0 and is_there
-        )
+        where = self._documents.one(document_id)
+        columns = ["payload_uri", *SCOPE_PARTS]
+        rows = (await self._documents.table.select(where, columns=columns)).to_pylist()
+        n = await self._documents.table.delete(self._documents.all_of(document_id))
+        for row in rows:
+            await let_go(self._documents.blobs(_owner(row)), row.get("payload_uri"))
+        return n > 0 and bool(rows)
 
     async def erase(
         self, document_id: str, *, sole_writer: bool = False, dry_run: bool = False
@@ -351,6 +366,11 @@ def _called(source: object) -> str:
     if isinstance(source, bytes | bytearray | memoryview):
         return "untitled"
     return str(getattr(source, "name", source))
+
+
+def _owner(row: Mapping[str, Any]) -> Scope:
+    """Whose a document is."""
+    return Scope(**{part: row[part] for part in SCOPE_PARTS})
 
 
 def _whole(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from lance_context_core.documents.reading import ReadDocument, Reader
 from lance_context_core.documents.reading import checked as checked_reading
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 from lance_context_core.records import DocumentScope, Passage
+from lance_context_core.records.blobs import uri_of
 from lance_context_core.rows.sources import Source
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
@@ -63,7 +64,9 @@ def check_arguments(given: ReadingArguments) -> ReadingArguments:
     if (reader := arguments["reader"]) is not None:
         check_reader(reader, "reader")
     chunker = arguments["chunker"]
-    if chunker is not None and not callable(getattr(chunker, "split", None)):
+    # A text has a method of that name, too.
+    is_chunker = callable(getattr(chunker, "split", None)) and not isinstance(chunker, str | bytes)
+    if chunker is not None and not is_chunker:
         raise InvalidRequestError(
             f"chunker={shown(chunker)}: give a TextChunker, or an object with the method split"
         )
@@ -130,7 +133,7 @@ def read(
         title=None if title is None else check_text(title, "title"),
         n_pages=document.n_pages,
         uri=loaded.uri if arguments["keep"] == "uri" else None,
-        blob=loaded.content if arguments["keep"] == "bytes" else None,
+        payload_uri=uri_of(loaded.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
         properties=check_json_object(document.properties, "properties"),
     )

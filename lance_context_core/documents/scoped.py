@@ -7,6 +7,7 @@ from typing import Any
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, shown
 from lance_context_core._resources import Resources
+from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
@@ -92,9 +93,13 @@ class ScopedDocuments:
             attempt += 1
         return id
 
-    async def value(self, document_id: str, column: str) -> Any:
-        """What is in one column of a document's row. Raises NotFoundError if there is none."""
-        return (await self._read(document_id, [column]))[column]
+    async def values(self, document_id: str, *columns: str) -> dict[str, Any]:
+        """What is in columns of a document's row, by name. Raises NotFoundError if there is none."""
+        return await self._read(document_id, columns)
+
+    def blobs(self, owner: Scope | None = None) -> ScopedBlobs:
+        """Where the bytes of the documents are: those of this scope, or of another one."""
+        return ScopedBlobs(self.resources, self.scope if owner is None else owner)
 
     async def row(self, document_id: str) -> dict[str, Any]:
         """All of a document's row. Raises NotFoundError if there is none."""

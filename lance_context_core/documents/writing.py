@@ -92,6 +92,7 @@ def unchanged(row: Mapping[str, Any], chunks: Mapping[int, Mapping[str, Any]]) -
         title=document.title,
         n_pages=document.n_pages,
         uri=document.uri,
+        payload_uri=row.get("payload_uri"),
         blob=row["blob"],
         metadata=document.metadata,
         properties=document.properties,

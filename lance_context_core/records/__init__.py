@@ -9,6 +9,20 @@ from lance_context_core.records.answers import (
     SearchHit,
     WriteResult,
 )
+from lance_context_core.records.blobs import Blob
+from lance_context_core.records.graph import (
+    Contradiction,
+    Entity,
+    Impact,
+    Mention,
+    Merger,
+    Path,
+    Ranked,
+    Relation,
+    Statement,
+    SubGraph,
+)
+from lance_context_core.records.images import ImageRecord
 from lance_context_core.records.kept import (
     ContextRecord,
     Document,
@@ -17,6 +31,7 @@ from lance_context_core.records.kept import (
     Relationship,
     Session,
 )
+from lance_context_core.records.progress import Progress
 from lance_context_core.records.sources import (
     DocumentChunk,
     DocumentProgress,
@@ -53,7 +68,22 @@ __all__ = [  # noqa: RUF022 - in the order of the files
     "FailedDocument",
     "DocumentProgress",
     "DocumentsAdded",
+    # Bytes
+    "Blob",
+    "ImageRecord",
+    # What a graph is made of
+    "Entity",
+    "Relation",
+    "Mention",
+    "Statement",
+    "Contradiction",
+    "Merger",
+    "SubGraph",
+    "Path",
+    "Ranked",
+    "Impact",
     # What a call answers with
+    "Progress",
     "ChannelScore",
     "SearchHit",
     "Page",

@@ -116,6 +116,10 @@ class Erasure:
     documents: int = 0
     items: int = 0
     """Key-value items."""
+    blobs: int = 0
+    """Bytes that nothing names any more."""
+    graph: int = 0
+    """Entities, relations, mentions and statements that were known from nowhere else."""
     sessions: int = 0
     """Descriptions of sessions."""
     mentions: int = 0
@@ -134,5 +138,5 @@ class Erasure:
 
     def __bool__(self) -> bool:
         """Whether anything was found."""
-        found = (self.records, self.derived, self.documents, self.items, self.sessions)
-        return any(found)
+        found = (self.records, self.derived, self.documents, self.items, self.blobs, self.graph)
+        return any(found) or self.sessions > 0

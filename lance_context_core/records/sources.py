@@ -7,6 +7,7 @@ from typing import Any
 
 from lance_context_core._checks import check_name
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,18 +121,20 @@ class FailedDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentProgress:
+class DocumentProgress(Progress):
     """How far the adding of many files has come."""
 
-    n_done: int
-    """How many files are dealt with, those that failed among them."""
-    n_files: int | None
-    """How many there are; None where that is not known."""
+    what: str = "files"
     name: str
-    """The file that is dealt with now."""
+    """The file that was dealt with last."""
     document: SourceDocument | None = None
     """What became of it; None if it failed."""
     error: Exception | None = None
+
+    @property
+    def n_files(self) -> int | None:
+        """The same as `n_total`."""
+        return self.n_total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,29 @@ from typing import Literal
 import pyarrow as pa
 
 from lance_context_core.records.arrow import record_columns
+from lance_context_core.records.blobs import Blob
+from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.records.kept import ContextRecord, Document, Item, Session
 from lance_context_core.records.sources import DocumentChunk, SourceDocument
 
 _INCIDENTAL = ("updated_at", "author", "revision")
 """Fields that differ wherever something else does."""
+
+
+Stored = (
+    ContextRecord
+    | Session
+    | Document
+    | Item
+    | SourceDocument
+    | DocumentChunk
+    | Blob
+    | Entity
+    | Relation
+    | Mention
+    | Statement
+)
+"""What a row of one of the tables is to a user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +109,11 @@ class Conflict:
     """`records`, `sessions`, or `vectors/` or `key_values/` and what the table is called by."""
     id: str
     """That of the record, session or document; the key of an item."""
-    base: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
+    base: Stored | None
     """What both had; None if each has added it."""
-    ours: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
+    ours: Stored | None
     """What the branch has that is merged into; None if it was deleted there."""
-    theirs: ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk | None
+    theirs: Stored | None
     """What the branch has that is merged; None if it was deleted there."""
     ours_updated_at: datetime | None
     theirs_updated_at: datetime | None

@@ -29,6 +29,9 @@ from lance_context_core.scope import Scope
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""
 
+MEDIA_PREFIX = "img_"
+"""What the ids of pictures, recordings and films begin with."""
+
 COLUMNS = ("fields", "text", "parts", "native", "blob")
 """What a whole record is read from, without its vector."""
 
@@ -156,6 +159,11 @@ def refuse_duplicates(identities: Iterable[tuple[str, str]]) -> None:
                 f"{name}={shown(value)} stands twice in one call: give each once"
             )
         seen.add(one)
+
+
+def is_media(id: str) -> bool:
+    """Whether it is the id of a picture, a recording or a film."""
+    return id.startswith(MEDIA_PREFIX)
 
 
 def new_id() -> str:

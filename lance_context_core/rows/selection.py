@@ -10,7 +10,8 @@ from lance_context_core._options import check_options
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
-from lance_context_core.protocols import CONDITIONS, LISTING, ItemOrder
+from lance_context_core.protocols import ItemOrder
+from lance_context_core.protocols.keyvalues import CONDITIONS, LISTING
 from lance_context_core.rows.items import check_segment, encoded
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {

@@ -27,7 +27,7 @@ _SHARED = ("name", "file_type", "title", "uri", "conversation_id", "project_id",
 
 COLUMNS = (
     *("id", *SCOPE_PARTS, "created_at", "updated_at", *_SHARED),
-    *("hash", "size", "n_pages", "n_chunks", "properties"),
+    *("hash", "size", "n_pages", "n_chunks", "properties", "payload_uri"),
 )
 """What a document is read from, without its text and its bytes."""
 
@@ -58,7 +58,10 @@ class Source:
     title: str | None = None
     n_pages: int | None = None
     uri: str | None = None
+    payload_uri: str | None = None
+    """The blob that its bytes are, if they are kept."""
     blob: bytes | None = field(default=None, repr=False)
+    """The bytes as an older release kept them."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
 
@@ -107,6 +110,7 @@ def to_row(
         "text": source.text,
         "properties": dumps(source.properties),
         "blob": source.blob,
+        "payload_uri": source.payload_uri,
     }
 
 

@@ -6,7 +6,7 @@ candidates. A search adds what its boosts give, and says in `SearchHit.why` what
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -243,7 +243,8 @@ class Period:
 
     weight: float = 0.5
     asked_at: datetime | None = None
-    """The moment to which `last week` refers; now if absent. Has to have a time zone."""
+    """The moment to which `last week` refers; by the store's clock now, if absent. Has to have a time
+    zone."""
     name: str = field(default="period", init=False)
 
     def __post_init__(self) -> None:
@@ -266,6 +267,13 @@ class Period:
             if within:
                 return dict.fromkeys(within, self.weight)
         return {}
+
+
+def asked(boost: Boost, now: datetime) -> Boost:
+    """The boost in a question that is asked now."""
+    if type(boost) is Period and boost.asked_at is None:
+        return replace(boost, asked_at=now)
+    return boost
 
 
 _OURS = (Neighbours, Preceding, Speaker, Role, Recency, Period)

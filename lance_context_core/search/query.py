@@ -27,7 +27,7 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
-from lance_context_core.search.boosts import Boost
+from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.options import ALONE, Room, SearchOptions
 from lance_context_core.search.placed import Placed, asked_by, place, previous_of, turns_of
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
@@ -137,7 +137,8 @@ async def _found(
 ) -> list[SearchHit[R]]:
     """The best hits, of what `table` answers."""
     is_hot = isinstance(table, HotTable)
-    boosts = [*room.boosts(words_are_handed=is_hot), *options.boosts]
+    now = searched.resources.clock.now()
+    boosts = [*room.boosts(words_are_handed=is_hot), *(asked(one, now) for one in options.boosts)]
     is_picked = options.reranker is not None or options.mmr_lambda is not None
     looks_around = room.surroundings and room.is_lending and not is_picked
     n_candidates = max(limit, options.n_candidates)

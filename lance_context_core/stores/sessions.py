@@ -276,11 +276,13 @@ class AsyncSessions:
         described = await self._records.resources.sessions.select(
             sql.all_of([self._records.inside(), *recent]) or None, columns=["id", "updated_at"]
         )
+        ids, moments = messages["session_id"], messages["updated_at"]
+        # Typed, as there may be no chunk at all.
         both = pa.table(
             {
-                "id": pa.chunked_array([*messages["session_id"].chunks, *described["id"].chunks]),
+                "id": pa.chunked_array([*ids.chunks, *described["id"].chunks], ids.type),
                 "at": pa.chunked_array(
-                    [*messages["updated_at"].chunks, *described["updated_at"].chunks]
+                    [*moments.chunks, *described["updated_at"].chunks], moments.type
                 ),
             }
         )

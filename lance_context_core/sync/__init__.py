@@ -6,6 +6,7 @@ It may be called from any thread, also from one that runs an event loop, such as
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context
 from lance_context_core.sync.documents import Documents
+from lance_context_core.sync.graph import Graph, Statements
 from lance_context_core.sync.history import History
 from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.keyvalues import KeyValues
@@ -19,6 +20,7 @@ from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.store import ContextStore
 from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.templates import Templates
+from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.sync.vectors import Vectors
 from lance_context_core.sync.windows import Windows
 
@@ -27,6 +29,7 @@ __all__ = [
     "Context",
     "ContextStore",
     "Documents",
+    "Graph",
     "History",
     "InformationTables",
     "Jobs",
@@ -39,9 +42,11 @@ __all__ = [
     "Plans",
     "Sessions",
     "ShortTermState",
+    "Statements",
     "TaskBoard",
     "TaskStore",
     "Templates",
+    "TieredMemory",
     "Vectors",
     "Windows",
 ]

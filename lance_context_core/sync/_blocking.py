@@ -55,29 +55,37 @@ class Named(Blocking[N]):
 
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+    *,
+    at_once: Callable[Concatenate[Any, P], T | None] | None = None,
 ) -> Callable[Concatenate[Any, P], T]:
     """The method that waits for the asynchronous one.
 
     Its name, its parameters and its docstring are that one's, to type checkers, editors and `help()`.
+    What can be answered `at_once` is answered in the caller's thread: the way to the store's loop and
+    back takes longer than such an answer.
     """
     ask = _asking(method)
+    answer = None if at_once is None else _asking(at_once)
 
     @wraps(method)
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if answer is not None and (known := answer(self, *args, **kwargs)) is not None:
+            return known
         return block_on(ask(self, *args, **kwargs))
 
     return _named(call, method)
 
 
 def iterating(
-    method: Callable[Concatenate[Any, P], AsyncIterator[T]],
+    method: Callable[Concatenate[Any, P], AsyncIterator[T]], *, at_once: int = _AT_ONCE
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
     """The method whose items are those of the asynchronous one, `batch_size` fetched at once."""
+    n = at_once
     ask = _asking(method)
 
     @wraps(method)
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        at_once = cast(int, kwargs.get("batch_size", _AT_ONCE))
+        at_once = cast(int, kwargs.get("batch_size", n))
         return _fetched(ask(self, *args, **kwargs), at_once=at_once)
 
     return _named(call, method)

@@ -81,6 +81,7 @@ class Context(Named[AsyncContext]):
     get = blocking(AsyncContext.get)
     get_blob = blocking(AsyncContext.get_blob)
     list = blocking(AsyncContext.list)
+    records = blocking(AsyncContext.records)
     scan = iterating(AsyncContext.scan)
     entries = blocking(AsyncContext.entries)
     search = blocking(AsyncContext.search)

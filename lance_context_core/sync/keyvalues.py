@@ -7,7 +7,7 @@ from lance_context_core.sync._blocking import Named, blocking
 class KeyValues(Named[AsyncKeyValues]):
     """The items of one name; `AsyncKeyValues` is the asynchronous one."""
 
-    get = blocking(AsyncKeyValues.get)
+    get = blocking(AsyncKeyValues.get, at_once=AsyncKeyValues._get_at_once)  # noqa: SLF001
     list = blocking(AsyncKeyValues.list)
     keys = blocking(AsyncKeyValues.keys)
     count = blocking(AsyncKeyValues.count)

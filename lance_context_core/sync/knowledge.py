@@ -67,6 +67,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
     archive = blocking(AsyncKnowledge.archive)
     unarchive = blocking(AsyncKnowledge.unarchive)
     distill = blocking(AsyncKnowledge.distill)
+    schedule = blocking(AsyncKnowledge.schedule)
     replay = blocking(AsyncKnowledge.replay)
     proposal = blocking(AsyncKnowledge.proposal)
     merge = blocking(AsyncKnowledge.merge)

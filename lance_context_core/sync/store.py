@@ -9,10 +9,13 @@ from lance_context_core._options import takes
 from lance_context_core.protocols import Clock
 from lance_context_core.store import AsyncContextStore
 from lance_context_core.sync._blocking import Blocking, blocking, handing
+from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
 from lance_context_core.sync.documents import Documents
+from lance_context_core.sync.graph import Graph
 from lance_context_core.sync.history import History
+from lance_context_core.sync.images import Images
 from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.keyvalues import KeyValues
 from lance_context_core.sync.knowledge import Knowledge
@@ -23,6 +26,7 @@ from lance_context_core.sync.sessions import Sessions
 from lance_context_core.sync.state import ShortTermState
 from lance_context_core.sync.tasks import TaskStore
 from lance_context_core.sync.templates import Templates
+from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.sync.vectors import Vectors
 from lance_context_core.sync.windows import Windows
 
@@ -79,9 +83,29 @@ class ContextStore(Blocking[AsyncContextStore]):
         return Documents(self._aio.documents)
 
     @property
+    def images(self) -> Images:
+        """Pictures, recordings and films, and what is said of them."""
+        return Images(self._aio.images)
+
+    @property
+    def blobs(self) -> Blobs:
+        """Bytes, each kept once under the hash of them."""
+        return Blobs(self._aio.blobs)
+
+    @property
+    def graph(self) -> Graph:
+        """Entities, what relates them, and where they are spoken of."""
+        return Graph(self._aio.graph)
+
+    @property
     def knowledge(self) -> Knowledge:
         """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
         return Knowledge(self._aio.knowledge)
+
+    @property
+    def tiers(self) -> TieredMemory:
+        """What is kept at hand in its own words, or further off in a few, as it is used."""
+        return TieredMemory(self._aio.tiers)
 
     @property
     def tables(self) -> InformationTables:
@@ -164,6 +188,25 @@ class ContextStore(Blocking[AsyncContextStore]):
     # Search
 
     search = blocking(AsyncContextStore.search)
+
+    # Whose it is
+
+    user_ids = blocking(AsyncContextStore.user_ids)
+
+    # SQL
+
+    sql = blocking(AsyncContextStore.sql)
+
+    # Out and in
+
+    export = blocking(AsyncContextStore.export)
+    import_ = blocking(AsyncContextStore.import_)
+
+    verify = blocking(AsyncContextStore.verify)
+
+    # Again, and in another way
+
+    replay = blocking(AsyncContextStore.replay)
 
     # The window
 

@@ -9,4 +9,5 @@ class Windows(Blocking[AsyncWindows]):
 
     keep = blocking(AsyncWindows.keep)
     get = blocking(AsyncWindows.get)
+    cite = blocking(AsyncWindows.cite)
     list = blocking(AsyncWindows.list)

@@ -13,6 +13,8 @@ Needs pytest, which the extra `testing` brings, and no plugin of it.
 """
 
 from lance_context_core.testing import _pytest as _pytest  # first: it makes pytest ready
+from lance_context_core.testing.blobs import BlobStoreTests
+from lance_context_core.testing.graph import GraphStoreTests
 from lance_context_core.testing.history import HistoryProviderTests
 from lance_context_core.testing.key_values import KeyValueStoreTests
 from lance_context_core.testing.memory import MemoryServiceTests
@@ -27,10 +29,12 @@ from lance_context_core.testing.sessions import SessionStoreTests
 from lance_context_core.testing.vectors import Collections, VectorStoreTests
 
 __all__ = [
+    "BlobStoreTests",
     "CassetteModel",
     "Collections",
     "Fault",
     "FaultModel",
+    "GraphStoreTests",
     "HistoryProviderTests",
     "KeyValueStoreTests",
     "MemoryServiceTests",

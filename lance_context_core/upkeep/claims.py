@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core._telling import log
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -95,7 +96,13 @@ class Claims:
             "revision": new_revision() if row is None else next_revision(row["revision"]),
         }
         n_written, _ = await table.upsert([taken])
-        return Claim(taken) if n_written else None
+        if not n_written:
+            return None
+        if row is not None and row["holder"] is not None:
+            log.warning(
+                "%s: maintenance is taken over from %s, who did not finish", key, row["holder"]
+            )
+        return Claim(taken)
 
     async def give_back(
         self, claim: Claim, *, did: Mapping[str, Any] | None = None, error: str | None = None

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lance_context_core._loop import store_loop
+from lance_context_core._progress import check_progress, tell
+from lance_context_core._telling import log
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
@@ -21,6 +23,7 @@ from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.protocols import Clock
+from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import (
     UPKEEP_TABLE,
     Claim,
@@ -169,24 +172,30 @@ class Upkeep:
                 self._worker = store_loop.spawn_apart(self._work(self.settings))
 
     async def maintain(
-        self, tables: Sequence[Table], *, policy: IndexPolicy | None, only_due: bool
+        self,
+        tables: Sequence[Table],
+        *,
+        policy: IndexPolicy | None,
+        only_due: bool,
+        progress: Callable[[Progress], object] | None = None,
     ) -> list[TableUpkeep]:
         """Maintain these tables now; all that can be done, or only what is due.
 
-        Waits for whoever is at a table, up to a minute, and then passes it by.
+        Waits for whoever is at a table, up to a minute, and then passes it by. Cancelled, it leaves
+        the table that it is at to be maintained to the end.
         """
+        check_progress(progress)
         settings = self.settings or Maintenance()
         policy = policy or settings.indexes
-
-        async def work() -> list[TableUpkeep]:
-            return [
-                await self._alone(
-                    table, settings, policy, only_due=only_due, patience=_PATIENCE_SECONDS
-                )
-                for table in tables
-            ]
-
-        return await _on_the_store_loop(work())
+        done: list[TableUpkeep] = []
+        for table in tables:
+            work = self._alone(
+                table, settings, policy, only_due=only_due, patience=_PATIENCE_SECONDS
+            )
+            done.append(await _on_the_store_loop(work))
+            now = Progress(n_done=len(done), n_total=len(tables), what="tables", name=table.name)
+            await tell(progress, now)
+        return done
 
     async def stats(self, tables: Sequence[Table]) -> StoreStats:
         """The state of these tables."""
@@ -267,11 +276,21 @@ class Upkeep:
                     table, due if only_due else {_COMPACT, BUILD, _THIN}, settings, policy
                 )
             except ConflictError as error:
+                log.info("%s: others were in the way of maintenance, it stays due", table.name)
                 await self._claims.give_back(claim)
                 return TableUpkeep(table=table.name, skipped=str(error))
             except BaseException as error:
+                log.warning("%s: maintenance ended with %s", table.name, type(error).__name__)
                 await self._claims.give_back(claim, error=str(error) or type(error).__name__)
                 raise
+            log.info(
+                "%s: maintained: %d files became %d, %d indexes were built, %d versions removed",
+                table.name,
+                done.fragments_removed,
+                done.fragments_added,
+                len(done.indexes_built),
+                done.versions_removed,
+            )
             await self._claims.give_back(claim, did=_said(done) if due or not only_due else None)
             return done
         finally:

@@ -13,26 +13,34 @@ from lance_context_core._checks import (
 )
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
-from lance_context_core.engine.database import DOCUMENTS_TABLE, SESSIONS_TABLE
+from lance_context_core.engine.database import (
+    BLOBS_TABLE,
+    DOCUMENTS_TABLE,
+    GRAPH_TABLE,
+    SESSIONS_TABLE,
+)
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import (
+    Blob,
     Conflict,
     ContextRecord,
     Document,
     DocumentChunk,
+    Entity,
     Item,
+    Mention,
+    Relation,
     Resolution,
     Session,
     SourceDocument,
+    Statement,
 )
-from lance_context_core.rows import documents, items, records, sessions, sources
-
-Stored = ContextRecord | Session | Document | Item | SourceDocument | DocumentChunk
-"""What a row of one of the tables is to a user."""
+from lance_context_core.records.versions import Stored
+from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
 
 MergePolicy = (
     Literal["newest", "ours", "theirs"]
@@ -47,8 +55,10 @@ function is given the `Conflict` and returns what is to be there, or None for no
 blocks is called in a thread of its own.
 """
 
-_CHOSEN = (Item, SourceDocument, DocumentChunk)
+_CHOSEN = (Item, SourceDocument, DocumentChunk, Blob, Entity, Relation, Mention, Statement)
 """Of what a policy's function picks a side, and makes nothing new."""
+
+_SORTS = {SourceDocument: "document", DocumentChunk: "document"}
 
 _POLICIES = ("newest", "ours", "theirs")
 
@@ -188,7 +198,7 @@ def _check(chosen: Any, conflict: Conflict) -> None:
         )
     if isinstance(chosen, _CHOSEN):
         if chosen not in sides:
-            what = "item" if isinstance(chosen, Item) else "document"
+            what = _SORTS.get(type(chosen), type(chosen).__name__.lower())
             raise InvalidRequestError(f"{where} is another {what}: return ours, theirs, or None")
         return
     if chosen.id not in {one.id for one in sides}:
@@ -279,6 +289,10 @@ def _item(table: str, row: Row | None) -> Stored | None:
     if table == DOCUMENTS_TABLE:
         is_chunk = row["kind"] == sources.CHUNK
         return sources.from_chunk_row(row) if is_chunk else sources.from_row(row)
+    if table == BLOBS_TABLE:
+        return blobs.from_row(row)
+    if table == GRAPH_TABLE:
+        return graph.from_row(row)
     return sessions.from_row(row) if table == SESSIONS_TABLE else records.from_row(row)
 
 

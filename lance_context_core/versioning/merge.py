@@ -5,7 +5,7 @@ so the next one brings only what is new since. A table is changed in one commit,
 moved right after it. A merge that was cut short between the two finds that what it would do is done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._checks import check_name
+from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.database import spec_of
@@ -29,12 +30,12 @@ from lance_context_core.engine.table.writing import (
     conformed,
 )
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Conflict, MergeReport, Resolution, TableMerge
+from lance_context_core.records import Conflict, MergeReport, Progress, Resolution, TableMerge
+from lance_context_core.records.versions import Stored
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.conflicts import (
     MergePolicy,
     Row,
-    Stored,
     alike,
     check_policy,
     conflict_of,
@@ -48,8 +49,16 @@ _MAX_LISTED = 2_000
 """Up to so many keys are looked up one by one; for more, all keys are read."""
 
 
-async def merge(whole: Whole, source: str, *, policy: MergePolicy, is_dry_run: bool) -> MergeReport:
+async def merge(
+    whole: Whole,
+    source: str,
+    *,
+    policy: MergePolicy,
+    is_dry_run: bool,
+    progress: Callable[[Progress], object] | None = None,
+) -> MergeReport:
     """Bring what the branch `source` changed into the branch of `whole`."""
+    check_progress(progress)
     whole.require("merge")
     check_policy(policy)
     other = await _other(whole, source)
@@ -61,8 +70,11 @@ async def merge(whole: Whole, source: str, *, policy: MergePolicy, is_dry_run: b
         for table, at in places.items()
     ]
     if not is_dry_run:
-        for one in merges:
+        for n, one in enumerate(merges, 1):
             await one.carry_out()
+            name = table_shown(one.target.name)
+            now = Progress(n_done=n, n_total=len(merges), what="tables", name=name)
+            await tell(progress, now)
     return MergeReport(
         source=source,
         target=whole.resources.database.branch,

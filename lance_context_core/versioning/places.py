@@ -8,7 +8,9 @@ from pathlib import Path
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core.engine.database import (
+    BLOBS_TABLE,
     DOCUMENTS_TABLE,
+    GRAPH_TABLE,
     RECORDS_TABLE,
     SESSIONS_TABLE,
     PinnedDatabase,
@@ -28,6 +30,9 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.scope import Scope
+
+NAMED = (RECORDS_TABLE, SESSIONS_TABLE, DOCUMENTS_TABLE, BLOBS_TABLE, GRAPH_TABLE)
+"""The tables of which there is one each."""
 
 _PATIENCE_SECONDS = 600
 """How long who makes or removes a tag or a branch waits for another who does."""
@@ -160,9 +165,7 @@ class Whole:
         return [
             database.table(name, spec_of(name))
             for name in await database.table_names()
-            if name in (RECORDS_TABLE, SESSIONS_TABLE, DOCUMENTS_TABLE)
-            or collection_of(name) is not None
-            or kv_of(name) is not None
+            if name in NAMED or collection_of(name) is not None or kv_of(name) is not None
         ]
 
     async def tables_to(self, action: str) -> list[Table]:

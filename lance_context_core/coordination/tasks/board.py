@@ -1,10 +1,8 @@
 """Boards of tasks, which agents make, claim and finish together."""
 
-import asyncio
 import builtins
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeVar
@@ -22,14 +20,18 @@ from lance_context_core.coordination.tasks.values import (
     TaskStats,
     TaskStatus,
 )
+from lance_context_core.engine.boards.index import Holder
 from lance_context_core.engine.locks import processes
-from lance_context_core.errors import ContextStoreError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 T = TypeVar("T")
 
 TASK_LEASE = timedelta(minutes=5)
+_ALIVE_FOR_SECONDS = 0.1
+"""For how long who was seen alive is not looked for again, while there is something else to do."""
+
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 
 TaskOutcome = Literal["succeeded", "failed", "cancelled"]
@@ -185,17 +187,16 @@ class AsyncTaskBoard:
 
         def change(graph: Graph, _: int) -> Task | None:
             graph.take_back(self._is_gone)
-            if (task := graph.next()) is None:
+            task = graph.next()
+            if task is None:
+                # Rather than leave with nothing, look whether somebody has died in this moment.
+                graph.take_back(lambda one: self._is_gone(one, within_seconds=0))
+                task = graph.next()
+            if task is None:
                 return None
             return graph.begin(task, worker, processes.mine(), lease, "")
 
-        # It may be made by the time that its caller is cancelled, who would never be told.
-        claiming = asyncio.ensure_future(self._change(change))
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._given_back(claiming))
-            raise
+        return await self._changes.make(change, give_back=self._given_back)
 
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
         """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
@@ -267,15 +268,18 @@ class AsyncTaskBoard:
     def _changes(self) -> Changes:
         return Changes(self.name, self._resources, self._scope)
 
-    def _is_gone(self, task: Task) -> bool:
-        if task.process is not None and processes.is_dead(task.process):
+    def _is_gone(self, holder: Holder, within_seconds: float = _ALIVE_FOR_SECONDS) -> bool:
+        process = holder.process
+        if process is not None and processes.is_dead(process, within_seconds=within_seconds):
             return True
-        return task.until is not None and self._resources.clock.now() >= task.until
+        if holder.ticks is not None and process and processes.is_of_this_boot(process):
+            return processes.ticks() >= holder.ticks
+        now = self._resources.clock.now().timestamp()
+        return holder.until is not None and now >= holder.until
 
-    async def _given_back(self, claiming: asyncio.Future[Task | None]) -> None:
-        with suppress(ContextStoreError):
-            if (task := await claiming) is not None:
-                await self.release(task.id, attempt=task.attempt, note="the claim was cancelled")
+    async def _given_back(self, task: Task | None) -> None:
+        if task is not None:
+            await self.release(task.id, attempt=task.attempt, note="the claim was cancelled")
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
         id, note = check_name(id, "id"), check_text(note, "note")

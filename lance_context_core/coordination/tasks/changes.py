@@ -4,9 +4,11 @@ In the journal it is one transaction, which looks up what it needs. Elsewhere al
 written if nobody has changed the board meanwhile.
 """
 
+import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,9 +20,10 @@ from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
 from lance_context_core.engine.boards import in_journal
 from lance_context_core.engine.boards.in_journal import Changing
-from lance_context_core.engine.journal.journal import NotKnownError
+from lance_context_core.engine.journal.transactions import NotKnownError
 from lance_context_core.engine.names import kv_table_of
 from lance_context_core.engine.schema import KEY_VALUES
+from lance_context_core.errors import ContextStoreError
 from lance_context_core.records import Item
 from lance_context_core.rows import items as itemrows
 from lance_context_core.scope import SCOPE_PARTS, Scope
@@ -45,8 +48,13 @@ class Changes:
     resources: Resources
     scope: Scope
 
-    async def make(self, change: Change[T]) -> T:
-        """Do `change` to the board as it is, and keep what became another, in one commit."""
+    async def make(
+        self, change: Change[T], *, give_back: Callable[[T], Awaitable[None]] | None = None
+    ) -> T:
+        """Do `change` to the board as it is, and keep what became another, in one commit.
+
+        `give_back` is called with what was done for a caller who was cancelled before he was told.
+        """
         table = self.resources.writable().table(kv_table_of(NAME), KEY_VALUES)
         try:
             return await in_journal.change(
@@ -59,7 +67,16 @@ class Changes:
                 is_settled=_is_settled,
             )
         except NotKnownError:
+            pass
+        if give_back is None:
             return await self._in_items(change)
+        # In the journal nothing is waited for from the commit on: nobody is cancelled then.
+        making = asyncio.ensure_future(self._in_items(change))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            await asyncio.shield(_given_back(making, give_back))
+            raise
 
     @property
     def items(self) -> AsyncKeyValues:
@@ -142,6 +159,11 @@ class Changes:
             now=self.resources.clock.now(),
             author=self.resources.author,
         )
+
+
+async def _given_back(making: asyncio.Future[T], give_back: Callable[[T], Awaitable[None]]) -> None:
+    with suppress(ContextStoreError):
+        await give_back(await making)
 
 
 def _after(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:

@@ -17,6 +17,8 @@ from lance_context_core.coordination.tasks.values import (
     TaskStatus,
     require_transition,
 )
+from lance_context_core.engine.boards.index import Holder
+from lance_context_core.engine.locks import processes
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 
 
@@ -48,7 +50,7 @@ class Graph:
 
     def begun(self) -> list[Task]:
         """Those that somebody is at, in their order."""
-        return self._tasks.begun()
+        return [self.get(one.id) for one in self._tasks.holders()]
 
     def next(self) -> Task | None:
         """What is to be begun next."""
@@ -123,19 +125,21 @@ class Graph:
             assigned_to=worker,
             attempt=task.attempt + 1,
             process=process,
-            until=self._now + lease,
+            **self._lapsing(process, lease),
         )
 
     def keep(self, id: str, attempt: int, lease: timedelta) -> Task:
         """Have the one who is at a task at it for so long from now."""
         self._require_attempt(self.get(id), attempt)
-        self._put(replace(self.get(id), until=self._now + lease))
+        task = self.get(id)
+        self._put(replace(task, **self._lapsing(task.process, lease)))
         return self.get(id)
 
-    def take_back(self, is_gone: Callable[[Task], bool]) -> None:
+    def take_back(self, is_gone: Callable[[Holder], bool]) -> None:
         """Let what somebody is at who is gone be begun anew."""
-        for task in self.begun():
-            if is_gone(task):
+        for one in self._tasks.holders():
+            if is_gone(one):
+                task = self.get(one.id)
                 self._become(task, TaskStatus.PENDING, note=f"{task.assigned_to!r} is gone")
                 self._settle(task.id)
 
@@ -180,7 +184,7 @@ class Graph:
         if status is TaskStatus.IN_PROGRESS:
             more["started_at"] = self._now
         else:
-            more |= {"process": None, "until": None}
+            more |= {"process": None, "until": None, "ticks": None}
         is_end = status in DONE or status is TaskStatus.FAILED
         new = replace(
             task,
@@ -191,6 +195,12 @@ class Graph:
         )
         self._put(new)
         self._log(task, self.get(task.id))
+
+    def _lapsing(self, process: str | None, lease: timedelta) -> dict[str, Any]:
+        """When somebody else may begin what that process is at, in both ways of counting."""
+        is_here = process is not None and processes.is_of_this_boot(process)
+        ticks = processes.ticks() + lease.total_seconds() if is_here else None
+        return {"until": self._now + lease, "ticks": ticks}
 
     def _put(self, task: Task) -> None:
         self.before.setdefault(task.id, self._tasks.find(task.id))

@@ -3,8 +3,9 @@
 import json
 
 from lance_context_core.coordination.tasks import stored
-from lance_context_core.coordination.tasks.values import Task, TaskStatus
+from lance_context_core.coordination.tasks.values import Task
 from lance_context_core.engine.boards.in_journal import Changing
+from lance_context_core.engine.boards.index import Holder
 
 
 class Indexed:
@@ -31,9 +32,9 @@ class Indexed:
         """As `Tasks.dependents`."""
         return self._all(self._changing.index.dependents(id))
 
-    def begun(self) -> list[Task]:
-        """As `Tasks.begun`."""
-        return self._all(self._changing.index.of_status(TaskStatus.IN_PROGRESS))
+    def holders(self) -> list[Holder]:
+        """As `Tasks.holders`."""
+        return self._changing.index.holders()
 
     def next(self) -> Task | None:
         """As `Tasks.next`."""

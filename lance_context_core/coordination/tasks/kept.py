@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lance_context_core.coordination.tasks.values import Task, TaskStatus
+from lance_context_core.engine.boards.index import Holder
 
 
 class Tasks(Protocol):
@@ -19,8 +20,8 @@ class Tasks(Protocol):
     def dependents(self, id: str) -> list[Task]:
         """The tasks that depend on one."""
 
-    def begun(self) -> list[Task]:
-        """Those that somebody is at, in their order."""
+    def holders(self) -> list[Holder]:
+        """Who is at the tasks that are begun, in their order."""
 
     def next(self) -> Task | None:
         """The most urgent one that is pending and has no subtasks; of equals the one added first."""
@@ -55,9 +56,13 @@ class Listed:
         """As `Tasks.dependents`."""
         return [self.by_id[one] for one in self._dependents.get(id, ())]
 
-    def begun(self) -> list[Task]:
-        """As `Tasks.begun`."""
-        return [one for one in self.by_id.values() if one.status is TaskStatus.IN_PROGRESS]
+    def holders(self) -> list[Holder]:
+        """As `Tasks.holders`."""
+        return [
+            Holder(one.id, one.process, one.until.timestamp() if one.until else None, one.ticks)
+            for one in self.by_id.values()
+            if one.status is TaskStatus.IN_PROGRESS
+        ]
 
     def ready(self) -> list[Task]:
         """What may be begun, in the order of `next`."""

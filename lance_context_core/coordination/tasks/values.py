@@ -82,6 +82,8 @@ class Task:
     """Which process is at it."""
     until: datetime | None = field(default=None, repr=False)
     """When somebody else may begin it anew, unless it is heard of before."""
+    ticks: float | None = field(default=None, repr=False)
+    """The same by the time since the boot of its process' machine, which nobody sets."""
 
 
 def require_transition(task: Task, status: TaskStatus) -> None:

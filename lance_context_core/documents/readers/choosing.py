@@ -48,9 +48,7 @@ def type_of(content: bytes, name: str) -> str:
     head = content[:1024]
     if b"%PDF-" in head:
         return "pdf"
-    _, dot, ending = name.rpartition(".")
-    said = ending.lower() if dot else ""
-    said = _ENDINGS.get(said, said)
+    said = _ending(name)
     if said in _others():
         return said
     if head.startswith(b"PK\x03\x04"):
@@ -62,6 +60,12 @@ def type_of(content: bytes, name: str) -> str:
         return said
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
     return "html" if start.startswith((b"<!doctype html", b"<html")) else "text"
+
+
+def type_said_by(name: str) -> str:
+    """What a file is by its name alone: `text` if that says nothing."""
+    said = _ending(name)
+    return said if said in _READERS or said in _others() else "text"
 
 
 def reader_of(type: str) -> Reader:
@@ -97,6 +101,13 @@ _NO_TEXTS = {
     b"\x1f\x8b": "packed by gzip",
     b"\x7fELF": "a program",
 }
+
+
+def _ending(name: str) -> str:
+    """The type that the name ends in; empty if it has no ending."""
+    _, dot, ending = name.rpartition(".")
+    said = ending.lower() if dot else ""
+    return _ENDINGS.get(said, said)
 
 
 def _packed(content: bytes, name: str) -> str:

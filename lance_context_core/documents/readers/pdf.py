@@ -18,6 +18,9 @@ from lance_context_core.errors import (
 logging.getLogger("pypdf").addHandler(logging.NullHandler())
 
 
+_KEPT_PAGES = 50
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfReader:
     """Reads the text of PDF files; what they run or show beside it is never touched.
@@ -77,6 +80,9 @@ class PdfReader:
             except Exception:  # noqa: BLE001 - one page of many; pypdf raises anything
                 broken.append(number)
                 continue
+            if number % _KEPT_PAGES == 0:
+                # It remembers all that it has ever read, of the pages that are done, too.
+                reader.resolved_objects.clear()
             if not text.strip():
                 without.append(number)
             written.add(text, page=number, section=section)

@@ -4,7 +4,8 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Unpack
+from functools import lru_cache
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,8 @@ from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
-from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
+from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing
+from lance_context_core.protocols.keyvalues import CONDITIONS, LISTING
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.selection import Selection
@@ -27,6 +29,9 @@ from lance_context_core.rows.visibility import alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.keyvalues import writing as itemwriting
+
+_MOST_AT_ONCE = 16
+"""More are read on the store's loop, which has time for others between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,27 @@ class AsyncKeyValues:
         wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         where = self._where(sql.in_list(KEY, wanted))
-        rows = await self._table.find(where, columns=columns)
-        pairs = await steps.each_row(lambda row: (row[KEY], itemrows.from_row(row)), rows)
+        rows = await self._table.get(where, columns=columns)
+        pairs = await steps.each_row(_with_key, rows)
         found = dict(pairs)
+        return [found.get(key) for key in wanted]
+
+    def _get_at_once(
+        self,
+        keys: Sequence[ItemKey],
+        *,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item | None] | None:
+        """As `get`, in any thread and without a wait; None if that takes a look at the disk."""
+        if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
+            return None
+        wanted = itemwriting.row_keys_at_once(self._scope, keys)
+        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
+        rows = self._table.remembered.find(self._where(sql.in_list(KEY, wanted)), columns)
+        if rows is None:
+            return None
+        found = dict(map(_with_key, rows))
         return [found.get(key) for key in wanted]
 
     @takes(ItemListing, LISTING)
@@ -288,7 +311,7 @@ class AsyncKeyValues:
         return self._resources.clock.now()
 
     def _own(self, *clauses: sql.Clause) -> sql.Clause:
-        return sql.all_of([sql.all_equal(self._scope.parts()), *clauses])
+        return sql.all_of([_of_scope(self._scope), *clauses])
 
     def _where(self, *clauses: sql.Clause) -> sql.Clause:
         return self._own(*clauses, alive(self._now()))
@@ -302,3 +325,12 @@ class AsyncKeyValues:
         if limit is None or offset + limit >= rows.num_rows:
             return rows.sort_by(keys).slice(offset, limit)
         return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)
+
+
+@lru_cache(256)
+def _of_scope(scope: Scope) -> sql.Clause:
+    return sql.all_equal(scope.parts())
+
+
+def _with_key(row: Mapping[str, Any]) -> tuple[str, Item]:
+    return row[KEY], itemrows.from_row(row)

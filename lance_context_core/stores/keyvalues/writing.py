@@ -98,10 +98,13 @@ async def write(
 async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
     """The primary keys of items. Raises InvalidRequestError for what is no key."""
     return await steps.each(
-        lambda one: itemrows.row_key(scope, itemrows.checked_key(one[1], f"keys[{one[0]}]")),
-        enumerate(listed(keys, "keys")),
-        n_as_one=_N_KEYS_AS_ONE,
+        lambda one: _row_key(scope, *one), enumerate(listed(keys, "keys")), n_as_one=_N_KEYS_AS_ONE
     )
+
+
+def row_keys_at_once(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
+    """As `row_keys`, of a few."""
+    return [_row_key(scope, number, key) for number, key in enumerate(keys)]
 
 
 async def _write(
@@ -201,6 +204,10 @@ async def _checked_expected(expected: Mapping[ItemKey, int | None]) -> dict[Item
                 "read, or None for a key that is to hold nothing"
             )
     return dict(zip(keys, expected.values(), strict=True))
+
+
+def _row_key(scope: Scope, number: int, key: ItemKey) -> str:
+    return itemrows.row_key(scope, itemrows.checked_key(key, f"keys[{number}]"))
 
 
 async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:

@@ -1,7 +1,7 @@
 """The record API: everything that an agent produced or was told, as plain mappings."""
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from lance_context_core import _steps as steps
@@ -12,7 +12,7 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from lance_context_core.records import WriteResult
+from lance_context_core.records import ContextRecord, Progress, WriteResult
 from lance_context_core.rows.records import COLUMNS, edge
 from lance_context_core.search.fusion import (
     DEFAULT_FUSION,
@@ -34,6 +34,7 @@ from lance_context_core.stores.records.mappings import (
 )
 from lance_context_core.stores.records.pending import embed_records
 from lance_context_core.stores.records.scan import check_batch_size, scan
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.stores.records.writing import Draft, Upserted
 
 
@@ -168,13 +169,18 @@ class AsyncContext(ContextHandle):
         """The same as `delete`."""
         return await self.delete(id=id, external_id=external_id)
 
-    async def embed_pending(self, *, limit: int | None = None) -> int:
+    async def embed_pending(
+        self,
+        *,
+        limit: int | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> int:
         """Embed the context's records that have no vector, oldest first; returns how many that were.
 
-        Raises InvalidRequestError without an embedder.
+        `progress` is called after each commit. Raises InvalidRequestError without an embedder.
         """
         where = self._records.where(include_expired=True, include_retired=True)
-        return await embed_records(self._records.resources, where, limit=limit)
+        return await embed_records(self._records.resources, where, limit=limit, progress=progress)
 
     # Reading
 
@@ -221,6 +227,28 @@ class AsyncContext(ContextHandle):
             **span,
         )
         return [record_dict(one) for one in (reversed(found) if newest_first else found)]
+
+    async def records(
+        self,
+        limit: int | None = None,
+        offset: int = 0,
+        filters: FilterLike | None = None,
+        *,
+        include_expired: bool = False,
+        include_retired: bool = False,
+        newest_first: bool = False,
+    ) -> builtins.list[ContextRecord]:
+        """What `list` returns as values, which have the parts of messages, too.
+
+        So the messages of a session are read whichever agents wrote them. Bytes that are no part of
+        a message are not read, nor are vectors.
+        """
+        where = self._records.where(
+            filter=filters, include_expired=include_expired, include_retired=include_retired
+        )
+        span = {"last": 2**62 if limit is None else limit} if newest_first else {"limit": limit}
+        found = await self._records.read(where, offset=offset, columns=WITHOUT_BLOB, **span)
+        return found[::-1] if newest_first else found
 
     def scan(
         self,

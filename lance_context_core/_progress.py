@@ -1,0 +1,37 @@
+"""Telling a caller how far a long call has come."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import TypeVar
+
+from lance_context_core._checks import shown
+from lance_context_core._loop import store_loop
+from lance_context_core.errors import InvalidRequestError
+
+T = TypeVar("T")
+
+
+def check_progress(progress: Callable[[T], object] | None) -> None:
+    """Raise InvalidRequestError for what cannot be told."""
+    if progress is None:
+        return
+    if not callable(progress) or inspect.iscoroutinefunction(progress):
+        raise InvalidRequestError(
+            f"progress={shown(progress)}: pass a plain function, which is given how far the call is"
+        )
+
+
+async def tell(progress: Callable[[T], object] | None, now: T) -> None:
+    """Call `progress` in this task; or, on the loop behind the blocking calls, in a worker thread.
+
+    There it would stop all others, and could not ask the store. Raises what it raises, and is where
+    a task that was cancelled meanwhile ends.
+    """
+    if progress is None:
+        return
+    if store_loop.is_here():
+        await asyncio.to_thread(progress, now)
+    else:
+        progress(now)
+        await asyncio.sleep(0)

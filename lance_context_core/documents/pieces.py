@@ -1,0 +1,93 @@
+"""Passages where somebody else's splitter cuts a text."""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lance_context_core._checks import listed, shown
+from lance_context_core.documents.reading import Block, ReadDocument
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class PieceChunker:
+    """Passages where `cut` cuts a text: the splitter of another library, as a `Chunker`.
+
+    Each page, and each stretch of one section, is cut by itself. The pieces may overlap, and may differ
+    from the text in white space; a blank one is left out. Where a piece stands in several places, it is
+    taken to begin where the one before it ends, else as near to that as it can.
+    """
+
+    cut: Callable[[str], Sequence[str]]
+    """From a text to its pieces, in the order of the text."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.cut):
+            raise InvalidRequestError(f"cut={shown(self.cut)}: give a function of a text")
+
+    def split(self, document: ReadDocument) -> list[Passage]:
+        """Where the pieces stand. Raises InvalidRequestError for one that the text does not have."""
+        text = document.text
+        return [
+            Passage(
+                start=block.start + start,
+                end=block.start + end,
+                page=block.page,
+                section=block.section,
+            )
+            for block in _stretches(document)
+            for start, end in self._places(text[block.start : block.end])
+        ]
+
+    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+        """From where to where each piece stands, in characters of the text."""
+        # Splitters strip and join anew: only what is no white space is compared.
+        offsets = array("L", (at for at, char in enumerate(text) if not char.isspace()))
+        solid = "".join(text.split())
+        pieces = list[str]()
+        for piece in listed(self.cut(text), "what cut returned"):
+            if not isinstance(piece, str):
+                raise InvalidRequestError(f"cut returned {shown(piece)}: give texts")
+            if compact := "".join(piece.split()):
+                pieces.append(compact)
+        at, end = -1, 0
+        for piece, last in zip(pieces, _latest(solid, pieces), strict=True):
+            if end <= last and solid.startswith(piece, end):
+                at = end
+            else:
+                # Overlapping the one before as little as it can, or leaving out as little.
+                before = solid.rfind(piece, at + 1, min(end, last) + len(piece))
+                at = before if before >= 0 else solid.find(piece, max(at + 1, end))
+            end = at + len(piece)
+            yield offsets[at], offsets[end - 1] + 1
+
+
+def _latest(text: str, pieces: Sequence[str]) -> list[int]:
+    """Where each piece begins at the latest, if those behind it are to begin behind it."""
+    found, limit = list[int](), len(text)
+    for piece in reversed(pieces):
+        at = text.rfind(piece, 0, limit - 1 + len(piece) if found else limit)
+        if at < 0:
+            raise InvalidRequestError(
+                f"cut returned {shown(piece)}, which the text does not have at its place: give a "
+                "splitter that cuts the text in its order and does not rewrite it"
+            )
+        found.append(at)
+        limit = at
+    return found[::-1]
+
+
+def _stretches(document: ReadDocument) -> Iterator[Block]:
+    """The blocks, those put together that are on the same page and in the same section."""
+    held: Block | None = None
+    for block in document.blocks or (Block(start=0, end=len(document.text)),):
+        if held is None:
+            held = block
+        elif (held.page, held.section) == (block.page, block.section):
+            held = Block(start=held.start, end=block.end, page=held.page, section=held.section)
+        else:
+            yield held
+            held = block
+    if held is not None:
+        yield held
