@@ -38,6 +38,8 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often fold maintain thin --journal both
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards
+	PYTHONPATH=tests $(RUN) -m proofs.crash.jobs
+	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
@@ -80,7 +82,7 @@ $(VENV)/demo: $(VENV)/made
 	touch $@
 
 $(VENV)/ready: $(VENV)/made
-	$(INSTALL) -e ".[local,images]" -e apps/cli --group test --group lint
+	$(INSTALL) -e ".[local,images]" -e apps/cli -e apps/inspector -e apps/mcp --group test --group lint
 	touch $@
 
 $(VENV)/made: pyproject.toml constraints.txt

@@ -51,6 +51,8 @@ PINS = {
         *("llama-index-vector-stores-chroma==0.6.0", "chromadb==1.5.9"),
         *("llama-index-core==0.14.25", "pyarrow==26.0.1"),
     ),
+    "langchain": ("langchain==1.4.7", "langchain-core==1.7.2", "langgraph==1.2.22"),
+    "agent-framework": ("agent-framework-core==1.23.0",),
     "agentscope": (
         *("agentscope-runtime==0.2.0", "a2a-sdk==0.3.26", "psutil==7.2.2", "redis==8.1.0"),
         *("lancedb==0.40.0", "pyarrow==26.0.1", "numpy==2.4.6"),

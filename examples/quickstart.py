@@ -4,8 +4,9 @@
 
 The first process reads the conversation, remembers it and ends. The second opens the same directory,
 answers questions from it, shows what is new since a tag, looks at the memory as it was then, tries
-something on a branch, merges it, and in the end erases a person from every file. Where
-langchain-lance-context is installed, a third one reads and writes the same memory as LangChain does;
+something on a branch, merges it, and in the end erases a person from every file. A third one makes
+knowledge of thirty days of a life, proves it, undoes it and forgets it. Where
+langchain-lance-context is installed, another one reads and writes the same memory as LangChain does;
 where llama-index-lance-context is, LlamaIndex finds what they wrote; and where
 agentscope-lance-context is, with agentscope-runtime before 1.0, AgentScope adds a note.
 """
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from _conversation import Conversation
 from _frameworks import ADAPTERS, in_agentscope, in_langchain, in_llama_index, is_installed
-from _printing import console, heading, n_of, say, show, wrapped
+from _printing import console, date, heading, n_of, say, show, wrapped
 from rich.progress import track
 
 # The process that starts the others needs no store, so each of them imports it for itself.
@@ -221,6 +222,42 @@ def erase_the_visitor(store: "ContextStore", directory: Path) -> None:
     )
 
 
+def know(_conversation: Conversation, _directory: Path) -> None:
+    """The last part of `examples/knowledge.py`: thirty days of a life, and what is known by them."""
+    import knowledge as life
+
+    from lance_context_core import ContextStore
+
+    heading("7  What is known of somebody")
+    with (
+        tempfile.TemporaryDirectory(prefix="life-") as scratch,
+        ContextStore.open(scratch) as store,
+    ):
+        memory = store.knowledge.using(extractor=life.RULES)
+        life.live(store, range(1, 31))
+        proposal = memory.distill()
+        say(
+            f"Thirty days of {life.WHO}, {n_of(proposal.report['turns'], 'turn')}: distilled without a "
+            f"model on a branch, which proposes {n_of(proposal.report['add'], 'fact')} and has "
+            f"{proposal.report['supersede']} take the place of another. Merged, each field has its proof:"
+        )
+        memory.merge(proposal.job_id)
+        for name, field in memory.profile(life.Person, user_id=life.WHO).fields.items():
+            proof = field.evidence[0]
+            was = " → ".join(one.text for one in field.history)
+            when = f", {date(proof.said_at)}" if proof.said_at else ""
+            say(f"  {name}: {was}   “{proof.text}”{when}")
+        undone = memory.undo(proposal.job_id)
+        left = len(memory.profile(life.Person, user_id=life.WHO).fields)
+        say(f"Undone: {len(undone.retired)} things are hidden, and {n_of(left, 'field')} are left.")
+        memory.undo(undone.job_id)
+        gone = store.scope(user_id=life.WHO).erase()
+        known = memory.search("Where does she live?", user_id=life.WHO)
+        say(
+            f"Forgotten: {n_of(gone.records, 'record')} are in no file, and {len(known)} are found."
+        )
+
+
 def _n_files_with(text: str, directory: Path) -> int:
     files = (path for path in directory.rglob("*") if path.is_file())
     return sum(text.encode() in path.read_bytes() for path in files)
@@ -229,6 +266,7 @@ def _n_files_with(text: str, directory: Path) -> int:
 STEPS = {
     "remember": remember,
     "recall": recall,
+    "know": know,
     "langchain": in_langchain,
     "llama_index": in_llama_index,
     "agentscope": in_agentscope,

@@ -22,7 +22,11 @@ from rich.text import Text
 from lance_context_core import ContextStore
 from lance_context_core.results import TaskBoard
 
-PLAN = (
+PLAN = """# A report
+
+What three sources say, side by side: gathered, read, compared, written down.
+"""
+TASKS = (
     ("gather", "Gather the sources", ()),
     ("read 1", "Read the first", ("gather",)),
     ("read 2", "Read the second", ("gather",)),
@@ -49,7 +53,7 @@ def main() -> None:
 def work(directory: str, name: str) -> None:
     """Take one task after the other until none is left, and write a line for each into one file."""
     with ContextStore.open(directory) as store:
-        board = store.tasks.board("report")
+        board = store.plans.tasks("report")
         while board.progress() < 1:
             if (task := board.claim(name)) is None:
                 time.sleep(0.05)
@@ -68,9 +72,11 @@ def watch(directory: Path) -> None:
     """Make the plan, start the workers, kill one of them, and tell who did what."""
     console = Console()
     with ContextStore.open(directory) as store:
-        board = store.tasks.board("report")
-        store.tasks.delete_board("report")
-        for id, title, depends_on in PLAN:
+        store.plans.delete("report")
+        store.plans.add(PLAN, id="report")
+        store.plans.set_status("report", "active")
+        board = store.plans.tasks("report")
+        for id, title, depends_on in TASKS:
             board.add(title, id=id, depends_on=depends_on)
         workers = {name: start(directory, name) for name in WORKERS}
         victim = None
@@ -95,6 +101,9 @@ def watch(directory: Path) -> None:
                 worker.wait()
         console.print(f"\n{victim} was killed at {KILLED!r}. Who did what:", highlight=False)
         tell(board, console)
+        store.plans.set_status("report", "completed")
+        console.print(f"\nThe plan, {store.plans.get('report').status}:\n", highlight=False)
+        console.print(store.plans.markdown("report"), highlight=False, markup=False)
         report = (directory / "report.txt").read_text(encoding="utf-8")
         console.print(f"\nThe report has {len(report.splitlines())} lines.", highlight=False)
 
@@ -106,7 +115,7 @@ def start(directory: Path, name: str) -> subprocess.Popen[bytes]:
 
 def tell(board: TaskBoard, console: Console) -> None:
     """What the history knows of each task."""
-    for id, _, _ in PLAN:
+    for id, _, _ in TASKS:
         changes = [
             f"{one.by} {'began' if one.after == 'in_progress' else one.after}"
             if one.after != "pending"

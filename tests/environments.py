@@ -1,4 +1,4 @@
-"""Runs the adapters' tests in environments of their own: `python tests/environments.py [NAME …]`.
+"""Runs the adapters' tests, and those in a browser, in environments of their own: `python tests/environments.py [NAME …]`.
 
 Each is made once under `.venvs`, and again when its pins change: tests/pins/NAME.txt holds every
 version in it, made by `python tests/environments.py --pin [NAME …]`; `--make` makes them and runs
@@ -31,6 +31,8 @@ class Environment:
     requirements: tuple[str, ...]
     beside: tuple[str, ...] = ()
     """The directories of other adapters that stand there, too."""
+    apps: tuple[str, ...] = ()
+    """The directories under `apps` that do."""
     tests: tuple[str, ...] = ()
     """What is run beside the tests of the adapter."""
     plugins_off: tuple[str, ...] = ()
@@ -142,6 +144,12 @@ ENVIRONMENTS = {
     "agentscope2": Environment(adapter="agentscope", requirements=("agentscope==2.0.10",)),
     "agentscope2-oldest": Environment(
         adapter="agentscope", requirements=("agentscope==2.0.3",), is_oldest=True
+    ),
+    # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
+    "inspector": Environment(
+        requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8"),
+        apps=("cli", "inspector"),
+        tests=("tests/apps/inspector/browser",),
     ),
     "ray": Environment(
         requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
@@ -297,7 +305,8 @@ def _constraints(environment: Environment) -> str:
 def _adapters(name: str) -> list[Path]:
     environment = ENVIRONMENTS[name]
     names = (environment.adapter, *environment.beside)
-    return [ROOT / "adapters" / one for one in names if one]
+    adapters = [ROOT / "adapters" / one for one in names if one]
+    return adapters + [ROOT / "apps" / one for one in environment.apps]
 
 
 class CommandError(Exception):

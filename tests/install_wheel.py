@@ -12,7 +12,15 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
-SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index", "apps/cli")
+SOURCES = (
+    ".",
+    "adapters/agentscope",
+    "adapters/langchain",
+    "adapters/llama_index",
+    "apps/cli",
+    "apps/inspector",
+    "apps/mcp",
+)
 """What wheels are built of."""
 UV = (sys.executable, "-m", "uv")
 """Installs in a tenth of the time that pip takes."""
@@ -32,6 +40,14 @@ ENVIRONMENTS = (
     Environment(
         constraints="constraints.txt",
         steps=((("lance-context-core", "lance-context-cli"), "cli.py"),),
+    ),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-inspector"), "inspector.py"),),
+    ),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-mcp"), "mcp.py"),),
     ),
     Environment(
         constraints="tests/pins/langchain-newest.txt",

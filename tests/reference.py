@@ -20,8 +20,8 @@ COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
-    *("documents", "knowledge", "window", "coordination", "protocols"),
-    *("adapting", "testing", "arguments", TOP),
+    *("documents", "media", "graph", "knowledge", "tiers", "window", "coordination", "protocols"),
+    *("memory_tool", "adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 """The modules in the order in which one wants to read about them."""

@@ -389,7 +389,7 @@ async def test_more_than_there_is_is_all_that_there_is(full, number):
 # Sizes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_fifty_megabytes_come_back_whole(store):
     blob = np.random.default_rng(7).bytes(50 * MEGABYTE)
     text = "The tea is green; it's \u65e5\u672c\u8336. " * (50 * MEGABYTE // 35)

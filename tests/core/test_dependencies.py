@@ -16,6 +16,8 @@ SOURCES = {
         for name in ("agentscope", "langchain", "llama_index")
     },
     "lance_context_cli": ROOT / "apps" / "cli",
+    "lance_context_inspector": ROOT / "apps" / "inspector",
+    "lance_context_mcp": ROOT / "apps" / "mcp",
 }
 """Packages, and where the file is that declares what they need."""
 

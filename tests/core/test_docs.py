@@ -13,6 +13,7 @@ from lance_context_core import Context, ContextStore, errors
 from lance_context_core.sync import (
     Checkpoints,
     Documents,
+    Graph,
     History,
     Jobs,
     KeyValues,
@@ -50,6 +51,7 @@ ROOMS = {
     Checkpoints: "coordination.md",
     Context: "records.md",
     Documents: "documents.md",
+    Graph: "graph.md",
     History: "history.md",
     Jobs: "knowledge.md",
     KeyValues: "kv.md",

@@ -42,7 +42,7 @@ def printed(*arguments, cwd, columns=80):
 
 
 def section(output, number):
-    """What stands below one of the six headings."""
+    """What stands below one of the seven headings."""
     headed = re.split(r"^(\d)  .*─$", output, flags=re.MULTILINE)
     return headed[headed.index(str(number)) + 1].strip("\n")
 
@@ -215,6 +215,13 @@ def test_a_person_who_is_erased_is_in_no_file(first, kept):
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert files
     assert [path for path in files if b"555-0199" in path.read_bytes()] == []
+
+
+def test_what_is_known_of_somebody_is_proved_undone_and_forgotten(first):
+    part = flowed(section(first, 7))
+    assert "residence: Oslo → Bergen “We moved to Bergen yesterday.”, 21 Apr 2025" in part
+    assert re.search(r"Undone: [1-9]\d* things are hidden, and 0 fields are left\.", part)
+    assert re.search(r"Forgotten: [1-9]\d* records are in no file, and 0 are found\.", part)
 
 
 def test_no_line_is_longer_than_the_terminal_or_ends_in_spaces(first):

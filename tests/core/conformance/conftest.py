@@ -7,7 +7,7 @@ from core.conformance.back_door import BackDoor
 from core.conformance.places import places_of
 from core.conformance.threaded import Threaded
 
-from lance_context_core.sync import History, KeyValues, Memory, Sessions, Vectors
+from lance_context_core.sync import Graph, History, KeyValues, Memory, Sessions, Vectors
 
 
 def pytest_generate_tests(metafunc):
@@ -62,6 +62,11 @@ def history(store, offered):
 @pytest.fixture
 def sessions(store, offered):
     return offered(store.sessions, Sessions)
+
+
+@pytest.fixture
+def graph(store, offered):
+    return offered(store.graph, Graph)
 
 
 @pytest.fixture

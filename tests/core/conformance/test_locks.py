@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
+from lance_context_core.engine.locks import processes
 from lance_context_core.errors import (
     DeadlockError,
     InvalidRequestError,
@@ -140,25 +141,49 @@ async def test_who_is_cancelled_before_he_is_told_has_neither_the_lock_nor_a_pla
     locks = store.locks
     held = [] if is_free else [await locks.acquire("r", owner="ann")]
     shelf = (await locks._keeper()).shelf
-    change = shelf.change
+    change, cancelled = shelf.change, []
 
     async def told_late(decide, *, resource):
         outcome = await change(decide, resource=resource)
-        await asyncio.sleep(0.05)
+        while outcome is not None and not cancelled:  # noqa: ASYNC110 - bound to no loop
+            await asyncio.sleep(0.001)
         return outcome
 
     async def is_in_the_book():
         return len(await locks.list("r")) > len(held)
 
     monkeypatch.setattr(shelf, "change", told_late)
+    # Where it is, nobody can be cancelled at that moment: see the next test.
+    monkeypatch.setattr(type(shelf), "is_transactional", False)
     acquiring = asyncio.ensure_future(
         locks._acquired(locks._asked("r", "exclusive", LEASE, "b"), None)
     )
     await until(is_in_the_book)
     acquiring.cancel()
+    await asyncio.sleep(0)
+    cancelled.append(True)
     with pytest.raises(asyncio.CancelledError):
         await acquiring
     assert [one.token for one in await locks.list()] == [one.token for one in held]
+
+
+async def test_an_acquisition_that_is_cancelled_at_any_moment_is_told_or_leaves_nothing(store):
+    outcomes = set()
+    for n_turns in range(24):
+        asked = store.locks._asked("r", "exclusive", LEASE, "ann")
+        acquiring = asyncio.ensure_future(store.locks._acquired(asked, None))
+        for _ in range(n_turns):
+            await asyncio.sleep(0)
+        acquiring.cancel()
+        try:
+            lock = await acquiring
+        except asyncio.CancelledError:
+            outcomes.add("cancelled")
+        else:
+            outcomes.add("told")
+            await lock.release()
+        assert await store.locks.list() == []
+    assert "cancelled" in outcomes
 
 
 async def test_a_deadlock_is_refused_and_its_circle_named(store):
@@ -326,6 +351,23 @@ async def test_a_clock_that_jumps_takes_no_lock_from_a_process_of_this_machine(s
         assert await lock.is_held()
         clock.advance(days=-800)
         assert await store.locks.try_acquire("r", owner="ben") is None
+
+
+async def test_who_slept_past_his_lease_has_lost_the_lock_and_his_late_write_is_refused(
+    store, monkeypatch
+):
+    """A machine that sleeps renews nothing; its boot is as long ago as if it had not slept."""
+    lock = await store.locks.acquire("r", owner="ann")
+    ticks = processes.ticks
+    monkeypatch.setattr(processes, "ticks", lambda: ticks() + 3600)
+    # As it wakes up it would renew all that it holds.
+    await lock._keeper.renew()
+    assert not await lock.is_held()
+    with lock.fencing(), pytest.raises(StaleLockError):
+        await store.history.append("ann", Message.user("late"), session_id="s")
+    async with store.locks.acquire("r", owner="ben", wait=AT_ONCE) as other:
+        assert other.token > lock.token
+    assert await store.history.count("ann", session_id="s") == 0
 
 
 # Requests

@@ -34,4 +34,6 @@ def test_a_plan_is_done_though_a_worker_is_killed_and_the_history_tells_who_did_
     assert (first, why) == (victim, f"{victim!r} is gone")
     assert victim not in heirs
     assert len(set(heirs)) == 1
+    assert "The plan, completed" in done.stdout
+    assert "- [x] Write the report" in done.stdout
     assert "The report has 6 lines." in done.stdout

@@ -1,6 +1,7 @@
 """Locks between processes that are killed, or stopped, while they hold one."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -95,6 +96,37 @@ def test_a_late_write_of_a_process_that_was_stopped_past_its_lease_is_refused(tm
         assert store.history.count("ann", session_id="s") == 0
 
 
+def test_a_late_completion_of_a_process_that_was_stopped_past_its_lease_is_refused(tmp_path, store):
+    board = store.tasks.board("b")
+    board.add("t", id="t")
+    with workers(("complete_late", tmp_path, "ann")) as (ann,):
+        ann.go()
+        _, attempt = ann.hear("claimed")
+        ann.send(signal.SIGSTOP)
+        while (task := board.claim("ben")) is None:
+            time.sleep(0.01)
+        ann.go()
+        ann.send(signal.SIGCONT)
+        assert ann.hear("refused")
+    assert task.attempt == attempt + 1
+    assert board.get("t").assigned_to == "ben"
+    board.complete("t", attempt=task.attempt)
+
+
+def test_the_task_of_a_process_that_was_killed_is_taken_over_at_once(tmp_path, store):
+    board = store.tasks.board("b")
+    board.add("t", id="t")
+    with workers(("complete_late", tmp_path, "ann", 1)) as (ann,):
+        ann.go()
+        _, attempt = ann.hear("claimed")
+        assert board.claim("ben") is None
+        ann.send(signal.SIGKILL)
+        # It is not waited for, nor is its lease, of a day.
+        while (task := board.claim("ben")) is None:
+            time.sleep(0.01)
+    assert task.attempt == attempt + 1
+
+
 def test_who_waits_behind_a_process_that_was_stopped_while_it_waited_gets_on(tmp_path, store):
     lock = store.locks.acquire("r")
     with workers(("hold", tmp_path, "ann", 1)) as (ann,):
@@ -166,5 +198,17 @@ def test_a_process_of_another_user_is_alive(monkeypatch):
     def refuse(pid, how):
         raise PermissionError
 
+    parent = os.getppid()
+    other = of(pid=parent, began=processes._status(parent)[1])
     monkeypatch.setattr(processes.os, "kill", refuse)
-    assert not processes.is_dead(processes.mine())
+    assert not processes.is_dead(other)
+
+
+def test_that_a_process_lives_is_not_asked_again_for_as_long_as_is_said(monkeypatch):
+    parent, asked = os.getppid(), []
+    other = of(pid=parent, began=processes._status(parent)[1])
+    monkeypatch.setattr(processes.os, "kill", lambda *_: asked.append(1))
+    processes._seen.clear()
+    for within, n in ((3600, 1), (3600, 1), (0, 2), (3600, 2)):
+        assert not processes.is_dead(other, within_seconds=within)
+        assert len(asked) == n

@@ -19,11 +19,24 @@ STEP = st.one_of(
     ),
     st.tuples(st.just("claim")),
     st.tuples(st.just("claim")),
+    st.tuples(st.just("finish")),
+    st.tuples(st.just("finish")),
     st.tuples(st.sampled_from(["complete", "fail", "release", "skip", "retry", "delete"]), an_id),
     st.tuples(st.sampled_from(["complete", "fail"]), an_id, st.integers(1, 2)),
     st.tuples(st.just("depend"), an_id, an_id),
     st.tuples(st.sampled_from(["reload", "flush"])),
 )
+
+
+@st.composite
+def some_tasks(draw):
+    """Four tasks to begin with, each of which may depend on those before, or be a part of one."""
+    steps = [("add", IDS[0], None, [], draw(st.integers(0, 3)))]
+    for n in range(1, 4):
+        before = st.sampled_from(IDS[:n])
+        needs = draw(st.lists(before, max_size=2))
+        steps.append(("add", IDS[n], draw(st.none() | before), needs, draw(st.integers(0, 3))))
+    return steps
 
 
 class RefusedError(Exception):
@@ -115,7 +128,7 @@ class Model:
         self.require(id in self.tasks and on in self.tasks and id != on)
         self.require(self.tasks[id]["status"] in ("pending", "blocked"))
         if on not in self.tasks[id]["needs"]:
-            self.tasks[id]["needs"].append(on)
+            self.tasks[id]["needs"] = [*self.tasks[id]["needs"], on]
         self.require(not self.is_circular())
 
     def claim(self):
@@ -130,6 +143,11 @@ class Model:
         self.tasks[found]["status"] = "in_progress"
         self.tasks[found]["attempt"] += 1
         return found
+
+    def finish(self):
+        """The step that completes what was begun first; there may be nothing."""
+        begun = [id for id, one in self.tasks.items() if one["status"] == "in_progress"]
+        return ("complete", begun[0] if begun else IDS[0])
 
     def move(self, id, allowed, status, attempt=None):
         self.require(id in self.tasks and self.tasks[id]["status"] in allowed)
@@ -178,12 +196,17 @@ async def do(board, verb, *arguments):
     return None
 
 
-@given(st.lists(STEP, max_size=25), st.sampled_from([JournalPolicy(), JournalPolicy(rows=4), None]))
+@given(
+    some_tasks(),
+    st.lists(STEP, max_size=25),
+    st.sampled_from([JournalPolicy(), JournalPolicy(rows=4), None]),
+)
 @settings(deadline=None)
-def test_a_board_is_what_plain_dictionaries_are_after_each_step(steps, journal):
+def test_a_board_is_what_plain_dictionaries_are_after_each_step(begin, steps, journal):
     async def run(directory):
         model, store = Model(), AsyncContextStore.open(directory, journal=journal)
-        for step in steps:
+        for drawn in [*begin, *steps]:
+            step = drawn if drawn[0] != "finish" else model.finish()
             board = store.tasks.board("b")
             if step[0] == "reload":
                 await store.close()

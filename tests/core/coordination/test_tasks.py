@@ -2,12 +2,14 @@
 
 import asyncio
 import itertools
+import json
 from datetime import timedelta
 
 import pytest
 
 from lance_context_core.coordination.tasks.changes import Changes
 from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
+from lance_context_core.engine.locks import processes
 from lance_context_core.errors import (
     ConflictError,
     InvalidRequestError,
@@ -162,15 +164,27 @@ async def test_only_what_failed_is_tried_again_and_not_more_often_than_is_said(b
         await board.retry("t", max_retries=1)
 
 
-async def test_who_is_not_heard_of_loses_a_task_and_can_change_nothing_any_more(board, clock):
+@pytest.fixture
+def sleep(monkeypatch):
+    """Has the machine sleep: that counts since its boot, and its clock may be set to anything."""
+    began, slept = processes.ticks, [0.0]
+
+    def later(seconds):
+        slept[0] += seconds
+
+    monkeypatch.setattr(processes, "ticks", lambda: began() + slept[0])
+    return later
+
+
+async def test_who_is_not_heard_of_loses_a_task_and_can_change_nothing_any_more(board, sleep):
     await board.add("t", id="t")
-    lease = timedelta(minutes=1)
+    lease = timedelta(minutes=10)
     old = await board.claim("ann", lease=lease)
-    clock.advance(seconds=50)
+    sleep(500)
     await board.heartbeat("t", attempt=old.attempt, lease=lease)
-    clock.advance(seconds=50)
+    sleep(500)
     assert await board.claim("ben") is None
-    clock.advance(seconds=50)
+    sleep(500)
     new = await board.claim("ben")
     assert (new.id, new.attempt) == ("t", old.attempt + 1)
     for verb in (board.complete, board.fail, board.release, board.heartbeat):
@@ -317,28 +331,96 @@ async def test_a_claim_of_who_has_lost_a_lock_is_refused_and_the_task_stays_free
     assert await statuses(board) == {"a": "in_progress", "b": "pending"}
 
 
-async def test_who_is_cancelled_before_he_is_told_of_a_task_has_not_begun_it(store, monkeypatch):
-    board = store.tasks.board("plan")
+async def test_who_is_cancelled_before_he_is_told_of_a_task_has_not_begun_it(
+    open_store, monkeypatch
+):
+    """Where there is no journal: a commit may be made by the time that its caller is cancelled."""
+    board = open_store(journal=None).tasks.board("plan")
     await board.add("a", id="a")
-    make, made = Changes.make, []
+    make, made, cancelled = Changes._in_items, [], []
 
     async def told_late(changes, change):
         outcome = await make(changes, change)
         made.append(outcome)
-        await asyncio.sleep(0.05)
+        while not cancelled:  # noqa: ASYNC110 - bound to no loop
+            await asyncio.sleep(0.001)
         return outcome
 
-    monkeypatch.setattr(Changes, "make", told_late)
+    monkeypatch.setattr(Changes, "_in_items", told_late)
     claiming = asyncio.ensure_future(board.claim("ann"))
     async with asyncio.timeout(60):
         while not made:  # noqa: ASYNC110 - a second claim would end the wait as well
             await asyncio.sleep(0.001)
     claiming.cancel()
+    await asyncio.sleep(0)
+    cancelled.append(True)
     with pytest.raises(asyncio.CancelledError):
         await claiming
     monkeypatch.undo()
     assert await statuses(board) == {"a": "pending"}
     assert (await board.claim("ben")).attempt == 2
+
+
+async def test_a_clock_that_jumps_takes_no_task_from_a_process_of_this_machine(board, clock):
+    await board.add("t", id="t")
+    task = await board.claim("ann")
+    for days in (400, -800):
+        clock.advance(days=days)
+        assert await board.claim("ben") is None
+    await board.heartbeat("t", attempt=task.attempt)
+    clock.advance(days=400)
+    assert await board.claim("ben") is None
+    assert (await board.complete("t", attempt=task.attempt)).assigned_to == "ann"
+
+
+async def test_the_lease_of_who_is_on_another_machine_is_counted_by_the_clock(
+    board, clock, monkeypatch
+):
+    await board.add("t", id="t")
+    here = processes.mine()
+    elsewhere = json.dumps(["another boot", *json.loads(here)[1:]])
+    monkeypatch.setattr(processes, "mine", lambda: elsewhere)
+    await board.claim("ann", lease=timedelta(minutes=1))
+    monkeypatch.setattr(processes, "mine", lambda: here)
+    clock.advance(seconds=59)
+    assert await board.claim("ben") is None
+    clock.advance(seconds=1)
+    assert (await board.claim("ben")).attempt == 2
+
+
+async def test_the_task_of_a_process_whose_number_another_one_has_now_is_taken_back(
+    board, monkeypatch
+):
+    await board.add("t", id="t")
+    here = processes.mine()
+    boot, namespace, pid, began = json.loads(here)
+    before = json.dumps([boot, namespace, pid, began - 1])
+    monkeypatch.setattr(processes, "mine", lambda: before)
+    old = await board.claim("ann")
+    monkeypatch.setattr(processes, "mine", lambda: here)
+    assert (await board.claim("ben")).attempt == 2
+    with pytest.raises(ConflictError, match="attempt 1 is over"):
+        await board.complete("t", attempt=old.attempt)
+
+
+async def test_a_claim_that_is_cancelled_at_any_moment_is_told_or_not_made(store):
+    board = store.tasks.board("plan")
+    await board.add("a", id="a")
+    outcomes = set()
+    for n_turns in range(40):
+        claiming = asyncio.ensure_future(board.claim("ann"))
+        for _ in range(n_turns % 8):
+            await asyncio.sleep(0)
+        claiming.cancel()
+        try:
+            task = await claiming
+        except asyncio.CancelledError:
+            outcomes.add("cancelled")
+        else:
+            outcomes.add("told")
+            await board.release("a", attempt=task.attempt)
+        assert await statuses(board) == {"a": "pending"}
+    assert outcomes == {"cancelled", "told"}
 
 
 async def test_what_is_erased_of_a_board_is_not_left_in_the_index_of_it(open_store, tmp_path):

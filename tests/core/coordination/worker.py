@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lance_context_core.coordination import waiting
-from lance_context_core.errors import StaleLockError
+from lance_context_core.errors import ConflictError, StaleLockError
 from lance_context_core.messages import Message
 from lance_context_core.sync import ContextStore
 
@@ -51,6 +51,20 @@ def write_late(store, name, directory, n):
             say("written")
 
 
+def complete_late(store, name, directory, n):
+    """Begin a task for a second, or for `n` days, and complete it once it is told to."""
+    board = store.tasks.board("b")
+    task = board.claim(name, lease=n * DAY or SHORT)
+    say("claimed", task.attempt)
+    hear()
+    try:
+        board.complete(task.id, attempt=task.attempt)
+    except ConflictError:
+        say("refused")
+    else:
+        say("completed")
+
+
 def count(store, name, directory, n):
     """Add lines to files that locks protect, `n` of them; a second one inside is told."""
     for _ in range(n):
@@ -82,7 +96,7 @@ def is_zombie(pid):
         return True
 
 
-WORK = {"hold": hold, "write_late": write_late, "count": count}
+WORK = {"hold": hold, "write_late": write_late, "complete_late": complete_late, "count": count}
 
 if __name__ == "__main__":
     role, uri, name, directory, n = sys.argv[1:]

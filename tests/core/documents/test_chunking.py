@@ -162,3 +162,12 @@ def test_nothing_is_repeated_over_a_page_or_a_heading():
 def test_settings_that_cannot_be_are_refused(settings):
     with pytest.raises(InvalidRequestError, match=next(iter(settings))):
         TextChunker(**settings)
+
+
+def test_a_sentence_that_ends_far_before_the_target_is_a_border_too():
+    first, endless = "It began with tea.", "word " * 400
+    chunker = TextChunker(target=1000, most=1000, least=0, overlap=0)
+    text = f"{first} {endless}"
+    cut = [text[one.start : one.end] for one in chunker.split(ReadDocument(text=text))]
+    assert cut[0] == first
+    assert [len(one) for one in cut[1:]] == [999, 999]

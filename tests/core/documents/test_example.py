@@ -33,7 +33,8 @@ def test_the_example_answers_with_citations_and_forgets_what_it_erases(tmp_path)
     ):
         assert f"[{citation}" in shown
     assert "costs 30 euros" in shown.split("The handbook was replaced:")[1]
-    assert shown.endswith("The lease was erased: 1 document, from every file of the store.\n"
+    assert "gutter over the door is bent\n  [image, image/svg+xml, " in shown
+    assert shown.endswith("The lease was erased: 1 document with its 1 file, from every file of the store.\n"
                           "  passages of it that are found: 0\n")  # fmt: skip
 
 

@@ -264,6 +264,18 @@ async def test_what_was_said_on_the_day_that_is_asked_for_comes_first(open_store
     assert first.why["period"] > 0
 
 
+async def test_now_is_what_the_stores_clock_says(open_store, clock):
+    store = open_store()
+    for n, days in enumerate((1, 3, 9)):
+        at = clock.now() - timedelta(days=days)
+        said = Message.user("tea with Ben", id=f"{n}", created_at=at)
+        await store.history.append("", said, session_id=f"s{n}")
+    options = SearchOptions(boosts=[Period()])
+    first, *_ = await store.search("Who had tea three days ago?", options=options)
+    assert first.record.id == "1"
+    assert first.why["period"] > 0
+
+
 async def test_memories_stand_alone(store):
     texts = ["which museum", "trains"]
     await store.memory.add(texts, user_id="u", session_id="s")

@@ -70,7 +70,7 @@ async def test_sessions_of_one_moment_are_listed_by_their_ids(store, clock):
     await check_pages(store)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, clock, monkeypatch):
     rows = []
     query = reading._rows
@@ -92,3 +92,14 @@ async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, cl
     before = await cost()
     await said(store, clock, range(N, 2 * N))
     assert await cost() == before < 600
+
+
+async def test_who_has_memories_alone_has_no_page_of_sessions(store):
+    await store.memory.add(["Bob keeps bees"], user_id="bob")
+    ada = store.scope(user_id="ada")
+    await ada.history.append("a", Message.user("x"), session_id="hers")
+    await ada.sessions.update("hers", title="Hers")
+    await store.flush()
+    for at in (store, await store.checkout(await store.version())):
+        assert await at.scope(user_id="bob").sessions.list(limit=5) == []
+        assert [one.id for one in await at.sessions.list(limit=5)] == ["hers"]

@@ -14,6 +14,7 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
+from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import AsyncLocks
@@ -29,9 +30,12 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.graph.graph import AsyncGraph
+from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
+from lance_context_core.media.images import AsyncImages
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
 from lance_context_core.store import AsyncContextStore
@@ -62,17 +66,25 @@ from lance_context_core.sync import (
     Vectors,
     Windows,
 )
+from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.context import blocking_over
+from lance_context_core.sync.graph import Graph, Statements
+from lance_context_core.sync.images import Images
 from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.knowledge import JobWorker
+from lance_context_core.sync.tiers import TieredMemory
+from lance_context_core.tiers.tiers import AsyncTieredMemory
 from lance_context_core.window.windows import AsyncWindows
 
 BLOCKING = {
+    AsyncBlobs: Blobs,
     AsyncCheckpoints: Checkpoints,
     AsyncContext: Context,
     AsyncContextStore: ContextStore,
     AsyncDocuments: Documents,
+    AsyncGraph: Graph,
     AsyncHistory: History,
+    AsyncImages: Images,
     AsyncJobs: Jobs,
     AsyncJobWorker: JobWorker,
     AsyncKeyValues: KeyValues,
@@ -83,15 +95,18 @@ BLOCKING = {
     AsyncSessions: Sessions,
     AsyncPlans: Plans,
     AsyncShortTermState: ShortTermState,
+    AsyncStatements: Statements,
     AsyncTaskBoard: TaskBoard,
     AsyncTaskStore: TaskStore,
     AsyncTemplates: Templates,
+    AsyncTieredMemory: TieredMemory,
     AsyncVectors: Vectors,
     AsyncWindows: Windows,
     AsyncInformationTables: InformationTables,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
+    AsyncBlobs: {"stream"},
     AsyncContextStore: {"context", "kv", "open", "scope", "vectors", "writing_as"},
     AsyncContext: {"branch", "scan", "uri"},
     AsyncLock: {"fencing"},
@@ -101,6 +116,7 @@ NOT_AWAITED = {
     AsyncInformationTables: {"names", "schema"},
     AsyncJobs: {"worker"},
     AsyncKnowledge: {"using"},
+    AsyncTieredMemory: {"grant", "using"},
 }
 
 each_pair = pytest.mark.parametrize(
@@ -229,6 +245,8 @@ class Echo:
         def call(*args, **kwargs):
             arguments = inspect.signature(method).bind(*own, *args, **kwargs).arguments
             arguments.pop("self", None)
+            if name.startswith("_"):
+                return None  # What would be an answer at once, with the same arguments.
             self.calls.append((name, arguments))
             return answer() if inspect.iscoroutinefunction(method) else self
 
@@ -251,15 +269,19 @@ def test_a_method_hands_on_every_argument_under_its_own_name(
     monkeypatch.setattr(store_module, "AsyncContextStore", echo)
     made = blocking_over(echo, blocking) if blocking is Context else blocking(echo)
     method = getattr(blocking if inspect.ismethod(methods(blocking)[name]) else made, name)
-    given = {}
+    given, several = {}, ()
     for parameter in inspect.signature(method).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            given[parameter.name] = several = ([parameter.name],)
+            continue
         is_rest = parameter.kind is inspect.Parameter.VAR_KEYWORD
         given[parameter.name] = {"tags": ["tags"]} if is_rest else [parameter.name]
     spread = {
         k: v for name, value in given.items() for k, v in (value if isinstance(value, dict) else {name: value}).items()
+        if value is not several
     }  # fmt: skip
 
-    method(**spread)
+    method(*several, **spread)
 
     assert echo.calls == [(name, given)]
 

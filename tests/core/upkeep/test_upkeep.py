@@ -347,7 +347,7 @@ def maintain_in_a_process(uri, storage_options, go, results):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("where", ["local", "s3"])
+@pytest.mark.parametrize("where", ["local", pytest.param("s3", marks=pytest.mark.long)])
 def test_two_processes_do_the_work_once(where, request):
     backend = request.getfixturevalue(f"{where}_backend")
     n = 16 if where == "s3" else 60

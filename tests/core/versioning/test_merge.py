@@ -450,7 +450,13 @@ async def test_vectors_come_along_into_a_store_that_was_restored_to_before_it_ha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["ours", "theirs", "newest", "function"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "newest",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("ours", "theirs", "function")),
+    ],
+)
 async def test_a_merge_that_was_cut_short_may_be_repeated(
     memory_backend, clock, monkeypatch, policy
 ):

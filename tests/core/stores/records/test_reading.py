@@ -9,8 +9,11 @@ from core.stores.records.record_api import contents, fill
 
 from lance_context_core import (
     InvalidRequestError,
+    Message,
     NotFoundError,
     ReadOnlyError,
+    ReasoningPart,
+    ToolCallPart,
 )
 from lance_context_core.records import Relationship
 from lance_context_core.search.fusion import Convex, ReciprocalRank
@@ -413,3 +416,32 @@ async def test_get_sees_what_list_sees(ctx, expires, retired, status):
     }
     await ctx.add("user", "x", external_id="e", lifecycle_status=status, **times)
     assert bool(await ctx.list()) == bool(await ctx.get(external_id="e"))
+
+
+async def test_records_are_what_list_returns_with_the_parts_of_messages(store):
+    said = Message(
+        role="assistant",
+        parts=[ReasoningPart(text="Hm."), ToolCallPart(call_id="1", name="look", arguments={})],
+        id="call",
+    )
+    await store.history.append("one", Message.user("Where?", id="ask"), session_id="s")
+    await store.history.append("other", said, session_id="s")
+    await store.memory.add([Message.user("elsewhere", id="m")], user_id="ada")
+    ctx = store.context()
+    turns = await ctx.records(filters={"session_id": "s"})
+    assert [one.agent_id for one in turns] == ["one", "other"]
+    assert turns[1].to_message().parts == said.parts
+    for spans in ({"limit": 2}, {"limit": 1, "offset": 1}, {"newest_first": True, "limit": 2}):
+        listed = await ctx.list(**spans)
+        assert [one.id for one in await ctx.records(**spans)] == [one["id"] for one in listed]
+
+
+async def test_the_users_are_those_who_have_anything_in_the_scope(store):
+    assert await store.user_ids() == []
+    for tenant, user in (("a", "zoe"), ("a", "ada"), ("b", "bob")):
+        await store.scope(tenant=tenant).memory.add(["x"], user_id=user)
+    await store.scope(tenant="a", user_id="eve").sessions.create("hers")
+    await store.scope(tenant="b").history.append("", Message.user("x"), session_id="nobody's")
+    assert await store.user_ids() == ["ada", "bob", "eve", "zoe"]
+    assert await store.scope(tenant="a").user_ids() == ["ada", "eve", "zoe"]
+    assert await store.scope(tenant="b", user_id="carl").user_ids() == []

@@ -1,0 +1,66 @@
+"""What the logger `lance_context` tells, and what it does not."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from lance_context_core import AsyncContextStore, ConflictError
+from lance_context_core._retrying import retried
+
+SECRET = "the code is 1234"
+
+
+@pytest.fixture
+def told(caplog):
+    """What is told of the work so far, as text."""
+    caplog.set_level(logging.DEBUG, logger="lance_context")
+    return lambda: caplog.text
+
+
+async def test_folds_and_maintenance_are_told_and_what_was_remembered_is_not(tmp_path, told):
+    async with AsyncContextStore.open(tmp_path / "memory", maintenance=None) as store:
+        await store.memory.add([SECRET])
+        await store.kv("k").put([])
+        await store.flush()
+        assert "1 rows folded" in told()
+        await store.maintain()
+    assert "records: maintained: " in told()
+    assert "1234" not in told()
+
+
+async def test_a_claim_of_somebody_who_died_is_told_with_its_holder(tmp_path, told):
+    async with AsyncContextStore.open(tmp_path / "memory", maintenance=None, journal=None) as store:
+        await store.memory.add([SECRET])
+        claims = store._resources.upkeep._claims
+        claims.holder = f"{claims.holder.split(':')[0]}:999999999:dead"
+        assert await claims.take("records") is not None
+        assert "taken over" not in told()
+        claims.holder = "me:1:alive"
+        assert await claims.take("records") is not None
+    assert "maintenance is taken over from" in told()
+    assert ":999999999:dead" in told()
+
+
+async def test_each_further_try_is_told(told):
+    async def lose():
+        raise ConflictError(SECRET)
+
+    with pytest.raises(ConflictError):
+        await retried(lose, on=ConflictError, attempts=3)
+    assert "try 1 of 3 ended with ConflictError" in told()
+    assert "try 2 of 3 ended with ConflictError" in told()
+    assert "1234" not in told()
+
+
+def test_nobody_hears_it_who_does_not_listen():
+    # In a process of its own: in this one, others listen.
+    program = (
+        "import logging, lance_context_core; log = logging.getLogger('lance_context'); "
+        "print([type(one).__name__ for one in log.handlers], log.level)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert (told.stdout.strip(), told.stderr) == (f"['NullHandler'] {logging.NOTSET}", "")

@@ -1,0 +1,236 @@
+"""Workers are killed inside jobs: `PYTHONPATH=tests python -m proofs.crash.jobs`.
+
+After each kill a job has succeeded and all that it made is there, or it has not and nothing is. In the end
+all of it is as in a store in which nobody died.
+"""
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from lance_context_core import ContextStore
+from lance_context_core.knowledge import RuleExtractor
+from lance_context_core.settings import JournalPolicy
+
+_ROUNDS_A_STORE = 40
+"""So many processes die in one store before the next one is begun."""
+_LIFE_SECONDS = (0.0, 0.08)
+"""For so long a process lives on once it is in its first job: that takes about as long."""
+_PATIENCE_SECONDS = 120
+_JOURNALS = (JournalPolicy(), JournalPolicy(rows=8), None)
+_BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_LEASE = timedelta(minutes=10)
+"""After so long what a dead worker held is anybody's."""
+_MOST_TRIES = 3
+_USERS = ("ada", "bob", None)
+
+
+class Clock:
+    """Says what it was told."""
+
+    def __init__(self, now: datetime = _BEGAN) -> None:
+        self.moment = now
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A turn that somebody told, and how."""
+
+    text: str
+    user_id: str | None
+    session_id: str
+    at: datetime
+    has_time: bool
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of all rounds."""
+
+    n_rounds: int = 0
+    n_killed: int = 0
+    n_jobs: int = 0
+    n_facts: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    """The states of the jobs that processes died with or beside."""
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """In a line."""
+        states = ", ".join(f"{n} {state}" for state, n in sorted(self.left.items()))
+        return (
+            f"{self.n_killed} of {self.n_rounds} processes killed inside jobs, {self.n_jobs} jobs, "
+            f"{self.n_facts} facts, in {self.seconds:.0f} s; the last job of the killed was {states}: "
+            "facts and jobs agree, nothing is lost or doubled"
+        )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what `arguments` ask for; returns 1 at the first broken promise."""
+    parser = argparse.ArgumentParser(prog="PYTHONPATH=tests python -m proofs.crash.jobs")
+    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    seen = Seen()
+    random, began = Random(options.seed), time.monotonic()
+    while seen.n_killed < options.kills:
+        with tempfile.TemporaryDirectory() as directory:
+            n = min(_ROUNDS_A_STORE, options.kills - seen.n_killed)
+            broken = run(Path(directory), n_kills=n, random=random, seen=seen)
+        if broken is not None:
+            print(f"--seed {options.seed}, after {seen.n_killed} kills: {broken}")
+            return 1
+        seen.seconds = time.monotonic() - began
+        print(f"{seen.n_killed} killed, {seen.n_jobs} jobs, {seen.seconds:.0f} s", flush=True)
+    print(seen.text)
+    return 0
+
+
+def run(directory: Path, *, n_kills: int, random: Random, seen: Seen) -> str | None:
+    """Kill so many workers in one store; returns which promise was broken, or None."""
+    place, journal = directory / "store", random.choice(_JOURNALS)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["proofs.crash.jobs"])
+    clock, told = Clock(), list[Told]()
+    n_killed = 0
+    with ContextStore.open(place, clock=clock, journal=journal) as store:
+        while n_killed < n_kills:
+            clock.moment += _LEASE
+            for one in _something(random, clock, len(told)):
+                told.append(one)
+                _tell(store, one)
+            arguments = (str(place), clock.moment, random.uniform(*_LIFE_SECONDS), journal)
+            process = context.Process(target=work, args=arguments, daemon=True)
+            process.start()
+            process.join(_PATIENCE_SECONDS)
+            if process.exitcode is None:
+                process.kill()
+                return f"a worker was not done after {_PATIENCE_SECONDS} seconds"
+            if process.exitcode not in (0, -signal.SIGKILL):
+                return f"a worker ended with {process.exitcode}"
+            if process.exitcode:
+                n_killed += 1
+                seen.n_killed += 1
+                begun = [one for one in store.knowledge.jobs.list() if one.attempts]
+                seen.left[begun[-1].state if begun else "not begun"] += 1
+            seen.n_rounds += 1
+            if (broken := disagreement(store)) is not None:
+                return broken
+        for _ in range(_MOST_TRIES):
+            # What was in the way of a job, on a machine that has much to do, passes: it is tried again.
+            clock.moment += _LEASE
+            store.knowledge.jobs.run_due()
+        seen.n_jobs += len(store.knowledge.jobs.list())
+        found = everything(store)
+        seen.n_facts += sum(n for one, n in found.items() if one[0] == "fact")
+        left = [one for one in store.knowledge.jobs.list() if one.state != "succeeded"]
+        if left:
+            return (
+                f"never done: {[(one.id, one.state, one.attempts, one.error) for one in left[:3]]}"
+            )
+        if (broken := disagreement(store)) is not None:
+            return broken
+    undisturbed = Clock()
+    with ContextStore.open("memory://", clock=undisturbed) as alone:
+        for one in told:
+            undisturbed.moment = one.at
+            _tell(alone, one)
+        alone.knowledge.jobs.run_due()
+        expected = everything(alone)
+    if found != expected:
+        return f"too much: {list(found - expected)[:5]}; too little: {list(expected - found)[:5]}"
+    return None
+
+
+def work(place: str, now: datetime, life: float, journal: JournalPolicy | None) -> None:
+    """Run what is due, and die some time after the first job was begun."""
+
+    class Mortal(RuleExtractor):
+        def extract(self, turns: Any) -> Any:
+            if not doomed:
+                doomed.append(threading.Timer(life, os.kill, (os.getpid(), signal.SIGKILL)))
+                doomed[0].daemon = True
+                doomed[0].start()
+            return super().extract(turns)
+
+    doomed: list[threading.Timer] = []
+    store = ContextStore.open(place, clock=Clock(now), journal=journal)
+    while True:
+        # Who lives on when all is done dies at rest.
+        if not store.knowledge.using(extractor=Mortal()).jobs.run_due() and not doomed:
+            store.close()
+            return
+
+
+def disagreement(store: ContextStore) -> str | None:
+    """Where jobs and what they made do not agree; None if they do."""
+    jobs = {one.id: one for one in store.knowledge.jobs.list()}
+    made = store.context("knowledge").list(
+        include_retired=True, filters={"kind": {"$in": ["fact", "chunk"]}}
+    )
+    ids = Counter(one["id"] for one in made)
+    if doubled := [id for id, n in ids.items() if n > 1]:
+        return f"doubled: {doubled[:5]}"
+    for one in made:
+        for proof in one["metadata"]["evidence"]:
+            if jobs[proof["job_id"]].state != "succeeded":
+                return f"{one['id']} is there, and its job {proof['job_id']} is not done"
+    for job in jobs.values():
+        if job.state != "succeeded":
+            continue
+        for name in ("facts", "chunks"):
+            if missing := [id for id in job.result[name] if id not in ids]:
+                return f"job {job.id} is done, and {missing[:5]} are not there"
+    return None
+
+
+def everything(store: ContextStore) -> Counter[tuple[Any, ...]]:
+    """What was made, in words that do not depend on generated ids."""
+    made = store.context("knowledge").list(include_retired=True, filters={"kind": {"$ne": "job"}})
+    return Counter(
+        (
+            *(one["kind"], one["text"], one["session_id"], one["user_id"]),
+            *(one["lifecycle_status"], len(one["metadata"]["evidence"])),
+        )
+        for one in made
+    )
+
+
+def _something(random: Random, clock: Clock, n: int) -> Iterator[Told]:
+    for number in range(n, n + random.randint(1, 4)):
+        clock.moment += timedelta(seconds=1)
+        texts = [f"I live in Town{number}.", f"I love walk {number}.", f"I have {number} dogs."]
+        yield Told(
+            text=random.choice(texts),
+            user_id=random.choice(_USERS),
+            session_id=f"s{random.randrange(4)}",
+            at=clock.moment,
+            has_time=random.random() < 0.5,
+        )
+
+
+def _tell(store: ContextStore, one: Told) -> None:
+    turn: dict[str, Any] = {"role": "user", "content": one.text}
+    if one.has_time:
+        turn["created_at"] = one.at
+    store.knowledge.add(turn, user_id=one.user_id, session_id=one.session_id, infer="later")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
