@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 from apps.inspector.browser import pictures
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 PATHS = [
     *("/", "/search?q=oven", "/search?q=oven&kind=fact", "/sessions", "/session?id=trip"),
@@ -63,10 +64,10 @@ def test_pages_work_without_their_script(visit, used_page):
     page.get_by_label("Ask it something").fill("oven")
     page.get_by_role("button", name="Search").click()
     page.get_by_text("Why").first.click()
-    assert page.get_by_text("What each channel said").first.is_visible()
+    expect(page.get_by_text("What each channel said").first).to_be_visible()
     page.get_by_role("link", name="Facts").first.click()
     page.get_by_text("1 turn says so").first.click()
-    assert page.get_by_text("says so still").first.is_visible()
+    expect(page.get_by_text("says so still").first).to_be_visible()
 
 
 def test_a_store_full_of_hostile_texts_does_nothing(visit, hostile_page):
@@ -97,7 +98,7 @@ def test_a_merge_is_read_and_done_by_hand(visit, writable):
     page.get_by_role("button", name="Merge it").click()
     assert "is merged" in page.get_by_role("status").inner_text()
     page.get_by_role("link", name="See it").click()
-    assert page.get_by_text("Could open on Sundays").is_visible()
+    expect(page.get_by_text("Could open on Sundays")).to_be_visible()
 
 
 def test_a_second_browser_and_a_name_that_leads_here_are_refused(visit, used_page, browser):
