@@ -170,7 +170,7 @@ async def _plan_records(database: Database, target: Target) -> Plan:
             named = link.mentions | link.sources if plan.in_sources else link.mentions
             if link.state.key in plan.matched | plan.derived or not link.is_present:
                 continue
-            if plan.names.mean(named, link.state.scope_values):
+            if plan.names.mean(named, link.state.named_within):
                 plan.mentions.add(link.state.key)
                 plan.touched.add(name)
     await plan.look()

@@ -16,7 +16,7 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import visibility
-from lance_context_core.rows.records import with_values
+from lance_context_core.rows.records import OF_ALL, with_values
 from lance_context_core.scope import SCOPE_PARTS
 
 ScopeValues = tuple[str | None, ...]
@@ -49,6 +49,12 @@ class State(NamedTuple):
     def scope_values(self) -> ScopeValues:
         """Within what the id counts."""
         return self.context, self.tenant, self.user_id, self.agent_id
+
+    @property
+    def named_within(self) -> ScopeValues:
+        """Within what the ids count that it names."""
+        context = None if self.context in OF_ALL else self.context
+        return context, self.tenant, self.user_id, self.agent_id
 
 
 class Link(NamedTuple):
@@ -143,7 +149,7 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
     """
     waiting = [link for link in links if link.sources and link.state.key not in erased]
     further: set[State] = set()
-    while new := [one for one in waiting if names.mean(one.sources, one.state.scope_values)]:
+    while new := [one for one in waiting if names.mean(one.sources, one.state.named_within)]:
         keys = {link.state.key for link in new}
         for link in waiting:
             if link.state.key in keys:
@@ -164,7 +170,7 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bo
         changed = [
             scrubbed
             for state, row in zip(_states(linked), rows, strict=True)
-            if (scrubbed := _scrubbed(row, state.scope_values, names, sources=sources)) is not None
+            if (scrubbed := _scrubbed(row, state.named_within, names, sources=sources)) is not None
         ]
         if not changed or await table.replace(changed) == len(changed):
             return

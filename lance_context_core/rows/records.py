@@ -29,6 +29,10 @@ from lance_context_core.scope import Scope
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""
 
+KNOWLEDGE, TIERS, SUMMARIES = "knowledge", "tiers", "summaries"
+OF_ALL = frozenset({KNOWLEDGE, TIERS, SUMMARIES})
+"""Contexts of what is made of records of all contexts: what is named there may be in any."""
+
 MEDIA_PREFIX = "img_"
 """What the ids of pictures, recordings and films begin with."""
 

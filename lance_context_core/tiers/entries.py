@@ -8,9 +8,10 @@ from typing import Any
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import TIERS
 from lance_context_core.tiers.values import Authority, Tier, TierEntry
 
-CONTEXT = "tiers"
+CONTEXT = TIERS
 ENTRY = "memory"
 STAND_INS = {Tier.WARM: "summary", Tier.COLD: "fact"}
 """The kind of what stands in for an entry, by its tier."""

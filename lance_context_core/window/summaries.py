@@ -14,6 +14,7 @@ from lance_context_core._checks import shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, ReadOnlyError
 from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.window.compaction.summarising import (
@@ -27,8 +28,6 @@ from lance_context_core.window.compaction.summarising import (
 from lance_context_core.window.sections import Offer, Placement, Section
 from lance_context_core.window.sources import Sources, records_of
 
-SUMMARIES = "summaries"
-"""The context that holds them."""
 _N_LAST = 100
 """So many of a session's summaries are looked through; each covers a step more than the one before."""
 

@@ -9,13 +9,12 @@ from typing import Any
 from lance_context_core._checks import check_name, check_span, check_text, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.knowledge.kept import CONTEXT as KNOWLEDGE
 from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
-from lance_context_core.window.summaries import SUMMARIES
 from lance_context_core.window.window import Cited, Window
 
 WINDOWS = "windows"

@@ -142,8 +142,8 @@ async def test_an_erased_record_takes_along_what_only_it_supported_out_of_every_
     await branch.graph.add_entities([Entity(name="Dan", id="dan")])
     await store.flush()
     assert holding(store, MARKER)
-    planned = await store.erase(ids=[first], dry_run=True)
-    report = await store.erase(ids=[first])
+    planned = await store.erase(filter={"id": first}, dry_run=True)
+    report = await store.erase(filter={"id": first})
     assert (planned.graph, report.graph) == (4, 4)
     assert holding(store, MARKER) == []
     assert holding(store, first) == []

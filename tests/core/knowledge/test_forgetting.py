@@ -159,6 +159,24 @@ def test_erasing_a_whole_session_leaves_what_others_say(store, memory):
     assert {job.session_id for job in memory.jobs.list()} == {"s2"}
 
 
+@pytest.mark.parametrize("derived", [True, "rebuild"])
+def test_turns_that_a_filter_means_take_along_what_was_made_of_them(store, memory, derived):
+    gone = memory.add([OSLO, KEEN], session_id="s1", user_id="ada")
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    store.tiers.add("Ada lives in Oslo.", source_ids=gone.ids[:1])
+    chosen = {"session_id": "s1", "kind": "message"}
+    planned = store.erase(filter=chosen, derived=derived, dry_run=True)
+    erased = store.erase(filter=chosen, derived=derived)
+    assert facts(store) == ["We moved to Bergen last week."]
+    assert not any({*gone.ids} & {*sources} for _, _, _, sources, *_ in known(store).values())
+    assert {job.session_id for job in memory.jobs.list()} == {"s2"}
+    assert store.tiers.list() == []
+    assert (erased.records, erased.derived, erased.mentions) == (
+        *(planned.records, planned.derived, planned.mentions),
+    )
+    assert erased.records == 2
+
+
 def test_no_byte_of_it_is_left_in_any_file(tmp_path, clock):
     secret = said("I live in Xanaduvia.", day(2024))
     with opened(tmp_path, clock) as store:

@@ -382,7 +382,14 @@ def test_a_section_of_a_callers_own_is_filled_like_the_others(store):
 # Summaries
 
 
-def test_a_summary_is_kept_with_its_sources_and_erased_with_them(store):
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param({"ids": ["s-u0"]}, id="by its id"),
+        pytest.param({"filter": {"id": "s-u0"}}, id="by a filter"),
+    ],
+)
+def test_a_summary_is_kept_with_its_sources_and_erased_with_them(store, first):
     store.history.append_many("", turns(60), session_id="s")
     summary = SummarySection(summariser=lambda _: "They spoke of tea.", producer="me")
     window = assembled(store, 900, SYSTEM, summary, HistorySection())
@@ -393,7 +400,7 @@ def test_a_summary_is_kept_with_its_sources_and_erased_with_them(store):
     assert (kept["layer"], kept["metadata"]["producer"]) == ("L0", "me")
     assert set(covered) <= set(kept["source_ids"])
     assert not set(window.report.ids("kept")) & set(kept["source_ids"])
-    store.erase(ids=["s-u0"])
+    store.erase(**first)
     assert store.context("summaries").list() == []
 
 
