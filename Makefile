@@ -1,5 +1,5 @@
 # Everything is done by these commands, on a machine that has Python 3.11 or later, git and make:
-#   make demo     makes an environment of its own and runs the main job
+#   make demo     makes an environment of its own and runs the main job; its store is then in memory/
 #   make check    three minutes to a verdict: lint, types, rules and the tests that need nothing
 #   make test     runs every check that CI runs
 #   make proofs   runs what takes long: properties at length, kills, the soak
@@ -19,7 +19,7 @@ NOTES := $(CURDIR)/.slowest.jsonl
 .PHONY: demo check test proofs lint reference types unit environments adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
-	$(RUN) examples/quickstart.py
+	$(RUN) examples/quickstart.py --store memory
 
 check: lint types
 	$(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
@@ -78,7 +78,7 @@ bench: $(VENV)/ready
 	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
 
 $(VENV)/demo: $(VENV)/made
-	$(INSTALL) -e ".[local,images]" --group demo
+	$(INSTALL) -e ".[local,images,documents]" -e apps/cli -e apps/inspector --group demo
 	touch $@
 
 $(VENV)/ready: $(VENV)/made

@@ -5,18 +5,20 @@
 The first process reads the conversation, remembers it and ends. The second opens the same directory,
 answers questions from it, shows what is new since a tag, looks at the memory as it was then, tries
 something on a branch, merges it, and in the end erases a person from every file. A third one makes
-knowledge of thirty days of a life, proves it, undoes it and forgets it. Where
-langchain-lance-context is installed, another one reads and writes the same memory as LangChain does;
+knowledge of thirty days of a life, proves it, undoes it and forgets it, and a fourth one reads a lease
+and answers with the page. Where langchain-lance-context is installed, another one reads and writes the same memory as LangChain does;
 where llama-index-lance-context is, LlamaIndex finds what they wrote; and where
 agentscope-lance-context is, with agentscope-runtime before 1.0, AgentScope adds a note.
 """
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from lance_context_core import ContextStore
 
 SAMPLE = Path(__file__).parent / "data" / "conversation.json"
+LEASE = Path(__file__).parent / "data" / "house" / "lease.pdf"
 TAG = "before-the-last-session"
 N_HITS = 3
 BRANCH = "what-if"
@@ -64,14 +67,7 @@ def main() -> int:
             )
             if child.returncode:
                 return child.returncode
-    kept = (
-        f"The memory is in {arguments.store}." if arguments.store else "Keep it with --store DIR."
-    )
-    if missing:
-        kept += " Other frameworks read it, too: docs/quickstart.md says how."
-    console.print()
-    for line in wrapped(kept, indent=0):
-        console.print(line, style="dim")
+    tell_where(arguments.store, reads_more=bool(missing))
     return 0
 
 
@@ -258,6 +254,57 @@ def know(_conversation: Conversation, _directory: Path) -> None:
         )
 
 
+def read(_conversation: Conversation, directory: Path) -> None:
+    """Read a file, and answer with the page that says so."""
+    from lance_context_core import ContextStore
+    from lance_context_core.errors import MissingExtraError
+
+    heading("8  A document, and where it says so")
+    with ContextStore.open(directory, embedder="local") as store:
+        try:
+            lease = store.documents.add(LEASE)
+        except MissingExtraError as error:
+            say(f"Nobody here reads PDF: {error}")
+            return
+        say(
+            f"{lease.name}, {lease.title!r}: {n_of(lease.n_pages or 0, 'page')}, "
+            f"{n_of(lease.n_chunks, 'passage')}, which any question finds by its words and its meaning:"
+        )
+        question = "How much notice does it take to end the lease?"
+        console.print()
+        for line in wrapped(question, indent=3):
+            console.print(line, style="bold")
+        (hit,) = store.documents.search(question, limit=1)
+        for line in wrapped(hit.record.text, indent=5):
+            console.print(line)
+        say(f"✓ {hit.record.citation}")
+        content = store.blobs.get(lease.hash)
+        say(
+            f"The file is kept with it, all {len(content)} bytes: whoever doubts the passage opens that page."
+        )
+
+
+def tell_where(store: Path | None, *, reads_more: bool) -> None:
+    """Where the memory is, and how to look at it."""
+    command = None
+    if store is None:
+        kept = "Keep it with --store DIR."
+    elif find_spec("lance_context_cli") and find_spec("lance_context_inspector"):
+        kept = f"The memory is in {store}. Look at it in the browser:"
+        program = os.path.relpath(Path(sys.executable).with_name("lance-ctx"))
+        command = shlex.join([program, "-C", str(store), "ui", "--embedder", "local"])
+    else:
+        kept = f"The memory is in {store}. docs/inspector.md says how to look at it in the browser."
+    if reads_more:
+        more = "Other frameworks read it, too: docs/quickstart.md says how."
+        kept = f"{more} {kept}" if command else f"{kept} {more}"
+    console.print()
+    for line in wrapped(kept, indent=0):
+        console.print(line, style="dim")
+    if command:
+        console.print(f"  {command}", markup=False, soft_wrap=True)
+
+
 def _n_files_with(text: str, directory: Path) -> int:
     files = (path for path in directory.rglob("*") if path.is_file())
     return sum(text.encode() in path.read_bytes() for path in files)
@@ -267,6 +314,7 @@ STEPS = {
     "remember": remember,
     "recall": recall,
     "know": know,
+    "read": read,
     "langchain": in_langchain,
     "llama_index": in_llama_index,
     "agentscope": in_agentscope,

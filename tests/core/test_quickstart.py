@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import east_asian_width
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -16,6 +18,7 @@ from lance_context_core import ContextStore
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples" / "data" / "conversation.json"
+HOUSE = SAMPLE.parent / "house"
 PACKAGE = Path(lance_context_core.__file__).parents[1]
 TAG = "before-the-last-session"
 
@@ -42,7 +45,7 @@ def printed(*arguments, cwd, columns=80):
 
 
 def section(output, number):
-    """What stands below one of the seven headings."""
+    """What stands below one of the headings."""
     headed = re.split(r"^(\d)  .*─$", output, flags=re.MULTILINE)
     return headed[headed.index(str(number)) + 1].strip("\n")
 
@@ -224,8 +227,33 @@ def test_what_is_known_of_somebody_is_proved_undone_and_forgotten(first):
     assert re.search(r"Forgotten: [1-9]\d* records are in no file, and 0 are found\.", part)
 
 
+def test_a_question_is_answered_from_a_document_with_the_page(first, kept):
+    part = flowed(section(first, 8))
+    assert part.startswith("lease.pdf, 'Lease of flat 5': 3 pages, 3 passages")
+    assert "three months notice, in writing, to the end of a month. ✓ lease.pdf, p. 2," in part
+    with ContextStore.open(kept) as store:
+        (lease,) = store.documents.list()
+        assert store.blobs.get(lease.hash) == (HOUSE / "lease.pdf").read_bytes()
+        assert f"all {lease.size} bytes" in part
+
+
+def test_it_ends_with_the_command_that_shows_what_it_made(first, kept):
+    *_, command = first.splitlines()
+    program, *arguments = shlex.split(command)
+    assert Path(kept.parent, program).resolve() == Path(sys.executable).with_name("lance-ctx")
+    assert arguments == ["-C", str(kept), "ui", "--embedder", "local"]
+    with subprocess.Popen(
+        [program, *arguments, "--no-open"], cwd=kept.parent, stdout=subprocess.PIPE, text=True
+    ) as shown:
+        (link,) = re.findall(r"http://\S+", shown.stdout.readline())
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(link) as page:
+            assert "tilda-and-wren" in page.read().decode()
+        shown.terminate()
+
+
 def test_no_line_is_longer_than_the_terminal_or_ends_in_spaces(first):
-    lines = first.splitlines()
+    *lines, _command = first.splitlines()
     assert max(map(len, lines)) == 80
     assert [line for line in lines if line != line.rstrip()] == []
 
