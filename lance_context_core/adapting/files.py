@@ -40,7 +40,8 @@ async def add_loaded(
     Texts of one source that follow each other and have equal metadata are the pages of one file; any
     other is a file of its own. What is blank is left out. As of any file, what the scope has
     already, by the hash of its texts, is left as it is. `texts` may be a generator, which runs in
-    worker threads; one file is in memory at a time.
+    worker threads; one file is in memory at a time. With `chunker=BlockChunker()` each text is a
+    passage as it is.
     """
     added, files = list[SourceDocument](), _files(texts)
     while (file := await asyncio.to_thread(next, files, None)) is not None:

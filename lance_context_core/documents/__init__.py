@@ -11,7 +11,7 @@ from lance_context_core.documents.chunking import (
     Chunker,
     TextChunker,
 )
-from lance_context_core.documents.pieces import PieceChunker
+from lance_context_core.documents.pieces import BlockChunker, PieceChunker
 from lance_context_core.documents.readers.csv import CsvReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader
@@ -38,6 +38,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Passage",
     "TextChunker",
     "PieceChunker",
+    "BlockChunker",
     "SMALL_CHUNKS",
     "DEFAULT_CHUNKS",
     "LARGE_CHUNKS",

@@ -1,4 +1,4 @@
-"""Passages where somebody else's splitter cuts a text."""
+"""Passages where somebody else cuts a text, or has cut it."""
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -61,6 +61,19 @@ class PieceChunker:
                 at = before if before >= 0 else solid.find(piece, max(at + 1, end))
             end = at + len(piece)
             yield offsets[at], offsets[end - 1] + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChunker:
+    """Each block as it is: for texts that somebody has cut already."""
+
+    def split(self, document: ReadDocument) -> list[Passage]:
+        """The blocks, however long they are; all of a text that has none."""
+        whole = (Block(start=0, end=len(document.text)),)
+        return [
+            Passage(start=one.start, end=one.end, page=one.page, section=one.section)
+            for one in document.blocks or whole
+        ]
 
 
 def _latest(text: str, pieces: Sequence[str]) -> list[int]:

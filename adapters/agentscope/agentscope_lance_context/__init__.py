@@ -4,12 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentscope_lance_context.agentscope1.document_knowledge import (
+        LanceContextDocumentKnowledge,
+    )
     from agentscope_lance_context.agentscope1.knowledge_memory import LanceContextKnowledgeMemory
     from agentscope_lance_context.agentscope1.long_term_memory import LanceContextLongTermMemory
     from agentscope_lance_context.agentscope1.memory import LanceContextMemory
     from agentscope_lance_context.agentscope1.session import LanceContextSession
     from agentscope_lance_context.agentscope1.vdb_store import LanceContextVDBStore
     from agentscope_lance_context.agentscope1.windows import LanceContextWindowFormatter
+    from agentscope_lance_context.agentscope2.document_knowledge import (
+        LanceContextDocumentKnowledgeBase,
+    )
     from agentscope_lance_context.agentscope2.middleware import LanceContextMemoryMiddleware
     from agentscope_lance_context.agentscope2.states import LanceContextAgentStateStore
     from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
@@ -26,6 +32,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LanceContextAgentStateStore",
+    "LanceContextDocumentKnowledge",
+    "LanceContextDocumentKnowledgeBase",
     "LanceContextKnowledgeMemory",
     "LanceContextKnowledgeService",
     "LanceContextLongTermMemory",
@@ -47,6 +55,8 @@ __all__ = [
 # Importing AgentScope takes seconds, and no environment has all lines of it.
 _LATER = {
     "LanceContextAgentStateStore": "agentscope2.states",
+    "LanceContextDocumentKnowledge": "agentscope1.document_knowledge",
+    "LanceContextDocumentKnowledgeBase": "agentscope2.document_knowledge",
     "LanceContextKnowledgeMemory": "agentscope1.knowledge_memory",
     "LanceContextKnowledgeService": "knowledge",
     "LanceContextLongTermMemory": "agentscope1.long_term_memory",

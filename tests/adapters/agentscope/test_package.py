@@ -28,6 +28,8 @@ EXTRAS = {
 """What brings each line."""
 OF = {
     "LanceContextAgentStateStore": (AGENTSCOPE_2,),
+    "LanceContextDocumentKnowledge": (AGENTSCOPE_1,),
+    "LanceContextDocumentKnowledgeBase": (AGENTSCOPE_2,),
     "LanceContextKnowledgeMemory": (AGENTSCOPE_1,),
     "LanceContextKnowledgeService": (RUNTIME_0, RUNTIME_1),
     "LanceContextLongTermMemory": (AGENTSCOPE_1,),

@@ -18,6 +18,7 @@ _RELEASES = Releases(
         "StateModule": "module",
         "Document": "rag",
         "DocMetadata": "rag",
+        "KnowledgeBase": "rag",
         "VDBStoreBase": "rag",
         "SessionBase": "session",
         "ToolResponse": "tool",

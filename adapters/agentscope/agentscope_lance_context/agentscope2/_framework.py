@@ -23,6 +23,7 @@ _RELEASES = Releases(
         "PermissionDecision": "permission",
         "Chunk": "rag",
         "DocumentSummary": "rag",
+        "KnowledgeBase": "rag",
         "VectorRecord": "rag",
         "VectorSearchResult": "rag",
         "VectorStoreBase": "rag",

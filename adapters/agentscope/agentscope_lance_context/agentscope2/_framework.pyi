@@ -62,6 +62,7 @@ class VectorSearchResult(_Model):
     chunk: Chunk
 
 class VectorStoreBase: ...
+class KnowledgeBase: ...
 
 class AgentState(_Model):
     session_id: str
