@@ -5,11 +5,13 @@ candidates. A search adds what its boosts give, and says in `SearchHit.why` what
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from lance_context_core._checks import check_time
 from lance_context_core.errors import InvalidRequestError
@@ -95,21 +97,12 @@ class Neighbours:
         self, _question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
         """The lent shares of the scores that the channels gave."""
-        lent = dict.fromkeys(candidates, 0.0)
-        scores = {key: one.score for key, one in candidates.items()}
-        links = {key: one.previous for key, one in candidates.items() if one.previous in scores}
-        before = dict(links)
-        for share in self.shares:
-            after: dict[str, float] = {}
-            for key, earlier in before.items():
-                if earlier != key:
-                    lent[key] += share * scores[earlier]
-                    if scores[key] > after.get(earlier, -1.0):
-                        after[earlier] = scores[key]
-            for key, score in after.items():
-                lent[key] += share * score
-            before = {key: links[earlier] for key, earlier in before.items() if earlier in links}
-        return lent
+        numbers = {key: number for number, key in enumerate(candidates)}
+        every = candidates.values()
+        before = [-1 if one.previous is None else numbers.get(one.previous, -1) for one in every]
+        scores = np.array([one.score for one in every], float)
+        given = lent(self.shares, scores, np.array(before, np.int64))
+        return dict(zip(candidates, given.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +152,16 @@ class Speaker:
         self, question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
         """The weight, for each turn of that speaker."""
-        names = {one.turn.name for one in candidates.values() if one.turn.name}
-        meant = named(question, names) if question and names else set()
-        if len(meant) != 1:
+        whom = self.whom(question, [one.turn.name for one in candidates.values()])
+        if whom is None:
             return {}
-        (whom,) = meant
         return {key: self.weight for key, one in candidates.items() if one.turn.name == whom}
+
+    def whom(self, question: str | None, names: Collection[str | None]) -> str | None:
+        """The one of the `names` that the question speaks of; None if there is not just one."""
+        known = {name for name in names if name}
+        meant = named(question, known) if question and known else set()
+        return meant.pop() if len(meant) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,40 +273,22 @@ def asked(boost: Boost, now: datetime) -> Boost:
     return boost
 
 
-_OURS = (Neighbours, Preceding, Speaker, Role, Recency, Period)
-"""What these give need not be checked."""
+def lent(shares: Sequence[float], scores: np.ndarray, previous: np.ndarray) -> np.ndarray:
+    """What the turns around each lend it: see `Neighbours`.
 
-
-def gains(
-    boosts: Sequence[Boost], question: str | None, candidates: Mapping[str, Candidate]
-) -> tuple[dict[str, dict[str, float]], float]:
-    """What each boost that says anything gives, by its name, and the most that they can give.
-
-    Raises InvalidRequestError for what is no candidate, or outside [0, largest].
+    `scores` are of the turns by number, `previous` is the number of the turn before each, or -1.
     """
-    given: dict[str, dict[str, float]] = {}
-    most = 0.0
-    for boost in boosts:
-        if not (found := boost(question, candidates)):
-            continue
-        total = given.setdefault(boost.name, {})
-        largest = boost.largest
-        most += largest
-        if not total and type(boost) in _OURS:
-            total.update(found)
-            continue
-        bound = largest * (1 + 1e-9)
-        for key, gain in found.items():
-            if key not in candidates:
-                raise InvalidRequestError(
-                    f"boost {boost.name!r} scored {key!r:.80}: score candidates only"
-                )
-            if not 0 <= gain <= bound:
-                raise InvalidRequestError(
-                    f"boost {boost.name!r} gave {key!r:.80} {gain!r}: give 0 to {largest}"
-                )
-            total[key] = total.get(key, 0.0) + gain
-    return given, most
+    given = np.zeros(len(scores))
+    before = previous
+    for share in shares:
+        later = np.flatnonzero((before >= 0) & (before != np.arange(len(scores))))
+        earlier = before[later]
+        given[later] += share * scores[earlier]
+        best = np.zeros(len(scores))
+        np.maximum.at(best, earlier, scores[later])
+        given += share * best
+        before = np.where(before >= 0, previous[before], -1)
+    return given
 
 
 def _check_weight(weight: object, what: str) -> None:

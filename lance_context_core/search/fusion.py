@@ -11,8 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ChannelScore
+from lance_context_core.search.candidates import Candidates, Channel
 
 
 class Fusion(Protocol):
@@ -89,33 +92,30 @@ DEFAULT_FUSION: Fusion = Convex()
 """Words a little ahead of vectors: measured on long chats with the local embedder."""
 
 
-BY_CANDIDATE = (Convex, ReciprocalRank)
-"""The fusions that look at one candidate at a time, so that they may be asked about a few."""
+def fused(
+    fusion: Fusion, vector: Channel, text: Channel, candidates: Candidates
+) -> tuple[np.ndarray, np.ndarray]:
+    """The fused score of each candidate, 0 without one; and whether it may stay a hit.
 
-
-def fused_scores(
-    fusion: Fusion, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore]
-) -> Mapping[str, float]:
-    """What a fusion returns.
-
-    Raises InvalidRequestError unless it scores candidates alone, and within [0, 1].
+    What no channel found may. Raises InvalidRequestError if a fusion scores what is no candidate, or
+    not within [0, 1].
     """
-    return _sound(fusion(vector, text), candidates=vector.keys() | text.keys())
-
-
-def channel_scores(raw: Mapping[str, float], *, highest: float = 1.0) -> dict[str, ChannelScore]:
-    """The candidates of one channel with their normalised scores and ranks, in the order of `raw`.
-
-    The best one's normalised score is `highest`.
-    """
-    normalised = min_max(raw)
-    ranks: dict[float, int] = {}
-    for position, score in enumerate(sorted(raw.values(), reverse=True), start=1):
-        ranks.setdefault(score, position)
-    return {
-        key: ChannelScore(raw=score, normalised=highest * normalised[key], rank=ranks[score])
-        for key, score in raw.items()
-    }
+    if type(fusion) is Convex:
+        weight = fusion.vector_weight
+        scores = weight * vector.normalised + (1 - weight) * text.normalised
+        return scores, np.ones(len(candidates), bool)
+    found = vector.has | text.has
+    if type(fusion) is ReciprocalRank:
+        k, both = fusion.k, (vector, text)
+        scores = sum(np.where(one.has, (k + 1) / (k + one.ranks) / 2, 0.0) for one in both)
+        return scores, np.ones(len(candidates), bool)
+    said = (vector.by_key(candidates.keys), text.by_key(candidates.keys))
+    given = _sound(fusion(*said), candidates=said[0].keys() | said[1].keys())
+    scores = np.zeros(len(candidates))
+    for key, score in given.items():
+        scores[candidates.numbers[key]] = score
+        found[candidates.numbers[key]] = False
+    return scores, ~found
 
 
 def min_max(raw: Mapping[str, float]) -> dict[str, float]:

@@ -1,8 +1,10 @@
-"""What was found by the places of its rows: who said it, when, and what was said before."""
+"""What was found, each row once: who said it, when, and what was said before."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.found import Found
@@ -17,6 +19,7 @@ from lance_context_core.search.boosts import (
     Speaker,
     Turn,
 )
+from lance_context_core.search.candidates import Candidates
 
 _TURN = Turn._fields
 """What is read of a candidate for a boost of which is not known what it asks for."""
@@ -31,20 +34,35 @@ _ASKED: Mapping[type, Sequence[str]] = {
 }
 """And for those that are known."""
 
-place = "{:020}".format
-"""The id of a row as a text of one length: these sort in the order of writing."""
-
 
 class Placed(NamedTuple):
-    """Rows that were found, with their places."""
+    """All rows that were found, each once, in the order of writing."""
 
-    places: list[str]
-    rows: Found
+    candidates: Candidates
+    numbers: Sequence[np.ndarray]
+    """Which candidates the rows of each query are."""
 
-    @classmethod
-    def of(cls, rows: Found) -> "Placed":
-        """The rows with the places that their ids are."""
-        return cls([*map(place, rows.ids)], rows)
+
+def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
+    """The rows as candidates, of which is known what the boosts may ask for."""
+    each = [np.array(one.ids, np.uint64) for one in found]
+    ids, numbers = np.unique(np.concatenate(each), return_inverse=True)
+    ends = np.cumsum([len(one) for one in each])[:-1]
+    parts = np.split(numbers, ends)
+    rows = [(part.tolist(), one) for part, one in zip(parts, found, strict=True)]
+    listed: list[int] = ids.tolist()
+    asked = asked_by(boosts)
+
+    def told(name: str) -> Sequence[Any]:
+        if name not in asked:
+            return [None] * len(listed)
+        values = _column(rows, name, len(listed))
+        if name == "created_at":
+            return [one and one.replace(tzinfo=UTC) for one in values]
+        return values
+
+    candidates = Candidates(listed, _previous(rows, len(listed), boosts), told)
+    return Placed(candidates, parts)
 
 
 def asked_by(boosts: Sequence[Boost]) -> list[str]:
@@ -53,25 +71,19 @@ def asked_by(boosts: Sequence[Boost]) -> list[str]:
     return [name for name in _TURN if name in asked]
 
 
-def turns_of(found: Sequence[Placed], boosts: Sequence[Boost]) -> dict[str, Turn]:
-    """What is known of each row, by its place: of all that can be, what the boosts may ask for."""
-    asked = asked_by(boosts)
-    turns: dict[str, Turn] = {}
-    for places, rows in found:
-        nothing = [None] * len(places)
-        told = [rows.column(name) if name in asked else nothing for name in _TURN]
-        if "created_at" in asked:
-            moments = told[_TURN.index("created_at")]
-            told[_TURN.index("created_at")] = [one and one.replace(tzinfo=UTC) for one in moments]
-        turns.update(zip(places, map(Turn, *told), strict=True))
-    return turns
+def _column(rows: Sequence[tuple[Sequence[int], Found]], name: str, n: int) -> list[Any]:
+    values: list[Any] = [None] * n
+    for numbers, some in rows:
+        for number, value in zip(numbers, some.column(name), strict=True):
+            values[number] = value
+    return values
 
 
-def previous_of(found: Sequence[Placed]) -> dict[str, str]:
-    """The place of the turn before it, for each candidate where that is a candidate, too."""
-    places: dict[str, str] = {}
-    links: dict[str, str | None] = {}
-    for here, rows in found:
-        places.update(zip(rows.column(KEY), here, strict=True))
-        links.update(zip(here, rows.column(LINK), strict=True))
-    return {place: places[key] for place, key in links.items() if key in places}
+def _previous(
+    rows: Sequence[tuple[Sequence[int], Found]], n: int, boosts: Sequence[Boost]
+) -> np.ndarray:
+    """The number of the turn before each, if that is a candidate, too; else -1."""
+    if not boosts:
+        return np.full(n, -1)
+    known = {key: number for number, key in enumerate(_column(rows, KEY, n))}
+    return np.array([known.get(link, -1) for link in _column(rows, LINK, n)], np.int64)

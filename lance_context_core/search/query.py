@@ -29,7 +29,7 @@ from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
 from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.options import ALONE, Room, SearchOptions
-from lance_context_core.search.placed import Placed, asked_by, place, previous_of, turns_of
+from lance_context_core.search.placed import asked_by, placed
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.surroundings import surroundings
 from lance_context_core.search.variety import mmr
@@ -190,20 +190,20 @@ async def _found(
     best = hits[:limit]
     rows: pa.Table | list[Any]
     if in_two_steps:
-        rows = await table.take([int(hit.key) for hit in best], columns=searched.columns)
+        rows = await table.take([hit.id for hit in best], columns=searched.columns)
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
-    pairs = await steps.each_row(lambda row: (place(row["_rowid"]), searched.read(row)), rows)
+    pairs = await steps.each_row(lambda row: (row["_rowid"], searched.read(row)), rows)
     records = dict(pairs)
     return [
         SearchHit(
-            record=records[hit.key],
+            record=records[hit.id],
             score=hit.score,
             channels=hit.channels,
             why=hit.why,
         )
         for hit in best
-        if hit.key in records  # What was deleted meanwhile is gone.
+        if hit.id in records  # What was deleted meanwhile is gone.
     ]
 
 
@@ -314,23 +314,19 @@ def _ranked(
     words_weigh: float,
 ) -> list[FusedHit]:
     """The candidates, by their places, on the scale of the mode, best first."""
-    rows = [Placed.of(one) for one in (found.vector, found.text, *found.around)]
-    near, matching = rows[:2]
-    cosines = {
-        place: 1.0 - distance for place, distance in zip(near.places, near.rows.scores, strict=True)
-    }
-    bm25 = dict(zip(matching.places, matching.rows.scores, strict=True))
-    previous = previous_of(rows) if boosts else {}
-    turns = turns_of(rows, boosts) if boosts else {}
-    given: dict[str, Any] = {"previous": previous, "turns": turns, "boosts": boosts, "limit": limit}
+    rows = placed((found.vector, found.text, *found.around), boosts)
+    near = rows.numbers[0], 1.0 - np.array(found.vector.scores, float)
+    matching = rows.numbers[1], np.array(found.text.scores, float)
+    given: dict[str, Any] = {"question": question.text, "boosts": boosts, "limit": limit}
     if question.mode == "vector":
-        return by_vector(cosines, question=question.text, **given)
+        return by_vector(rows.candidates, near, **given)
     if isinstance(found.text, Picked) and found.text.own is not None:
-        given["own_words"] = dict(zip(bm25, found.text.own, strict=True))
+        given["own_words"] = own = np.ones(len(rows.candidates))
+        own[rows.numbers[1]] = found.text.own
     if question.mode == "text":
-        return by_text(bm25, question=question.text, **given)
+        return by_text(rows.candidates, matching, **given)
     given |= {"fusion": options.fusion, "words_weigh": words_weigh}
-    return fuse(cosines, bm25, question=question.text, **given)
+    return fuse(rows.candidates, near, matching, **given)
 
 
 async def _reranked(
@@ -356,9 +352,9 @@ async def _reranked(
     if scores is None:
         return hits
     kept = [
-        replace(hit, score=scores[int(hit.key)], own=scores[int(hit.key)], handed=0.0, gains={})
+        replace(hit, score=scores[hit.id], own=scores[hit.id], handed=0.0, gains={})
         for hit in hits
-        if int(hit.key) in scores
+        if hit.id in scores
     ]
     return sorted(kept, key=lambda hit: -hit.score)
 
@@ -373,11 +369,11 @@ def _varied(
     """The hits that are picked for variety, in the order of picking."""
     if not hits:
         return []
-    vectors: dict[str, Any] = {}
+    vectors: dict[int, Any] = {}
     for channel in (found.vector, found.text):
-        vectors.update(zip(map(place, channel.ids), channel.column(VECTOR), strict=True))
+        vectors.update(zip(channel.ids, channel.column(VECTOR), strict=True))
     # What only words found may have no vector: it then resembles nothing.
     nothing = np.zeros(len(vector), dtype=np.float32)
-    given = [vectors.get(hit.key) for hit in hits]
+    given = [vectors.get(hit.id) for hit in hits]
     rows = np.array([nothing if one is None else one for one in given]).reshape(len(hits), -1)
     return [hits[pick] for pick in mmr(vector, rows, k=limit, lambda_mult=mmr_lambda)]

@@ -1,24 +1,20 @@
 """How candidates become one ranking that explains itself: the channels' scores, and what boosts add.
 
-The keys of `turns` are all that may become hits: what a channel found and, with them, turns that none
-found, whose own score is 0 and which are hits if something is added to it.
+All is worked out over arrays, by the numbers of the candidates; values are made of the best ones only.
+A candidate that no channel found has 0 of its own, and is a hit if something is added to it.
 """
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import TypeAlias
+
+import numpy as np
 
 from lance_context_core.records import ChannelScore
-from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Turn, gains
-from lance_context_core.search.fusion import (
-    BY_CANDIDATE,
-    DEFAULT_FUSION,
-    Fusion,
-    channel_scores,
-    fused_scores,
-)
+from lance_context_core.search.boosts import Boost
+from lance_context_core.search.candidates import Candidates, Channel
+from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, fused
+from lance_context_core.search.gains import gains
 
 CHANNELS = "channels"
 """What `why` calls the part of a score that the channels gave."""
@@ -26,12 +22,16 @@ CHANNELS = "channels"
 PRECEDING = "preceding"
 """What it calls the part of it that is due to words of the turn before."""
 
+Found: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Which candidates a channel found, and the score of each: cosines in [-1, 1], or BM25 above 0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedHit:
     """A candidate with its final score, and where that score came from."""
 
-    key: str
+    id: int
+    """That of its row."""
     score: float
     """In [0, 1]; 1 is the largest value that the formula can give, whatever was found."""
     vector: ChannelScore | None
@@ -42,8 +42,8 @@ class FusedHit:
     """What of `score` the channels gave."""
     handed: float = 0.0
     """What of `own` is due to words of the turn before."""
-    gains: Mapping[str, Mapping[str, float]]
-    """What each boost gave each candidate, before all was put on one scale."""
+    gains: Mapping[str, float]
+    """What the boosts gave that gave anything, by their names, before all was put on one scale."""
 
     @property
     def channels(self) -> dict[str, ChannelScore]:
@@ -54,247 +54,188 @@ class FusedHit:
     @property
     def why(self) -> dict[str, float]:
         """What of `score` each part gave: `channels`, and each boost that added something."""
-        given = {name: some[self.key] for name, some in self.gains.items() if some.get(self.key)}
-        total, added = sum(given.values()), self.score - self.own
+        total, added = sum(self.gains.values()), self.score - self.own
         said = {CHANNELS: self.own - self.handed}
         if self.handed:
             said[PRECEDING] = self.handed
         # The scale may be bent: what all boosts added is shared among them by what they gave.
-        return said | {name: added * (one / total) for name, one in given.items()}
-
-
-_NO_LINKS: Mapping[str, str] = MappingProxyType({})
-_NO_SCORES: Mapping[str, float] = MappingProxyType({})
-_NO_TURNS: Mapping[str, Turn] = MappingProxyType({})
-_LENDING = (Neighbours((0.3,)),)
-_UNKNOWN = Turn()
+        return said | {name: added * (one / total) for name, one in self.gains.items()}
 
 
 def fuse(
-    vector: Mapping[str, float],
-    text: Mapping[str, float],
+    candidates: Candidates,
+    near: Found,
+    matching: Found,
     *,
-    previous: Mapping[str, str] = _NO_LINKS,
-    turns: Mapping[str, Turn] = _NO_TURNS,
-    question: str | None = None,
+    question: str | None,
+    boosts: Sequence[Boost],
     fusion: Fusion = DEFAULT_FUSION,
-    boosts: Sequence[Boost] = _LENDING,
-    own_words: Mapping[str, float] = _NO_SCORES,
+    own_words: np.ndarray | None = None,
     words_weigh: float = 1.0,
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of both channels in one ranking, best first; with `limit` so many of them.
 
-    `previous` names for a key the key of the turn before it in its session; links to keys that are
-    no candidates are harmless. `own_words` is what of its score in `text` a key owes to its own words,
-    where it has those of another turn, too; without any, only those found it. The best by words has `words_weigh`, in [0, 1]. To the fused score of a candidate is added what the boosts give, and
-    the sum divided by the most that it can be, which leaves the order as it is. Equal scores are
-    ordered by cosine, then by BM25, then by key: neither the order of the mappings nor that of the
-    engine shows.
+    `own_words` is what of their score by words all that match owe to their own words, where they have
+    those of another turn, too; without any, only those found them. The best by words has
+    `words_weigh`, in [0, 1]. To the fused score of a candidate is added what the boosts give, and the
+    sum divided by the most that it can be, which leaves the order as it is. Equal scores are ordered
+    by cosine, then by BM25, then by number: the order in which a channel found them does not show.
 
     Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` or a boost
     that scores what is no candidate or leaves its bounds.
     """
-    said_vector, said_text = channel_scores(vector), channel_scores(text, highest=words_weigh)
-    fused = fused_scores(fusion, said_vector, said_text)
-    dropped = (said_vector.keys() | said_text.keys()) - fused.keys()
-    own = {key: 0.0 for key in turns if key not in dropped} | dict(fused)
-    said = _Said(own, said_vector, said_text)
-    given, most = said.gains(boosts, question, previous, turns)
+    vector = Channel(candidates, *near)
+    text = Channel(candidates, *matching, highest=words_weigh)
+    own, may_be = fused(fusion, vector, text, candidates)
+    ranking = _Ranking(candidates, own, may_be, vector, text, boosts, question)
 
-    def unaided(keys: Collection[str]) -> dict[str, float]:
-        vector: Mapping[str, ChannelScore] = said_vector
-        among: Collection[str] = said_text
-        if isinstance(fusion, BY_CANDIDATE):
-            vector, among = {key: vector[key] for key in keys if key in vector}, keys
-        text = _scaled(own_words, said_text, among, highest=words_weigh)
-        alone = fused_scores(fusion, vector, text)
-        return {key: alone.get(key, 0.0) / (1 + most) for key in keys}
+    def scaled(scores: np.ndarray, gain: np.ndarray) -> np.ndarray:
+        whole: np.ndarray = (scores + gain) / (1 + ranking.most)
+        return whole
 
-    whole = 1 + most
-    return _hits(
-        said,
-        given,
-        lambda more: {key: (own[key] + gain) / whole for key, gain in more.items()},
-        limit,
-        own_words,
-        unaided,
-    )
+    def unaided(words: np.ndarray) -> np.ndarray:
+        return scaled(fused(fusion, vector, text.by_own_words(words), candidates)[0], np.zeros(1))
+
+    return ranking.hits(lambda gain: scaled(own, gain), limit, own_words, unaided)
 
 
 def by_vector(
-    cosines: Mapping[str, float],
+    candidates: Candidates,
+    near: Found,
     *,
-    previous: Mapping[str, str] = _NO_LINKS,
-    turns: Mapping[str, Turn] = _NO_TURNS,
-    question: str | None = None,
-    boosts: Sequence[Boost] = _LENDING,
+    question: str | None,
+    boosts: Sequence[Boost],
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of the vector channel alone, best first, scored by `vector_score`.
 
     Scored is the cosine and what the boosts add to it, whose 1 is what the highest candidate has
     above the lowest. Not above 0: how near strangers are differs from model to model. What no
-    channel found counts as the lowest. Without a boost a hit has (1 + cosine) / 2. Links and equal
-    scores as in `fuse`.
+    channel found counts as the lowest. Without a boost a hit has (1 + cosine) / 2. Equal scores as in
+    `fuse`.
     """
-    low, high = min(cosines.values(), default=0.0), max(cosines.values(), default=0.0)
-    span = high - low
-    raw = dict.fromkeys(turns, low) | dict(cosines)
-    own = {key: (cosine - low) / span if span else 0.0 for key, cosine in raw.items()}
-    said = _Said(own, channel_scores(cosines), {})
-    given, _ = said.gains(boosts, question, previous, turns)
-    return _hits(
-        said,
-        given,
-        lambda more: {key: vector_score(raw[key] + span * gain) for key, gain in more.items()},
-        limit,
+    vector = Channel(candidates, *near)
+    low, span = vector.low, vector.high - vector.low
+    raw = np.maximum(low, vector.raw)
+    own = (raw - low) / span if span else np.zeros(len(raw))
+    ranking = _Ranking(
+        candidates, own, _all_of(candidates), vector, _none_of(candidates), boosts, question
     )
+    return ranking.hits(lambda gain: vector_score(raw + span * gain), limit)
 
 
 def by_text(
-    bm25: Mapping[str, float],
+    candidates: Candidates,
+    matching: Found,
     *,
-    previous: Mapping[str, str] = _NO_LINKS,
-    turns: Mapping[str, Turn] = _NO_TURNS,
-    question: str | None = None,
-    boosts: Sequence[Boost] = _LENDING,
-    own_words: Mapping[str, float] = _NO_SCORES,
+    question: str | None,
+    boosts: Sequence[Boost],
+    own_words: np.ndarray | None = None,
     limit: int | None = None,
 ) -> list[FusedHit]:
     """The candidates of the text channel alone, best first, scored by `text_score`.
 
     Scored is the BM25 and what the boosts add to it, whose 1 is the highest candidate's BM25.
-    Without a boost a hit has bm25 / (bm25 + 10). Links, own words and equal scores as in `fuse`.
+    Without a boost a hit has bm25 / (bm25 + 10). Own words and equal scores as in `fuse`.
     """
-    high = max(bm25.values(), default=0.0)
-    raw = dict.fromkeys(turns, 0.0) | dict(bm25)
-    own = {key: score / high if high > 0 else 0.0 for key, score in raw.items()}
-    said = _Said(own, {}, channel_scores(bm25))
-    given, _ = said.gains(boosts, question, previous, turns)
-    return _hits(
-        said,
-        given,
-        lambda more: {key: text_score(raw[key] + high * gain) for key, gain in more.items()},
-        limit,
-        own_words,
-        lambda keys: {key: text_score(own_words[key]) for key in keys},
+    text = Channel(candidates, *matching)
+    high = text.high
+    raw = np.where(text.has, text.raw, 0.0)
+    own = raw / high if high > 0 else np.zeros(len(raw))
+    ranking = _Ranking(
+        candidates, own, _all_of(candidates), _none_of(candidates), text, boosts, question
     )
+    return ranking.hits(lambda gain: text_score(raw + high * gain), limit, own_words, text_score)
 
 
-def vector_score(cosine: float) -> float:
-    """(1 + cosine) / 2: the score in [0, 1] of a hit of the vector channel alone."""
-    return min(1.0, max(0.0, (1 + cosine) / 2))
+def vector_score(cosines: np.ndarray) -> np.ndarray:
+    """(1 + cosine) / 2: the scores in [0, 1] of hits of the vector channel alone."""
+    scores: np.ndarray = np.minimum(1.0, np.maximum(0.0, (1 + cosines) / 2))
+    return scores
 
 
-def text_score(bm25: float) -> float:
-    """bm25 / (bm25 + 10): the score in [0, 1) of a hit of the text channel alone.
+def text_score(bm25: np.ndarray) -> np.ndarray:
+    """bm25 / (bm25 + 10): the scores in [0, 1) of hits of the text channel alone.
 
-    It keeps the order and does not depend on what else was found. 10 is about what the best hit has
+    They keep the order and do not depend on what else was found. 10 is about what the best hit has
     for a question to a long conversation. BM25 has no upper bound, it grows with the number and the
     rarity of the words that match: scores of two queries compare only roughly.
     """
-    bm25 = max(0.0, bm25)
-    return bm25 / (bm25 + 10)
+    there = np.maximum(0.0, bm25)
+    scores: np.ndarray = there / (there + 10)
+    return scores
 
 
-class _Said(NamedTuple):
-    """What the channels say of all that may become hits."""
+class _Ranking:
+    """What the channels and the boosts say of all candidates."""
 
-    own: Mapping[str, float]
-    """The score in [0, 1] that they give each."""
-    vector: Mapping[str, ChannelScore]
-    text: Mapping[str, ChannelScore]
-
-    def gains(
+    def __init__(
         self,
+        candidates: Candidates,
+        own: np.ndarray,
+        may_be: np.ndarray,
+        vector: Channel,
+        text: Channel,
         boosts: Sequence[Boost],
         question: str | None,
-        previous: Mapping[str, str],
-        turns: Mapping[str, Turn],
-    ) -> tuple[Mapping[str, Mapping[str, float]], float]:
-        """What the boosts give to whom, and the most that they can give."""
-        if not boosts:
-            return {}, 0.0
-        own, vector, text = self
-        candidates = {
-            key: Candidate(
-                score,
-                vector.get(key),
-                text.get(key),
-                turns.get(key, _UNKNOWN),
-                earlier if (earlier := previous.get(key)) in own else None,
-            )
-            for key, score in own.items()
-        }
-        return gains(boosts, question, candidates)
-
-
-def _hits(
-    said: _Said,
-    given: Mapping[str, Mapping[str, float]],
-    scaled: Callable[[Mapping[str, float]], Mapping[str, float]],
-    limit: int | None,
-    own_words: Mapping[str, float] = _NO_SCORES,
-    unaided: Callable[[Collection[str]], Mapping[str, float]] = lambda _: _NO_SCORES,
-) -> list[FusedHit]:
-    """The hits, best first; `scaled` makes scores of what is added to each key.
-
-    `unaided` makes the scores that some keys of `own_words` have by these alone.
-    """
-    _, vector, text = said
-    more = dict.fromkeys(said.own, 0.0)
-    for some in given.values():
-        for key, gain in some.items():
-            more[key] += gain
-    # What no channel found is no hit by itself.
-    may_be = {k: gain for k, gain in more.items() if gain > 0 or k in vector or k in text}
-    scores = {key: min(1.0, score) for key, score in scaled(may_be).items()}
-    least = -math.inf
-    if limit is not None and len(scores) > limit > 0:
-        least = sorted(scores.values(), reverse=True)[limit - 1]
-    order = sorted(
-        (-score, -_raw(vector.get(key)), -_raw(text.get(key)), key)
-        for key, score in scores.items()
-        if score >= least
-    )
-    best = [key for *_, key in order[:limit]]
-    alone = unaided([key for key in best if key in own_words]) if own_words else _NO_SCORES
-    unraised = scaled(dict.fromkeys(best, 0.0))
-    hits = []
-    for key in best:
-        own = min(scores[key], unraised[key])
-        hits.append(
-            FusedHit(
-                key=key,
-                score=scores[key],
-                vector=vector.get(key),
-                text=text.get(key) if own_words.get(key, 1.0) > 0 else None,
-                own=own,
-                handed=max(0.0, own - alone[key]) if key in alone else 0.0,
-                gains=given,
-            )
+    ) -> None:
+        """`own` is what the channels give each; those that a fusion dropped may not be hits."""
+        self._may_be, self._vector, self._text = may_be, vector, text
+        self._ids = candidates.ids
+        if not may_be.all():
+            candidates = candidates.without(~may_be)
+        self._given, self.most = gains(
+            boosts, question, candidates, own, lambda: candidates.by_key(own, vector, text, may_be)
         )
-    return hits
+
+    def hits(
+        self,
+        scaled: Callable[[np.ndarray], np.ndarray],
+        limit: int | None,
+        own_words: np.ndarray | None = None,
+        unaided: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> list[FusedHit]:
+        """The hits, best first; `scaled` makes scores of what is added to each.
+
+        `unaided` makes the scores that they have by their own words alone.
+        """
+        vector, text, ids = self._vector, self._text, self._ids
+        more = np.zeros(len(self._may_be))
+        for some in self._given.values():
+            more = more + some
+        # What no channel found is no hit by itself.
+        there = np.flatnonzero(self._may_be & ((more > 0) | vector.has | text.has))
+        scores = np.minimum(1.0, scaled(more))
+        if limit is not None and len(there) > limit > 0:
+            least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
+            there = there[scores[there] >= least]
+        order = np.lexsort((there, -text.raw[there], -vector.raw[there], -scores[there]))
+        best = there[order][:limit].tolist()
+        own = np.minimum(scores, scaled(np.zeros(len(more))))
+        alone = own
+        if own_words is not None and unaided is not None and best:
+            alone = np.where(text.has, unaided(own_words), own)
+        given = {name: some.tolist() for name, some in self._given.items()}
+        return [
+            FusedHit(
+                id=ids[number],
+                score=float(scores[number]),
+                vector=vector.score(number),
+                text=None
+                if own_words is not None and own_words[number] <= 0
+                else text.score(number),
+                own=float(own[number]),
+                handed=max(0.0, float(own[number] - alone[number])),
+                gains={name: some[number] for name, some in given.items() if some[number]},
+            )
+            for number in best
+        ]
 
 
-def _scaled(
-    own_words: Mapping[str, float],
-    text: Mapping[str, ChannelScore],
-    among: Collection[str],
-    *,
-    highest: float,
-) -> dict[str, ChannelScore]:
-    """What the own words of some have on the scale of `text`."""
-    low, high = (pick((one.raw for one in text.values()), default=0.0) for pick in (min, max))
-    scaled = {}
-    for key in among:
-        if (own := own_words.get(key, 0.0)) > 0 and (one := text.get(key)) is not None:
-            share = (own - low) / (high - low) if high > low else 1.0
-            normalised = min(one.normalised, highest * max(0.0, share))
-            scaled[key] = ChannelScore(raw=one.raw, normalised=normalised, rank=one.rank)
-    return scaled
+def _all_of(candidates: Candidates) -> np.ndarray:
+    return np.ones(len(candidates), bool)
 
 
-def _raw(said: ChannelScore | None) -> float:
-    return -math.inf if said is None else said.raw
+def _none_of(candidates: Candidates) -> Channel:
+    return Channel(candidates, np.empty(0, np.int64), np.empty(0))

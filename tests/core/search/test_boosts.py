@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from core.conformance.doubles import WordVectors
+from core.search.ranked import by_text, by_vector, fuse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from lance_context_core.search.boosts import (
     Speaker,
     Turn,
 )
-from lance_context_core.search.ranking import by_text, by_vector, fuse
 from lance_context_core.settings import Composer, SearchCache, SearchOptions
 
 MONDAY = datetime(2026, 5, 4, tzinfo=UTC)

@@ -3,13 +3,14 @@ from fractions import Fraction
 from functools import partial
 
 import pytest
+from core.search.ranked import by_text, by_vector, fuse
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.search.boosts import Neighbours
-from lance_context_core.search.fusion import Convex, ReciprocalRank, channel_scores, min_max
-from lance_context_core.search.ranking import by_text, by_vector, fuse, text_score, vector_score
+from lance_context_core.search.fusion import Convex, ReciprocalRank, min_max
+from lance_context_core.search.ranking import text_score, vector_score
 
 # Few keys, so that channels overlap and links meet; scores on a coarse grid, so that ties happen.
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "'; --", "\ud800", "\x00"])
@@ -143,7 +144,6 @@ def test_equal_candidates_are_all_the_best():
 def test_no_candidates_are_no_hits():
     assert fuse({}, {}) == []
     assert min_max({}) == {}
-    assert channel_scores({}) == {}
 
 
 def test_missing_from_a_channel_costs_no_more_than_being_its_worst():

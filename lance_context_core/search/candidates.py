@@ -1,0 +1,156 @@
+"""What may become hits, by number, in the order of writing: what is known of them, over arrays."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import ChannelScore
+from lance_context_core.search.boosts import Candidate, Turn
+
+_NOWHERE = -np.inf
+
+_key = "{:020}".format
+"""The id of a row as a text of one length: these sort in the order of writing."""
+
+
+class Channel:
+    """What one channel says of its candidates: arrays of all candidates' length, by their numbers."""
+
+    def __init__(
+        self,
+        candidates: "Candidates",
+        numbers: np.ndarray,
+        raw: np.ndarray,
+        *,
+        highest: float = 1.0,
+    ) -> None:
+        """Of those `candidates` that have these numbers; the best is normalised to `highest`.
+
+        Raises InvalidRequestError for a score that is not finite.
+        """
+        for place in np.flatnonzero(~np.isfinite(raw)).tolist():
+            key, score = candidates.keys[numbers[place]], float(raw[place])
+            raise InvalidRequestError(
+                f"the raw score of {key!r:.80} is {score!r}: it must be finite"
+            )
+        self.numbers = numbers
+        """Those that it found, in its own order."""
+        self.raw = np.full(len(candidates), _NOWHERE)
+        """Cosines, or BM25; below all numbers where it did not find a candidate."""
+        self.raw[numbers] = raw
+        self.highest = highest
+        self.low, self.high = (float(raw.min()), float(raw.max())) if len(raw) else (0.0, 0.0)
+        self.normalised = np.zeros(len(candidates))
+        """Min-max over its own candidates, all of them `highest` if these are equal; 0 for others."""
+        self.normalised[numbers] = highest * self.shares(raw)
+
+    @property
+    def has(self) -> np.ndarray:
+        """For each candidate whether it found it."""
+        found: np.ndarray = self.raw > _NOWHERE
+        return found
+
+    @cached_property
+    def ranks(self) -> np.ndarray:
+        """1 + how many candidates it scores higher, for each that it found."""
+        order = np.sort(self.raw[self.numbers])
+        ranks: np.ndarray = 1 + len(order) - np.searchsorted(order, self.raw, side="right")
+        return ranks
+
+    def shares(self, raw: np.ndarray) -> np.ndarray:
+        """(score - lowest) / (highest - lowest) for each of them; 1 where these are equal."""
+        if self.high == self.low:
+            return np.ones(len(raw))
+        shares: np.ndarray = (raw - self.low) / (self.high - self.low)
+        return shares
+
+    def score(self, number: int) -> ChannelScore | None:
+        """What it says of one candidate; None if it did not find it."""
+        if (raw := float(self.raw[number])) == _NOWHERE:
+            return None
+        normalised, rank = float(self.normalised[number]), int(self.ranks[number])
+        return ChannelScore(raw=raw, normalised=normalised, rank=rank)
+
+    def by_key(self, keys: Sequence[str]) -> dict[str, ChannelScore]:
+        """What it says of each that it found, in its own order."""
+        numbers = self.numbers.tolist()
+        said = zip(numbers, map(self.score, numbers), strict=True)
+        return {keys[number]: score for number, score in said if score is not None}
+
+    def by_own_words(self, own: np.ndarray) -> "Channel":
+        """The same of those that have own words, by what these alone have of their BM25."""
+        alone: Channel = object.__new__(Channel)
+        there = self.numbers[own[self.numbers] > 0]
+        alone.numbers, alone.ranks = there, self.ranks
+        alone.highest, alone.low, alone.high = self.highest, self.low, self.high
+        alone.raw, alone.normalised = np.full_like(self.raw, _NOWHERE), np.zeros(len(self.raw))
+        alone.raw[there] = self.raw[there]
+        shares = self.highest * np.maximum(0.0, self.shares(own[there]))
+        alone.normalised[there] = np.minimum(self.normalised[there], shares)
+        return alone
+
+
+class Candidates:
+    """All that may become hits: what a channel found, and turns that neither did."""
+
+    def __init__(
+        self,
+        ids: Sequence[int],
+        previous: np.ndarray,
+        told: Callable[[str], Sequence[Any]],
+        *,
+        key: Callable[[int], str] = _key,
+    ) -> None:
+        """Of the rows with these ids, which rise; `previous` is the number of the turn before each, or -1.
+
+        `told` gives what each has in a field of `Turn`, None where nothing is known. `key` makes of an id
+        what fusions and boosts know it by.
+        """
+        self.ids = ids
+        self._key = key
+        self.previous = previous
+        self._told = told
+
+    def __len__(self) -> int:
+        return len(self.previous)
+
+    @cached_property
+    def keys(self) -> Sequence[str]:
+        """What a fusion or a boost knows them by."""
+        return [*map(self._key, self.ids)]
+
+    def told(self, name: str) -> Sequence[Any]:
+        """What each has in a field of `Turn`."""
+        return self._told(name)
+
+    def without(self, gone: np.ndarray) -> "Candidates":
+        """The same, but as if nothing were known of what is before and after those that are `gone`."""
+        before = np.where(gone | gone[self.previous], -1, self.previous)
+        return Candidates(self.ids, before, self._told, key=self._key)
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Which of them has a key."""
+        return {key: number for number, key in enumerate(self.keys)}
+
+    def by_key(
+        self, scores: np.ndarray, vector: Channel, text: Channel, among: np.ndarray
+    ) -> dict[str, Candidate]:
+        """Those of `among` with their scores and what each channel says: what a boost sees."""
+        keys, previous = self.keys, self.previous.tolist()
+        turns = map(Turn, *map(self._told, Turn._fields))
+        seen = zip(among.tolist(), scores.tolist(), turns, previous, strict=True)
+        return {
+            keys[number]: Candidate(
+                score,
+                vector.score(number),
+                text.score(number),
+                turn,
+                keys[before] if before >= 0 and among[before] else None,
+            )
+            for number, (is_among, score, turn, before) in enumerate(seen)
+            if is_among
+        }
