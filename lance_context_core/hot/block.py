@@ -203,10 +203,11 @@ class Block:
         if self._words is None or self._n_unsure or not are_sure(text):
             raise UnsureError
         words, shown, counts = self._words(text), self._shown(where), self._shown(among)
-        own = bm25 = self._postings.bm25(words, counts)
-        if preceding:
+        if not preceding:
+            own = bm25 = self._postings.bm25(words, counts)
+        else:
             handing = self._handing(shown & counts)
-            bm25 = self._postings.bm25(words, counts, handing, preceding)
+            own, bm25 = self._postings.bm25_with_before(words, counts, handing, preceding)
             # Who has said it comes before who only heard it.
             heard = np.flatnonzero((bm25 > 0) & (own == 0))
             bm25[heard] = np.minimum(bm25[heard], _HEARD * bm25[handing[heard]])

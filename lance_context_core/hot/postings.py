@@ -4,6 +4,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,22 @@ _B = 0.75
 
 _FEW = 128
 """So many texts may stand beside the arrays: these are taken into large ones in a millisecond or two."""
+
+
+_MOST_CELLS = 1 << 18
+
+_NONE = np.empty(0, np.int32)
+
+
+class _Asked(NamedTuple):
+    """Where the words of a question are."""
+
+    times: np.ndarray
+    """How often it has each word."""
+    words: np.ndarray
+    """The word by its number, the text, and how often that has it; the words rise."""
+    texts: np.ndarray
+    frequencies: np.ndarray
 
 
 class Postings:
@@ -66,48 +83,38 @@ class Postings:
         if len(self._lengths) - self._n_settled >= _FEW:
             self._take_in()
 
-    def bm25(
-        self,
-        question: Iterable[str],
-        counts: np.ndarray,
-        before: np.ndarray | None = None,
-        share: float = 1.0,
-    ) -> np.ndarray:
+    def bm25(self, question: Iterable[str], counts: np.ndarray) -> np.ndarray:
         """The score of each text, 0 without a word of the question, which may have one repeatedly.
 
         Only texts that `counts` are known: to the others the statistics are blind, as to those
         without words.
-
-        With `before`, the number of a text or -1 for each, that one's words are a text's own, too,
-        each as a `share` of a word, as in BM25F (Robertson, Zaragoza and Taylor, 2004).
         """
-        scores = np.zeros(len(self._lengths))
-        lengths = np.frombuffer(self._lengths, np.int32)
-        if before is not None:
-            lengths = lengths + share * np.append(lengths, 0)[before]
-        n = int(np.count_nonzero(lengths[counts]))
-        if not n:
-            return scores
-        mean = float(lengths[counts].sum()) / n
-        for word, times in Counter(question).items():
-            if (id := self._ids.get(word)) is None:
-                continue
-            numbers, frequencies = self._of(id)
-            there = counts[numbers]
-            if not there.all():
-                numbers, frequencies = numbers[there], frequencies[there]
-            if not len(numbers):
-                continue
-            if before is not None:
-                of_all = np.zeros(len(scores) + 1)
-                of_all[numbers] = frequencies
-                of_all[:-1] += share * of_all[before]
-                numbers = np.flatnonzero(of_all[:-1] * counts)
-                frequencies = of_all[numbers]
-            rarity = _rarity(n, len(numbers))
-            norms = _K1 * (1 - _B + _B * lengths[numbers] / mean)
-            scores[numbers] += times * rarity * frequencies * (_K1 + 1) / (frequencies + norms)
-        return scores
+        return self._scored(self._asked(question, counts), self._own_lengths, counts)
+
+    def bm25_with_before(
+        self, question: Iterable[str], counts: np.ndarray, before: np.ndarray, share: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `bm25`; and the scores with the words of another text, each as a `share` of one's own.
+
+        `before` is the number of that text for each, or -1. As in BM25F (Robertson, Zaragoza and
+        Taylor, 2004).
+        """
+        asked, n = self._asked(question, counts), len(self._lengths)
+        own = self._scored(asked, self._own_lengths, counts)
+        lengths = self._own_lengths + share * np.append(self._own_lengths, 0)[before]
+        scores = np.zeros(n)
+        # Of many words in many texts so many at a time that the cells are few megabytes.
+        step = max(1, _MOST_CELLS // (n + 1))
+        for start in range(0, len(asked.times), step):
+            there = slice(*np.searchsorted(asked.words, [start, start + step]))
+            times = asked.times[start : start + step]
+            cells = np.zeros((len(times), n + 1))
+            cells[asked.words[there] - start, asked.texts[there]] = asked.frequencies[there]
+            cells[:, :n] += share * cells[:, before]
+            words, texts = np.nonzero(cells[:, :n] * counts)
+            more = _Asked(times, words, texts, cells[words, texts])
+            scores += self._scored(more, lengths, counts)
+        return own, scores
 
     def attainable(self, question: Iterable[str], counts: np.ndarray) -> float:
         """What a text would score that has each word of the question times without end.
@@ -128,9 +135,46 @@ class Postings:
 
     # Helpers
 
+    @property
+    def _own_lengths(self) -> np.ndarray:
+        return np.frombuffer(self._lengths, np.int32)
+
+    def _asked(self, question: Iterable[str], counts: np.ndarray) -> "_Asked":
+        """Which of the texts that `counts` have which of the words that any text has."""
+        times, numbers, frequencies = [], [_NONE], [_NONE]
+        for word, n_times in Counter(question).items():
+            if (id := self._ids.get(word)) is not None:
+                texts, often = self._of(id)
+                times.append(n_times)
+                numbers.append(texts)
+                frequencies.append(often)
+        words = np.repeat(np.arange(len(times)), [len(texts) for texts in numbers[1:]])
+        asked = _Asked(
+            np.array(times, float), words, np.concatenate(numbers), np.concatenate(frequencies)
+        )
+        there = counts[asked.texts]
+        if there.all():
+            return asked
+        return asked._replace(
+            words=words[there], texts=asked.texts[there], frequencies=asked.frequencies[there]
+        )
+
+    def _scored(self, asked: "_Asked", lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """The score of each text, of that length."""
+        times, words, texts, frequencies = asked
+        known = lengths[counts]
+        n = int(np.count_nonzero(known))
+        if not n or not len(words):
+            return np.zeros(len(lengths))
+        there = np.bincount(words, minlength=len(times))
+        rarity = np.log(1 + (n - there + 0.5) / (there + 0.5))
+        norms = _K1 * (1 - _B + _B * lengths[texts] / (float(known.sum()) / n))
+        said = (times * rarity)[words] * frequencies * (_K1 + 1) / (frequencies + norms)
+        return np.bincount(texts, weights=said, minlength=len(lengths))
+
     def _of(self, id: int) -> tuple[np.ndarray, np.ndarray]:
         """The texts that have a word, and how often."""
-        numbers = counts = np.empty(0, np.int32)
+        numbers = counts = _NONE
         if id < len(self._starts) - 1:
             span = slice(self._starts[id], self._starts[id + 1])
             numbers, counts = self._numbers[span], self._counts[span]

@@ -106,8 +106,9 @@ def fused(
         return scores, np.ones(len(candidates), bool)
     found = vector.has | text.has
     if type(fusion) is ReciprocalRank:
-        k, both = fusion.k, (vector, text)
-        scores = sum(np.where(one.has, (k + 1) / (k + one.ranks) / 2, 0.0) for one in both)
+        scores = np.zeros(len(candidates))
+        for one in (vector, text):
+            scores += np.where(one.has, (fusion.k + 1) / (fusion.k + one.ranks) / 2, 0.0)
         return scores, np.ones(len(candidates), bool)
     said = (vector.by_key(candidates.keys), text.by_key(candidates.keys))
     given = _sound(fusion(*said), candidates=said[0].keys() | said[1].keys())

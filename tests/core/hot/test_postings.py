@@ -32,10 +32,13 @@ def test_a_text_with_the_words_of_the_one_before_it_scores_as_both_in_one():
     both = [text + (texts[n] if n >= 0 else []) for text, n in zip(texts, before, strict=True)]
     counts, question = np.ones(300, bool), rng.choices(WORDS, k=3)
     expected = Postings(both).bm25(question, counts)
-    assert Postings(texts).bm25(question, counts, before) == pytest.approx(expected)
+    own, with_before = Postings(texts).bm25_with_before(question, counts, before)
+    assert with_before == pytest.approx(expected)
     # As a share of nothing, those words do not exist.
     alone = Postings(texts).bm25(question, counts)
-    assert Postings(texts).bm25(question, counts, before, 0.0) == pytest.approx(alone)
+    assert own == pytest.approx(alone)
+    _, without = Postings(texts).bm25_with_before(question, counts, before, 0.0)
+    assert without == pytest.approx(alone)
 
 
 def test_no_text_scores_more_than_can_be_attained_and_endless_words_come_near():
