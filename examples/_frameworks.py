@@ -27,7 +27,7 @@ def in_langchain(conversation: Conversation, directory: Path) -> None:
     # It need not be installed, so that its types are not known here.
     adapter = import_module(ADAPTERS["langchain"])
     message_class = import_module("langchain_core.messages").HumanMessage
-    heading("8  The same memory in LangChain")
+    heading("9  The same memory in LangChain")
     question = (conversation.featured() or conversation.questions)[:1]
     session_id = conversation.turns[-1].session_id
     with ContextStore.open(directory, embedder="local") as store:
@@ -55,7 +55,7 @@ def in_llama_index(conversation: Conversation, directory: Path) -> None:
     from lance_context_core import ContextStore
 
     adapter = import_module(ADAPTERS["llama_index"])
-    heading("9  And in LlamaIndex")
+    heading("10  And in LlamaIndex")
     asked = [question.text for question in conversation.featured()[:1]]
     with ContextStore.open(directory, embedder="local") as store:
         if store.history.count("", session_id=NOTES):
@@ -79,7 +79,7 @@ async def _in_agentscope(user: str, directory: Path) -> None:
     adapter = import_module(ADAPTERS["agentscope"])
     schemas = import_module("agentscope_runtime.engine.schemas.agent_schemas")
     managers = import_module("agentscope_runtime.engine.services.context_manager")
-    heading("10  And in AgentScope")
+    heading("11  And in AgentScope")
     text = "Note for tomorrow: the oven man comes at seven."
     content = [schemas.TextContent(text=text)]
     # Its id makes a second run of this write nothing.

@@ -100,6 +100,23 @@ async def require(whole: Whole, name: str) -> None:
         )
 
 
+async def child(whole: Whole, source: str) -> str:
+    """Which of the two branches was made from the other one."""
+    target = whole.resources.database.branch
+    parents = {branch.name: branch.parent for branch in await listed(whole)}
+    if parents.get(source) == target:
+        return source
+    if parents.get(target) == source:
+        return target
+    if source == target:
+        raise InvalidRequestError(f"source={source!r} is this branch: name another one")
+    raise InvalidRequestError(
+        f"cannot merge {source!r} into {target!r}: a branch is merged with the one that it was made "
+        f"from. {source!r} was made from {parents.get(source)!r}, {target!r} from "
+        f"{parents.get(target)!r}: merge step by step"
+    )
+
+
 def _seed(now: datetime) -> dict[str, Any]:
     """A row that nothing shows: it is in no context."""
     record = ContextRecord(

@@ -116,7 +116,9 @@ async def settled(conflict: Conflict, policy: MergePolicy) -> tuple[Resolution, 
     """
     if callable(policy):
         return await _asked(conflict, policy)
-    if policy == "newest":
+    # Bytes that one side holds on to stay: what named them there may come with the same merge.
+    is_held = conflict.table == BLOBS_TABLE and None in (conflict.ours, conflict.theirs)
+    if policy == "newest" or is_held:
         outcome, reason = _newest(conflict)
     else:
         outcome, reason = policy, f"the policy is {policy!r}"

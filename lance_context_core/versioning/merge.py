@@ -16,7 +16,7 @@ from lance_context_core._checks import check_name
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
-from lance_context_core.engine.database import spec_of
+from lance_context_core.engine.database import BLOBS_TABLE, spec_of
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.revisions import succeeds
@@ -29,7 +29,6 @@ from lance_context_core.engine.table.writing import (
     Changes,
     conformed,
 )
-from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Conflict, MergeReport, Progress, Resolution, TableMerge
 from lance_context_core.records.versions import Stored
 from lance_context_core.versioning import branches as branching
@@ -43,6 +42,7 @@ from lance_context_core.versioning.conflicts import (
     settled,
     table_shown,
 )
+from lance_context_core.versioning.pieces import COLUMNS, Pieces
 from lance_context_core.versioning.places import Whole
 
 _MAX_LISTED = 2_000
@@ -62,7 +62,7 @@ async def merge(
     whole.require("merge")
     check_policy(policy)
     other = await _other(whole, source)
-    child = await _child(whole, source)
+    child = await branching.child(whole, source)
     places = await other.places(None)
     # Whatever is refused, is refused before any table is written to.
     merges = [
@@ -136,6 +136,8 @@ class _Merge:
     """What the source has in place of `before`."""
     changed: list[str] = field(default_factory=list)
     """The keys of what the source changed since the base, in its order, deletions last."""
+    pieces: Pieces = field(default_factory=Pieces)
+    """Those of blobs, which go with them; none in other tables."""
     ours: dict[str, _Held] = field(default_factory=dict)
     plan: _Plan = field(default_factory=_Plan)
     resolutions: dict[str, Resolution] = field(default_factory=dict)
@@ -206,6 +208,13 @@ class _Merge:
         self.changed = [
             key for key in keys if _revision(self.before.get(key)) != _revision(self.after.get(key))
         ]
+        if self.target.name == BLOBS_TABLE:
+            self.pieces = Pieces.of(
+                *[
+                    await table.take(_row_ids(held, self.changed), columns=COLUMNS)
+                    for table, held in ((self.base, self.before), (self.source, self.after))
+                ]
+            )
 
     async def _plan(self) -> None:
         """Decide what becomes of each row that the source changed."""
@@ -213,6 +222,8 @@ class _Merge:
         self.ours = await self._ours()
         unclear = []
         for key in self.changed:
+            if key in self.pieces.blobs:
+                continue
             base, ours, theirs = (
                 _revision(one.get(key)) for one in (self.before, self.ours, self.after)
             )
@@ -225,10 +236,20 @@ class _Merge:
             else:
                 unclear.append(key)
         await self._decide(unclear)
+        await self._follow()
         await self._check_vectors()
 
     def _take(self, key: str) -> None:
         (self.plan.taken if key in self.after else self.plan.removed).append(key)
+
+    async def _follow(self) -> None:
+        """Let the pieces of blobs be there where their blobs are."""
+        plan = self.plan
+        plan.removed += self.pieces.orphaned(plan.removed, self.ours)
+        if missing := self.pieces.missing(plan.taken, plan.removed, self.ours):
+            where = in_list(KEY, missing)
+            self.after |= _held(await self.source.select(where, columns=[KEY, "revision"]))
+            plan.taken += [key for key in missing if key in self.after]
 
     async def _decide(self, keys: Sequence[str]) -> None:
         """Look at the content of what both sides have written to since the base."""
@@ -262,12 +283,13 @@ class _Merge:
             self.plan.removed.append(key)
 
     async def _ours(self) -> dict[str, _Held]:
-        """What the target has of what the source changed."""
-        few = len(self.changed) <= _MAX_LISTED
-        where = in_list(KEY, self.changed) if few else None
+        """What the target has of what the source changed, and of the pieces of blobs that it changed."""
+        keys = [*{*self.changed, *self.pieces.blobs, *self.pieces.blobs.values()}]
+        few = len(keys) <= _MAX_LISTED
+        where = in_list(KEY, keys) if few else None
         rows = await self.target.select(where, columns=[KEY, "revision"])
         if not few:
-            rows = rows.filter(pc.is_in(rows[KEY], pa.array(self.changed)))
+            rows = rows.filter(pc.is_in(rows[KEY], pa.array(keys)))
         return _held(rows)
 
     async def _check_vectors(self) -> None:
@@ -296,12 +318,13 @@ class _Merge:
             )
             for item, conflict, ours, theirs in self.plan.written.values()
         ]
-        schema = await _schema(self.target) if self.plan.taken or written else None
-        if schema is None:
+        if not (self.plan.taken or written):
             rows = pa.table({})
         else:
+            # The table is made if it is absent.
+            schema = await (await self.target.access.writer()).schema()
             source = await self.source.schema()
-            row_ids = [self.after[key].row_id for key in self.plan.taken]
+            row_ids = _row_ids(self.after, self.plan.taken)
             taken = await self.source.take(row_ids, columns=source.names)
             if VECTOR in schema.names:
                 vector = schema.field(VECTOR)
@@ -350,23 +373,6 @@ async def _other(whole: Whole, source: str) -> Whole:
     return whole.on(source)
 
 
-async def _child(whole: Whole, source: str) -> str:
-    """Which of the two branches was made from the other one."""
-    target = whole.resources.database.branch
-    parents = {branch.name: branch.parent for branch in await branching.listed(whole)}
-    if parents.get(source) == target:
-        return source
-    if parents.get(target) == source:
-        return target
-    if source == target:
-        raise InvalidRequestError(f"source={source!r} is this branch: name another one")
-    raise InvalidRequestError(
-        f"cannot merge {source!r} into {target!r}: a branch is merged with the one that it was made "
-        f"from. {source!r} was made from {parents.get(source)!r}, {target!r} from "
-        f"{parents.get(target)!r}: merge step by step"
-    )
-
-
 def _held(rows: pa.Table) -> dict[str, _Held]:
     columns = (rows[name].to_pylist() for name in (KEY, "revision", "_rowid"))
     return {key: _Held(revision, row_id) for key, revision, row_id in zip(*columns, strict=True)}
@@ -378,13 +384,10 @@ def _revision(held: _Held | None) -> int | None:
 
 async def _rows(table: Table, held: Mapping[str, _Held], keys: Sequence[str]) -> dict[str, Row]:
     """The whole rows of those of the keys that the table holds."""
-    row_ids = [held[key].row_id for key in keys if key in held]
     names = (await table.schema()).names
-    rows = (await table.take(row_ids, columns=names)).to_pylist()
+    rows = (await table.take(_row_ids(held, keys), columns=names)).to_pylist()
     return {row[KEY]: row for row in rows}
 
 
-async def _schema(table: Table) -> pa.Schema:
-    """The columns that are written; the table is made if it is absent."""
-    schema: pa.Schema = await (await table.access.writer()).schema()
-    return schema
+def _row_ids(held: Mapping[str, _Held], keys: Sequence[str]) -> list[int]:
+    return [held[key].row_id for key in keys if key in held]

@@ -10,6 +10,7 @@ from core.conformance.back_door import BackDoor
 from core.conformance.doubles import ManualClock
 
 from lance_context_core import ContextStore, DocumentScope
+from lance_context_core.documents import ReadDocument
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     InvalidRequestError,
@@ -49,6 +50,13 @@ def rows(store):
 def files_with(path, marker):
     """The files of a store in which the bytes stand, here or in any of the folders."""
     return [one for one in Path(path).rglob("*") if one.is_file() and marker in one.read_bytes()]
+
+
+class Tea:
+    """Reads whatever it is given as a word."""
+
+    def read(self, content, *, name):
+        return ReadDocument(text="tea")
 
 
 # Pieces
@@ -238,6 +246,40 @@ def test_a_conflict_of_blobs_is_told_as_blobs(store):
     store.merge("draft", policy=theirs)
     assert told == [(None, Blob)]
     assert store.blobs.info(blob).is_pinned
+
+
+@pytest.mark.parametrize(("deletes", "policy"), [("the branch", "theirs"), ("the store", "ours")])
+def test_a_large_file_stays_whole_if_one_side_deletes_it_and_the_other_takes_hold_of_it(
+    store, deletes, policy
+):
+    content = noise(6, MIB + 1)
+    document = store.documents.add(content, name="a.bin", reader=Tea())
+    draft = store.create_branch("draft")
+    one, other = (draft, store) if deletes == "the branch" else (store, draft)
+    one.documents.delete(document.id)
+    mine = DocumentScope(project_id="mine")
+    held = other.documents.add(content, name="b.bin", scope=mine, reader=Tea())
+    store.merge("draft", policy=policy)
+    assert store.documents.content(held.id) == content
+    assert len(rows(store)) == 3
+    assert not store.merge("draft")
+
+
+def test_a_large_file_that_one_side_deletes_and_a_policy_gives_up_is_gone_with_its_pieces(store):
+    content = noise(7, MIB + 1)
+    blob = store.blobs.put(content)
+    store.memory.add(["the records tell which branches there are"])
+    draft = store.create_branch("draft")
+    draft.blobs.delete(blob)
+    store.blobs.pin(blob)
+    told = []
+
+    def nothing(conflict):
+        told.append(conflict.id)
+
+    store.merge("draft", policy=nothing)
+    assert told == [blob.hash]
+    assert rows(store) == []
 
 
 # Erasing
