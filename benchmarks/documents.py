@@ -17,6 +17,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -136,7 +137,7 @@ def of_chunkers() -> None:
     texts["one paragraph"] = texts["paragraphs"].replace("\n\n", " ")
     for name, text in texts.items():
         for who, split in _chunkers().items():
-            best = min(cpu(lambda split=split, text=text: split(text)) for _ in range(3))  # type: ignore[misc]
+            best = min(cpu(partial(split, text)) for _ in range(3))
             print(f"{name}, {who}: {len(text) / 1e6 / best:.1f} MB a second")
 
 
@@ -156,15 +157,17 @@ def _chunkers() -> dict[str, Callable[[str], Any]]:
             chunk_size=1500, chunk_overlap=200, add_start_index=where
         )
         told = "with add_start_index" if where else "without"
-        ways[f"langchain-text-splitters {told}"] = lambda text, it=splitter: it.create_documents(
-            [text]
-        )  # type: ignore[misc]
+        ways[f"langchain-text-splitters {told}"] = partial(_documents, splitter)
     chunker = semchunk.chunkerify(len, 1500)
     ways["semchunk with offsets and overlap"] = lambda text: chunker(
         text, offsets=True, overlap=200
     )
     ways["semchunk without"] = chunker
     return ways
+
+
+def _documents(splitter: Any, text: str) -> Any:
+    return splitter.create_documents([text])
 
 
 def of_search(n_passages: int, repeats: int) -> None:
@@ -211,7 +214,7 @@ def of_search(n_passages: int, repeats: int) -> None:
             for one in asked[:_QUESTIONS]:
                 assert ask(one)
         took = {
-            name: median(cpu(lambda ask=ask, one=one: ask(one)) for one in asked) * 1e3  # type: ignore[misc]
+            name: median(cpu(partial(ask, one)) for one in asked) * 1e3
             for name, ask in (("documents", ours), ("records", theirs))
         }
         n = sum(one.n_chunks for one in store.documents.list())

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -103,11 +104,11 @@ async def measured(place: str, repeats: int) -> Asked:
         await asked.of("overview, first of all", lambda: get("/", {}))
         for _ in range(repeats):
             for name, (path, params) in _PAGES.items():
-                await asked.of(name, lambda path=path, params=params: get(path, params))  # type: ignore[misc]
+                await asked.of(name, partial(get, path, params))
             words = " ".join(draw.choices(_WORDS, k=3))
-            await asked.of("search alone", lambda words=words: store.search(words, limit=20))  # type: ignore[misc]
+            await asked.of("search alone", partial(store.search, words, limit=20))
             words = " ".join(draw.choices(_WORDS, k=3))
-            await asked.of("search", lambda words=words: get("/search", {"q": words}))  # type: ignore[misc]
+            await asked.of("search", partial(get, "/search", {"q": words}))
     return asked
 
 

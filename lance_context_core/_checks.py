@@ -9,7 +9,8 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from numbers import Real
+from typing import Any, NoReturn, TypeGuard
 
 from lance_context_core.errors import InvalidRequestError
 
@@ -115,6 +116,11 @@ def check_count(value: object, where: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidRequestError(f"{where}={shown(value)}: give a whole number, {least} or more")
     return int(value)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number of whatever type, and neither True nor False."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_seconds(value: object, where: str) -> float:

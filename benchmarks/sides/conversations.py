@@ -5,6 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -234,7 +235,7 @@ def _each(
     seconds: list[float] = []
     try:
         for step in steps:
-            seconds.append(timed(lambda step=step: keep(step))[0])  # type: ignore[misc]
+            seconds.append(timed(partial(keep, step))[0])
             if told is not None:
                 _tell(told, step.number)
         tidy()

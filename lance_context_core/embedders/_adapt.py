@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from lance_context_core._calling import is_async
 from lance_context_core.embedders._callable import (
     AsyncCallableEmbedder,
     CallableEmbedder,
     checked_dimension,
     checked_model,
-    is_async,
 )
 from lance_context_core.embedders._names import embedder_of
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder

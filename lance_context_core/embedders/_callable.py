@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import index
 from typing import Any, ClassVar
 
+from lance_context_core._calling import is_async
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._vectors import (
     checked_vector,
@@ -89,13 +90,6 @@ class AsyncCallableEmbedder(_Functions):
             return vector
         raw = await _awaitable(self._query_fn(text), model=self.model)
         return checked_vector(raw, text, model=self.model, dimension=self.dimension)
-
-
-def is_async(function: object) -> bool:
-    """Whether calling `function` is known to return a coroutine."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # an object may have an async __call__
-    )
 
 
 def checked_model(model: object) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_text, shown
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
@@ -18,7 +19,6 @@ from lance_context_core.graph.found import (
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch
-from lance_context_core.models.calling import called
 from lance_context_core.records import Entity, Mention, Relation, Statement
 from lance_context_core.rows.graph import entity_id, name_key
 from lance_context_core.stores.records.scoped import Records

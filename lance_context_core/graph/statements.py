@@ -1,13 +1,12 @@
 """What is said of entities, and what of it contradicts something else."""
 
-import asyncio
 import builtins
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_text, loads, shown
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
@@ -233,11 +232,5 @@ async def _chosen(policy: Policy, one: Contradiction) -> str | None:
             return None
         return (one.earlier if counts[0] > counts[1] else one.later).id
     assert callable(policy)
-    if inspect.iscoroutinefunction(policy):
-        chosen = await policy(one)
-    else:
-        chosen = await asyncio.to_thread(policy, one)
-        if inspect.isawaitable(chosen):
-            chosen = await chosen
-    made: str | None = chosen
-    return made
+    chosen: str | None = await called(policy, one)
+    return chosen

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lance_context_core._calling import called
 from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
-from lance_context_core.models.calling import called
 
 MENDED = "mended_"
 """How the names of those faults begin whose candidates are taken nonetheless."""

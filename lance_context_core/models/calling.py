@@ -1,11 +1,11 @@
 """Asking a model, which may block or be awaited; and a model of whatever can be called."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_seconds, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
@@ -64,16 +64,6 @@ async def ask(
             raise
         raise TimeoutError(f"model {model.name!r} took more than {timeout:g} seconds") from error
     return completed(answer, model.name)
-
-
-async def called(function: Callable[[Any], Any], argument: object) -> Any:
-    """What a function returns that is plain or to be awaited; a plain one runs in a thread."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object whose call is to be awaited
-    ):
-        return await function(argument)
-    answer = await asyncio.to_thread(function, argument)
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def completed(answer: object, name: str) -> Completion:

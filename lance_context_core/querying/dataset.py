@@ -1,6 +1,6 @@
 """A view as a dataset of Arrow's: it is read as it is asked for, with its conditions where they can be."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from lance_context_core._loop import begin
 from lance_context_core.engine import sql
 from lance_context_core.querying.pushing import pushed
 
-Batches = AsyncIterator[pa.RecordBatch]
+Batches = AsyncGenerator[pa.RecordBatch]
 Read = Callable[[sql.Clause, Sequence[str]], Batches]
 """The rows that match, with these columns, in this order."""
 
@@ -68,7 +68,7 @@ def _pulled(batches: Batches) -> Iterator[pa.RecordBatch]:
         return await anext(batches, None)
 
     async def done() -> None:
-        await batches.aclose()  # type: ignore[attr-defined]
+        await batches.aclose()
 
     waiting = begin(following())
     try:

@@ -1,6 +1,6 @@
 """Views of what stands in tables as it is shown: read batch by batch, of one moment in one statement."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -85,7 +85,7 @@ class _Reading:
 
     async def read(
         self, where: sql.Clause, columns: Sequence[str]
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncGenerator[pa.RecordBatch]:
         """The rows that match, with these columns."""
         schema = pa.schema([self._schema.field(name) for name in columns])
         inside = [self._inside[name] for name in columns if name in self._inside]
@@ -102,7 +102,7 @@ class _Reading:
 
     async def _batches(
         self, part: Part, where: sql.Clause, columns: Sequence[str]
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncGenerator[pa.RecordBatch]:
         table = part.table
         if table.name not in self._snapshots:
             self._snapshots[table.name] = await table.snapshot()

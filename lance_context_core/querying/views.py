@@ -1,7 +1,7 @@
 """The views: what each shows of a store, of a branch of it, or of the store as it was."""
 
 import builtins
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -206,7 +206,7 @@ NAMES = frozenset((*_VIEWS, *LAYOUTS))
 def _made(schema: pa.Schema, read: Callable[[], Awaitable[pa.Table]]) -> View:
     """A view whose rows are made anew each time, all of them."""
 
-    async def batches(_: sql.Clause, columns: Sequence[str]) -> AsyncIterator[pa.RecordBatch]:
+    async def batches(_: sql.Clause, columns: Sequence[str]) -> AsyncGenerator[pa.RecordBatch]:
         for batch in (await read()).select(list(columns)).to_batches():
             yield batch
 

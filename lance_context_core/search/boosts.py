@@ -4,16 +4,14 @@ Each part is a `Boost`: a name, the most that it adds, and a function of the que
 candidates. A search adds what its boosts give, and says in `SearchHit.why` what each one gave.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from numbers import Real
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from lance_context_core._checks import check_time
+from lance_context_core._checks import check_time, is_number
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.periods import periods
 from lance_context_core.records import ChannelScore
@@ -82,8 +80,7 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         for share in self.shares:
-            is_number = isinstance(share, Real) and not isinstance(share, bool)
-            if not (is_number and 0 <= share <= 1):
+            if not (is_number(share) and 0 <= share <= 1):
                 raise InvalidRequestError(
                     f"neighbours={share!r:.80}: give a number from 0 (off) to 1, or one for each step"
                 )
@@ -292,6 +289,5 @@ def lent(shares: Sequence[float], scores: np.ndarray, previous: np.ndarray) -> n
 
 
 def _check_weight(weight: object, what: str) -> None:
-    is_number = isinstance(weight, Real) and not isinstance(weight, bool)
-    if not (is_number and 0 < float(weight) <= 1 and math.isfinite(float(weight))):  # type: ignore[arg-type]
+    if not (is_number(weight) and 0 < weight <= 1):
         raise InvalidRequestError(f"{what}={weight!r:.80}: give a number above 0, at most 1")

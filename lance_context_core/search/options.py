@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Literal, TypedDict
 
+from lance_context_core._checks import is_number
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Reranker, SearchMode
@@ -176,4 +176,4 @@ class SearchArguments(TypedDict, total=False):
 
 
 def _is_share(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1
+    return is_number(value) and 0 <= value <= 1

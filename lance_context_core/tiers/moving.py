@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lance_context_core._calling import called
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
-from lance_context_core.models.calling import called
 from lance_context_core.records import ContextRecord
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records

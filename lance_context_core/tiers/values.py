@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from numbers import Real
 from typing import Any, Literal
 
-from lance_context_core._checks import shown
+from lance_context_core._checks import is_number, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
 
@@ -72,7 +71,7 @@ class Weights:
     def __post_init__(self) -> None:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         for name, value in given.items():
-            if not _is_number(value) or value < 0:
+            if not is_number(value) or value < 0:
                 raise InvalidRequestError(f"{name}={shown(value)}: give a weight of 0 or more")
         if not sum(given.values()):
             raise InvalidRequestError("all weights are 0: give one above 0")
@@ -228,10 +227,6 @@ colder tier where the hotter ones have nothing similar enough, and ranks by simi
 
 def check_share(value: object, where: str) -> float:
     """`value` as a number from 0 to 1. Raises InvalidRequestError for another."""
-    if not _is_number(value) or not 0 <= float(value) <= 1:  # type: ignore[arg-type]
+    if not is_number(value) or not 0 <= value <= 1:
         raise InvalidRequestError(f"{where}={shown(value)}: give a number from 0 to 1")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return float(value)

@@ -1,12 +1,11 @@
 """What two branches changed differently: shown as values, settled by a policy, and written again."""
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields, replace
 from datetime import UTC
 from typing import Any, Literal
 
+from lance_context_core._calling import called
 from lance_context_core._checks import (
     dumps,
     shown,
@@ -168,12 +167,7 @@ def _newest(conflict: Conflict) -> tuple[Literal["ours", "theirs"], str]:
 async def _asked(
     conflict: Conflict, policy: Callable[[Conflict], Any]
 ) -> tuple[Resolution, Stored | None]:
-    if inspect.iscoroutinefunction(policy):
-        chosen = await policy(conflict)
-    else:
-        chosen = await asyncio.to_thread(policy, conflict)
-        if inspect.isawaitable(chosen):
-            chosen = await chosen
+    chosen = await called(policy, conflict)
     _check(chosen, conflict)
     outcome: Literal["ours", "theirs", "merged", "deleted"] = "merged"
     if chosen == conflict.ours:

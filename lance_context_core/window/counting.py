@@ -7,7 +7,7 @@ the model's tokenizer hands it over as a function.
 import re
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._checks import dumps, shown
 from lance_context_core.errors import InvalidRequestError
@@ -84,8 +84,8 @@ class CallableTokenCounter:
 
     def count(self, text: str) -> int:
         """The tokens of a text."""
-        found = self._function(text)
-        return found if isinstance(found, int) else len(found)  # type: ignore[arg-type]
+        found: Any = self._function(text)
+        return found if isinstance(found, int) else len(found)
 
 
 def as_token_counter(given: object) -> TokenCounter:

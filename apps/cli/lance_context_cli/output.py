@@ -1,15 +1,12 @@
 """What a command prints: data to stdout, for people or for programs; words to stderr."""
 
-import base64
 import csv
-import dataclasses
 import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from enum import Enum
 from itertools import islice
 from typing import Any, Literal
 
@@ -99,18 +96,10 @@ class Output:
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON knows: dataclasses as objects, moments as ISO 8601, bytes as base64."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    return value.value if isinstance(value, Enum) else value
+    """The value in what JSON knows."""
+    from lance_context_core import adapting  # Help is told without it.
+
+    return adapting.plain(value)
 
 
 def csv_rows(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from lance_context_core.adapting import plain
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -38,7 +39,7 @@ from lance_context_inspector.pages import (
     versions,
     windows,
 )
-from lance_context_inspector.showing import plain, rendered
+from lance_context_inspector.showing import rendered
 from lance_context_inspector.view import Opened, View
 
 Show: TypeAlias = Callable[[View], Awaitable[Page | Response]]

@@ -1,17 +1,14 @@
 """Pages as HTML: the templates, and how values stand in them. All of it is escaped."""
 
-import base64
-import dataclasses
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from enum import Enum
+from datetime import UTC, datetime
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lance_context_core.adapting import plain
 from lance_context_inspector.page import Page
 from lance_context_inspector.safe import brief, cut, is_web, marked
 from lance_context_inspector.view import View
@@ -41,21 +38,6 @@ def rendered(page: Page, view: View, form: str) -> str:
     )
 
 
-def plain(value: Any) -> Any:
-    """The value in what JSON knows: dataclasses as objects, moments as ISO 8601, bytes as base64."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {_key(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    return value.value if isinstance(value, Enum) else value
-
-
 def as_json(value: Any) -> str:
     """The value as JSON to be read, as far as it is not too long."""
     simple = plain(value)
@@ -82,10 +64,6 @@ def moment(value: datetime | None) -> str:
 def iso(value: datetime) -> str:
     """In UTC, exactly."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _key(name: object) -> str:
-    return "/".join(str(one) for one in name) if isinstance(name, tuple) else str(name)
 
 
 def _shown(value: object) -> str:

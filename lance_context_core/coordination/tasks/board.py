@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from lance_context_core._checks import check_name, check_names, check_text, shown
 from lance_context_core._resources import Resources
@@ -150,7 +150,7 @@ class AsyncTaskBoard:
         title = check_text(title, "title").strip()
         if not title:
             raise InvalidRequestError("title is blank: say what is to be done")
-        given = {
+        given: dict[str, Any] = {
             "id": secrets.token_hex(8) if id is None else check_name(id, "id"),
             "title": title,
             "priority": checked_priority(priority),
@@ -161,7 +161,7 @@ class AsyncTaskBoard:
 
         def change(graph: Graph, order: int) -> Task:
             now = self._resources.clock.now()
-            task = Task(order=order, created_at=now, updated_at=now, **given)  # type: ignore[arg-type]
+            task = Task(order=order, created_at=now, updated_at=now, **given)
             graph.add(task)
             return graph.get(task.id)
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from lance_context_core._calling import called, is_async
 from lance_context_core._checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, ToolCallPart
@@ -74,10 +75,8 @@ def check_timeout(seconds: object) -> None:
 
 
 async def _called(summariser: Summariser, transcript: str) -> object:
-    if inspect.iscoroutinefunction(summariser) or inspect.iscoroutinefunction(
-        getattr(summariser, "__call__", None)  # noqa: B004 - whether calling it gives a coroutine
-    ):
-        return await summariser(transcript)  # type: ignore[misc]
+    if is_async(summariser):
+        return await called(summariser, transcript)
     answer = await _in_a_thread(lambda: summariser(transcript))
     return await answer if inspect.isawaitable(answer) else answer
 

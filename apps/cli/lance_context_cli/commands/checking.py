@@ -1,5 +1,7 @@
 """Whether a store is whole."""
 
+from dataclasses import fields
+
 import click
 
 from lance_context_cli import exits
@@ -15,7 +17,8 @@ def verify(call: Call) -> None:
     with progress("rows checked") as tell:
         found = call.place.whole().verify(progress=tell)
     if call.output.format != "people":
-        call.output.fields({"is_whole": found.is_whole, **plain_of(found)})
+        values = {one.name: getattr(found, one.name) for one in fields(found)}
+        call.output.fields({"is_whole": found.is_whole, **values})
     else:
         call.output.rows(
             ("kind", "where", "what", "way out"),
@@ -25,11 +28,6 @@ def verify(call: Call) -> None:
         call.output.note(f"{told}: {'all is well' if found.is_whole else 'see above'}")
     if not found.is_whole:
         raise click.exceptions.Exit(exits.NO)
-
-
-def plain_of(found: object) -> dict[str, object]:
-    """The fields of a value, by name."""
-    return {name: getattr(found, name) for name in found.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 COMMANDS = (verify,)

@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_inspector.page import Page
+from lance_context_inspector.pages.versions import policy_of
 from lance_context_inspector.view import View, ref
 
 
 async def merge(view: View) -> Page:
     """Bring a branch into the one that is looked at."""
     view.require_whole()
-    source, policy = view.one("source"), view.params.get("policy") or "newest"
+    source, policy = view.one("source"), policy_of(view)
     before = await view.store.version()
-    report = await view.store.merge(source, policy=policy)  # type: ignore[arg-type]
+    report = await view.store.merge(source, policy=policy)
     if not report:
         return _done(f"Nothing was left to merge from {source}.", "/timeline")
     told = f"{source} is merged: version {report.version}."

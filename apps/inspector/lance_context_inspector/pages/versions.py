@@ -2,13 +2,17 @@
 
 from collections.abc import Collection
 from itertools import islice
+from typing import Literal
 
+from lance_context_core.arguments import MergePolicy
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.results import RecordChange
 from lance_context_inspector.drawing import branch_graph
 from lance_context_inspector.page import Page, Part
 from lance_context_inspector.view import View, ref
 from lance_context_inspector.words import compared
 
+_POLICIES: tuple[Literal["newest", "ours", "theirs"], ...] = ("newest", "ours", "theirs")
 _VERSIONS, _CHANGES, _CONFLICTS = 30, 100, 50
 
 
@@ -79,17 +83,26 @@ def changed(change: RecordChange) -> dict[str, object]:
     }
 
 
+def policy_of(view: View) -> MergePolicy:
+    """The policy of a merge that was chosen. Raises InvalidRequestError for what is none."""
+    chosen = view.params.get("policy") or "newest"
+    for policy in _POLICIES:
+        if policy == chosen:
+            return policy
+    raise InvalidRequestError(f"policy={chosen[:80]!r}: there are {', '.join(_POLICIES)}")
+
+
 async def merging(view: View) -> Page:
     """What a merge of the branch `source` would do: nothing is changed."""
     view.require_whole()
-    source, policy = view.one("source"), view.params.get("policy") or "newest"
-    report = await view.store.merge(source, policy=policy, dry_run=True)  # type: ignore[arg-type]
+    source, policy = view.one("source"), policy_of(view)
+    report = await view.store.merge(source, policy=policy, dry_run=True)
     fork = next((one for one in await view.opened.store.branches() if one.name == source), None)
     data = {
         "source": source,
         "fork": fork,
         "policy": policy,
-        "policies": ("newest", "ours", "theirs"),
+        "policies": _POLICIES,
         "report": report,
         "conflicts": report.conflicts[:_CONFLICTS],
         "would": bool(report),
