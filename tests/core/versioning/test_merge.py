@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from core.conformance.doubles import ManualClock
 from core.versioning.samples import AXES, dump
+from efforts import in_proofs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -454,7 +455,7 @@ async def test_vectors_come_along_into_a_store_that_was_restored_to_before_it_ha
     "policy",
     [
         "newest",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("ours", "theirs", "function")),
+        *in_proofs("ours", "theirs", "function"),
     ],
 )
 async def test_a_merge_that_was_cut_short_may_be_repeated(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
+from efforts import in_proofs
 
 from lance_context_core import AsyncContextStore, Item
 from lance_context_core.messages import Message
@@ -113,9 +114,7 @@ async def test_what_comes_from_a_branch_was_not_there_before_it_was_merged(store
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", [0, 4, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3, 5))]
-)
+@pytest.mark.parametrize("seed", [0, *in_proofs(1, 2, 3, 4, 5)])
 async def test_every_time_shows_what_was_read_then(store, seed):
     random, seen = Random(seed), {}
     await say(store, "first")

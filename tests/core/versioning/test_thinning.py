@@ -12,6 +12,7 @@ import pytest
 from core.conformance.backends import local
 from core.conformance.doubles import ManualClock
 from core.versioning.samples import dump, write, written
+from efforts import in_proofs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -572,7 +573,7 @@ class CrashedError(Exception):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_steps", [0, 1, 3, 6, 9, 12])
+@pytest.mark.parametrize("n_steps", [1, 9, *in_proofs(0, 3, 6, 12)])
 async def test_a_crash_costs_no_version_that_is_wanted(store, stretched, monkeypatch, n_steps):
     seen = await written(store, 10)
     await stretched(store, days=20)
