@@ -38,7 +38,7 @@ class Waiting:
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
         self._n_turns += 1
-        if self._n_turns % _TURNS_IN_A_ROW == 0:
+        if self._n_turns % _TURNS_IN_A_ROW == 0 and asyncio.current_task() is not None:
             # Nothing else here gives way, and a caller without a pause would hold up its loop.
             await asyncio.sleep(0)
         for pause in _SHORT_PAUSES_SECONDS:
