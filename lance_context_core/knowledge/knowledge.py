@@ -144,9 +144,9 @@ class AsyncKnowledge:
     ) -> builtins.list[KnowledgeHit]:
         """What is known about `query`, best first.
 
-        - `search_type`: "facts" (and chunks), "summaries", "turns", or the "chain": what the facts
-          answer comes first; where these are too few, summaries say in which sessions to look
-          closer, and then the turns themselves are asked.
+        - `search_type`: "facts" (and chunks), "summaries", "turns", or the "chain": facts, chunks and
+          turns in the order of the turns, of which each is shown as what is known of it; where these
+          are too few, summaries say in which sessions to look closer.
         - `valid_at`: what was true at that moment, by the facts; else what is true now.
         - `evidence`: each hit brings the turns that say so, and whether they still do.
 

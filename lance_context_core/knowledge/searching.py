@@ -1,18 +1,19 @@
-"""The chain: summaries say in which sessions to look closer, facts and chunks answer, turns prove it."""
+"""The chain: facts and chunks answer, in the order of the turns that prove them; summaries point to more."""
 
-from collections.abc import Sequence
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from lance_context_core._checks import check_name, check_span, check_time, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import kept, turns
+from lance_context_core.knowledge.fusing import Found, Layered, fused, without_echoes
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import KnowledgeHit, SearchType
-from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.stores.records.scoped import Records
@@ -20,14 +21,12 @@ from lance_context_core.stores.records.scoped import Records
 N_SUMMARIES = 3
 """So many sessions are looked into closer."""
 
-_AS_MANY = 3
-"""For each hit so many are looked up, since facts and chunks of one turn say the same."""
+_AS_MANY, _AT_LEAST = 3, 30
+"""For each hit so many are looked up, since facts and chunks of one turn say the same; and of few more."""
 
 _L1 = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 _FACTS = sql.equals("kind", kept.FACT)
 _L0 = sql.equals("kind", kept.SUMMARY)
-
-Found = Sequence[SearchHit[ContextRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +73,15 @@ async def search(
             f"valid_at says what was true then, which only facts know: leave it out, or search "
             f"the facts instead of the {search_type}"
         )
-    found: list[tuple[Literal["L0", "L1", "L2"], SearchHit[ContextRecord]]] = []
+    found: list[Layered]
     if search_type == "summaries":
         found = [("L0", hit) for hit in await _made(made, question, _L0)]
-    elif search_type == "facts" or question.valid_at is not None:
-        found = [("L1", hit) for hit in await _level_1(made, question)]
+    elif question.valid_at is not None:
+        found = [("L1", hit) for hit in await _then(made, question, question.valid_at)]
     elif search_type == "turns":
-        found = [("L2", hit) for hit in await _turns(spoken, question)]
+        found = [("L2", hit) for hit in await _turns(spoken, question, question.top_k)]
     else:
-        level_1 = await _level_1(made, question)
-        if len(level_1) < question.top_k:
-            level_1 = _without_echoes([*level_1, *await _closer(made, question)], question.top_k)
-        found = [("L1", hit) for hit in level_1]
-        if len(found) < question.top_k:
-            proven = {id for _, hit in found for id in hit.record.source_ids}
-            deeper = [one for one in await _turns(spoken, question) if one.record.id not in proven]
-            found += [("L2", hit) for hit in deeper]
+        found = await _chain(spoken, made, question, is_all=search_type == "chain")
     best = found[: question.top_k]
     there = await said(spoken, [hit.record for _, hit in best]) if evidence else {}
     return [
@@ -103,11 +95,27 @@ async def search(
     ]
 
 
-async def _level_1(made: Records, question: Question) -> Found:
-    if question.valid_at is None:
-        found = _without_echoes(await _made(made, question, _L1), question.top_k)
-        return (await _current_first(made, found))[: question.top_k]
-    moment = question.valid_at.isoformat()
+async def _chain(
+    spoken: Records, made: Records, question: Question, *, is_all: bool
+) -> list[Layered]:
+    """What is known, in the order of the turns that it is from; if `is_all`, the other turns too."""
+    known, heard = await asyncio.gather(
+        _made(made, question, _L1), _turns(spoken, question, _depth(question))
+    )
+    found = fused(known, heard)
+    if is_all and len(found) < question.top_k:
+        found = fused([*known, *await _closer(made, question)], heard)
+    wanted = [one for one in found if is_all or one[0] == "L1"]
+    return await _current_first(made, wanted[: question.top_k])
+
+
+def _depth(question: Question) -> int:
+    return question.top_k and max(_AS_MANY * question.top_k, _AT_LEAST)
+
+
+async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
+    """The facts that were true at that moment."""
+    moment = valid_at.isoformat()
     then: dict[str, Any] = {
         "$and": [
             {"fact.valid_from": {"$lte": moment}},
@@ -116,16 +124,17 @@ async def _level_1(made: Records, question: Question) -> Found:
             *([] if question.filter is None else [question.filter]),
         ]
     }
-    hits = await made.search(
-        question.query,
-        _FACTS,
-        *question.conditions,
-        include_retired=True,
-        room=ALONE,
-        filter=then,
-        limit=question.top_k,
+    return without_echoes(
+        await made.search(
+            question.query,
+            _FACTS,
+            *question.conditions,
+            include_retired=True,
+            room=ALONE,
+            filter=then,
+            limit=question.top_k,
+        )
     )
-    return _without_echoes(hits, question.top_k)
 
 
 async def _closer(made: Records, question: Question) -> Found:
@@ -144,81 +153,63 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         *question.conditions,
         room=CONVERSATION,
         filter=question.filter,
-        limit=_AS_MANY * question.top_k,
+        limit=_depth(question),
     )
     # A fact before the chunk that says no more than it.
     return sorted(hits, key=lambda hit: (-hit.score, hit.record.kind == kept.CHUNK))
 
 
-async def _turns(spoken: Records, question: Question) -> Found:
+async def _turns(spoken: Records, question: Question, limit: int) -> Found:
     return await spoken.search(
         question.query,
         turns.MESSAGES,
         *question.conditions,
         filter=question.filter,
-        limit=question.top_k,
+        limit=limit,
     )
 
 
-async def _current_first(made: Records, hits: Found) -> Found:
-    """The hits, with what is true now before each chunk in which it is said otherwise."""
-    chunks = [hit.record for hit in hits if hit.record.kind == kept.CHUNK]
-    ids = {id for one in chunks for id in one.source_ids}
+async def _current_first(made: Records, found: list[Layered]) -> list[Layered]:
+    """The hits, with what is true now before each chunk or turn in which it is said otherwise."""
+    said_in = [_said_in(hit.record) for _, hit in found]
+    ids = sorted({place[1] for place in said_in if place is not None})
     if not ids:
-        return hits
+        return found
     former = sql.all_of(
         [
             _FACTS,
             sql.is_present("superseded_by_id"),
-            sql.any_of([sql.has_element("source_ids", id) for id in sorted(ids)]),
+            sql.any_of([sql.has_element("source_ids", id) for id in ids]),
         ]
     )
     by: dict[tuple[str | None, str], list[str]] = {}
     for one in await made.read(made.own(former), columns=COLUMNS):
         for proof in kept.evidence(one):
-            place = (proof.session_id, proof.source_id)
-            by.setdefault(place, []).append(one.superseded_by_id or "")
+            turn = (proof.session_id, proof.source_id)
+            by.setdefault(turn, []).append(one.superseded_by_id or "")
     if not by:
-        return hits
+        return found
     wanted = sql.in_list("id", sorted({id for ids in by.values() for id in ids}))
     now = {one.id: one for one in await made.read(made.where(_FACTS, wanted), columns=COLUMNS)}
     shown_ones: set[str] = set()
-    ordered: list[SearchHit[ContextRecord]] = []
-    for hit in hits:
-        if hit.record.kind == kept.CHUNK:
-            newer = by.get((hit.record.session_id, hit.record.source_ids[0]), [])
-            ordered += [
-                replace(hit, record=now[id])
-                for id in dict.fromkeys(newer)
-                if id in now and id not in shown_ones
-            ]
-            shown_ones |= set(newer)
-        if hit.record.id not in shown_ones:
-            ordered.append(hit)
-        shown_ones.add(hit.record.id)
+    ordered: list[Layered] = []
+    for (layer, hit), place in zip(found, said_in, strict=True):
+        newer = [] if place is None else by.get(place, [])
+        ordered += [
+            ("L1", replace(hit, record=now[id]))
+            for id in dict.fromkeys(newer)
+            if id in now and id not in shown_ones
+        ]
+        shown_ones |= set(newer)
+        if layer == "L2" or hit.record.id not in shown_ones:
+            ordered.append((layer, hit))
+            shown_ones.add(hit.record.id)
     return ordered
 
 
-def _without_echoes(hits: Found, most: int) -> Found:
-    """The hits without those that say no more than a better one has shown already, at most so many.
-
-    A chunk of a turn of which a fact or chunk is shown; a fact of which a chunk is shown; and what was
-    found twice. Of two facts neither says what the other one does.
-    """
-    known: set[tuple[str | None, ...]] = set()
-    shown_ones: set[tuple[str | None, str]] = set()
-    whole_ones: set[tuple[str | None, str]] = set()
-    kept_ones = []
-    for hit in hits:
-        one = hit.record
-        if (own := (one.tenant, one.user_id, one.agent_id, one.session_id, one.id)) in known:
-            continue
-        known.add(own)
-        sources = {(one.session_id, one.source_id) for one in kept.evidence(hit.record)}
-        is_chunk = hit.record.kind == kept.CHUNK
-        if sources and sources <= (shown_ones if is_chunk else whole_ones):
-            continue
-        shown_ones |= sources
-        whole_ones |= sources if is_chunk else set()
-        kept_ones.append(hit)
-    return kept_ones[:most]
+def _said_in(record: ContextRecord) -> tuple[str | None, str] | None:
+    """The session and the turn of which a hit shows the words; None for a fact, which is true now."""
+    if record.kind == kept.FACT:
+        return None
+    is_chunk = record.kind == kept.CHUNK
+    return record.session_id, record.source_ids[0] if is_chunk else record.id

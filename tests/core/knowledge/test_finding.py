@@ -27,6 +27,24 @@ def test_the_chain_never_finds_less_than_the_facts_and_chunks_alone(tmp_path, cl
             assert {one.record.id for one in alone} <= {one.record.id for one in chain}
 
 
+def test_what_is_known_of_a_turn_takes_its_place_and_that_of_no_other(store, memory):
+    for n in range(6):
+        memory.add([said(f"I met Ann in town {n}. I love town {n}.")], session_id=f"s{n}")
+    for query in ("Ann town 3", "love town", "met Ann"):
+        turns = memory.search(query, top_k=3, search_type="turns")
+        chain = memory.search(query, top_k=6)
+        found = [one.record.source_ids[0] for one in chain]
+        assert list(dict.fromkeys(found))[:3] == [one.record.id for one in turns]
+
+
+def test_a_turn_that_no_job_has_read_yet_comes_before_facts_that_answer_less(memory):
+    for n in range(4):
+        memory.add(f"I love the garden in town {n}.", session_id=f"s{n}")
+    new = memory.add("The spare key is under the garden stone.", session_id="n", infer="never")
+    (hit, _) = memory.search("Where is the spare key in the garden?", top_k=2)
+    assert (hit.layer, hit.record.id) == ("L2", new.ids[0])
+
+
 def test_what_no_job_has_read_yet_is_found_in_the_turns(memory):
     memory.add("I live in Oslo.", infer="never")
     (hit,) = memory.search("live Oslo")
