@@ -1,20 +1,33 @@
 """A folder of files of several kinds, asked with citations.
 
-    python examples/folder_of_documents.py [FOLDER] [--store DIR] [--ask QUESTION]
+    python examples/documents.py [FOLDER] [--store DIR] [--ask QUESTION] [--drawing FILE.svg]
 
 It reads what is in the folder, whatever of it can be read, and answers questions with the passage, its
-page and the headings above it. Without a folder it takes the files of a house that come with it: a
-picture among them is found beside what was said, one file is replaced, and one is erased from every file
-of the store. Run it again on the same store: what is there already is not read again.
+page and the headings above it. Without a folder it takes the ten files of a house that come with it: a
+picture among them is found beside what was said, whom they name is related and drawn, two that
+contradict each other are told and settled, one is replaced, and one is erased from every file of the
+store. Run it again on the same store: what is there already is not read again.
 
     pip install "lance-context-core[local,documents]"
 """
 
 import argparse
+import re
 import tempfile
+from itertools import combinations
 from pathlib import Path
 
 from lance_context_core import ContextStore, Documents, DocumentScope, Message
+from lance_context_core.graph import (
+    Contradiction,
+    Extracted,
+    FoundEntity,
+    FoundRelation,
+    FoundStatement,
+    RuleEntityExtractor,
+    SourceText,
+    draw,
+)
 from lance_context_core.results import DocumentProgress
 
 HOUSE = Path(__file__).parent / "data" / "house"
@@ -27,7 +40,9 @@ QUESTIONS = (
     "What does the new gutter cost?",
     "What does a third key cost?",
     "When does the chimney sweep come?",
+    "Who wants a second stand for bicycles?",
 )
+BEGINS = re.compile(r"\bthe (?P<work>\w+ works?) begins? in (?P<month>[A-Z]\w+)", re.IGNORECASE)
 
 
 def main() -> None:
@@ -36,6 +51,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=HOUSE)
     parser.add_argument("--store", help="where it is kept; else it is gone at the end")
     parser.add_argument("--ask", help="a question of your own")
+    parser.add_argument("--drawing", type=Path, help="where the graph is drawn, as SVG")
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -46,6 +62,8 @@ def main() -> None:
             answer(store.documents, question)
         if given.folder == HOUSE and not given.ask:
             look(store)
+            relate(store, given.drawing)
+            contradict(store)
             replace(store.documents)
             erase(store.documents)
 
@@ -84,6 +102,85 @@ def look(store: ContextStore) -> None:
     best = store.search("What is wrong with the gutter?", limit=1)[0].record
     content = store.blobs.get(best.payload_uri or "")
     print(f"  {best.text}\n  [{best.kind}, {best.content_type}, {len(content)} bytes]\n")
+
+
+class Papers:
+    """Finds names by how they are written, who is named with whom, and when works begin."""
+
+    name = "papers-1"
+
+    def extract(self, source: SourceText) -> Extracted:
+        """What one passage names and says."""
+        found = RuleEntityExtractor().extract(source).entities
+        names = [
+            one for one in found if one.type == "name" and " " in one.name and one.name.istitle()
+        ]
+        works = list(BEGINS.finditer(source.text))
+        spans = [(one["work"], one.start("work"), one.end("work")) for one in works]
+        named = dict.fromkeys(one.name for one in names)
+        return Extracted(
+            entities=[
+                *names,
+                *(FoundEntity(name=work, type="work", start=at, end=to) for work, at, to in spans),
+            ],
+            relations=[
+                FoundRelation(source=one, target=other, type="named_with")
+                for one, other in combinations([*named, *(work for work, _, _ in spans)], 2)
+            ],
+            statements=[
+                FoundStatement(subject=one["work"], predicate="begins", object=one["month"])
+                for one in works
+            ],
+        )
+
+
+def relate(store: ContextStore, drawing: Path | None) -> None:
+    """Who and what the papers name, and with whom; where they name somebody can be cited."""
+    for document in store.documents.list(scope=PROJECT):
+        store.graph.extract(document_id=document.id, extractor=Papers())
+    cited = citations(store.documents)
+    print("? Where is Nils Lindqvist spoken of?")
+    (nils,) = store.graph.find("Nils Lindqvist")
+    for source in dict.fromkeys(one.source_id for one in store.graph.mentions(nils.id)):
+        print(f"  [{cited[source]}]")
+    near = store.graph.neighbours(nils.id or "")
+    print(f"  named with: {', '.join(sorted(one.name for one in near.entities[1:]))}\n")
+    if drawing is not None:
+        drawing.write_text(draw(store.graph.subgraph()), encoding="utf-8")
+        print(f"The graph is drawn in {drawing.name}.\n")
+
+
+def contradict(store: ContextStore) -> None:
+    """Two papers do not agree: both are kept, and the mail, which came later, holds."""
+    cited = citations(store.documents)
+    show(store.graph.statements.contradictions(), cited)
+
+    def the_mail(both: Contradiction) -> str | None:
+        mails = (
+            one for one in (both.earlier, both.later) if "mail.txt" in cited[one.source_ids[0]]
+        )
+        return next((one.id for one in mails), None)
+
+    store.graph.statements.resolve(the_mail, reason="the mail came after the meeting")
+    show(store.graph.statements.contradictions(), cited)
+
+
+def show(contradictions: list[Contradiction], cited: dict[str, str]) -> None:
+    """What contradicts what, where each is said, and which of both holds."""
+    for both in contradictions:
+        sides = sorted((both.earlier, both.later), key=lambda one: one.object)
+        told = " or ".join(f"{one.object} [{cited[one.source_ids[0]]}]" for one in sides)
+        holds = next((one.object for one in sides if one.id == both.stays), "open")
+        print(f"! {both.subject.name} {both.predicate}: {told}?\n  {holds}, since {both.reason}\n")
+
+
+def citations(documents: Documents) -> dict[str, str]:
+    """What to cite of each passage, by its id."""
+    return {
+        chunk.id: chunk.citation
+        for document in documents.list(scope=PROJECT)
+        for chunk in documents.chunks(document.id)
+    }
 
 
 def replace(documents: Documents) -> None:
