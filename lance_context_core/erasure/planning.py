@@ -84,7 +84,7 @@ async def _with_graph(
     for plan in plans:
         if plan.name == RECORDS_TABLE:
             names.update(plan.names)
-        elif plan.name == DOCUMENTS_TABLE:
+        elif plan.name == DOCUMENTS_TABLE or is_collection(plan.name):
             for state in plan.states:
                 names.add(state.id, state.scope_values)
     if GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:

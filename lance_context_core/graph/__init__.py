@@ -32,6 +32,7 @@ from lance_context_core.records import (
     Statement,
     SubGraph,
 )
+from lance_context_core.rows.graph import entity_id
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # What a graph is made of
@@ -39,6 +40,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Relation",
     "Mention",
     "Statement",
+    "entity_id",
     # What is read out of one
     "SubGraph",
     "Path",

@@ -196,7 +196,7 @@ def name_key(name: str) -> str:
 
 
 def entity_id(name: str, type: str) -> str:
-    """The id of an entity that is given none."""
+    """The id of an entity that is given none: what is called alike, whatever its case, has the same."""
     return _digest(ENTITY, name_key(type), name_key(name))
 
 

@@ -15,10 +15,12 @@ from lance_context_core import (
 )
 from lance_context_core.adapting import Attempts, listed
 from lance_context_core.filters import And, Or
+from lance_context_core.graph import Entity
 from llama_index_lance_context._graphs import (
     ARE_NODES,
     ARE_RELATIONS,
     check_relation,
+    entity_of,
     from_node,
     from_relation,
     id_of,
@@ -32,14 +34,16 @@ from llama_index_lance_context._graphs import (
     with_properties,
 )
 from llama_index_lance_context._queries import Ask, find, ranked
+from llama_index_lance_context._shared_graph import SharedGraph
 from llama_index_lance_context._words import check_count, in_words_of
 
 
 class GraphLog:
-    """The graph in a collection."""
+    """The graph in a collection, and what of it all frameworks share."""
 
-    def __init__(self, vectors: AsyncVectors) -> None:
+    def __init__(self, vectors: AsyncVectors, shared: SharedGraph) -> None:
         self._vectors = vectors
+        self._shared = shared
 
     async def get(
         self, properties: dict[str, Any] | None, ids: list[str] | None
@@ -98,7 +102,7 @@ class GraphLog:
         return nodes, [similarity for _, similarity in found]
 
     async def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
-        await self._upsert([from_node(node) for node in listed(nodes, "nodes")])
+        await self._upsert_nodes([from_node(node) for node in listed(nodes, "nodes")])
 
     async def upsert_relations(self, relations: Sequence[Relation]) -> None:
         relations = listed(relations, "relations")
@@ -106,7 +110,9 @@ class GraphLog:
             check_relation(relation)
         relations = await self._by_ids(relations)
         documents = [from_relation(relation) for relation in relations]
-        await self._add_missing({id for relation in relations for id in _endpoints(relation)})
+        ends = {id for relation in relations for id in _endpoints(relation)}
+        await self._add_missing(ends)
+        await self._share(relations)
         await self._upsert(documents)
 
     async def delete(
@@ -126,7 +132,26 @@ class GraphLog:
         if properties:
             gone += await self._ids(with_properties(properties))
             conditions.append(ARE_RELATIONS & with_properties(properties))
-        await self._vectors.delete(filter=Or((with_ids(gone), touching(gone), *conditions)))
+        going = Or((with_ids(gone), touching(gone), *conditions))
+        await self._shared.forget(await self._vectors.list(filter=going))
+        await self._vectors.delete(filter=going)
+
+    async def _upsert_nodes(self, documents: Sequence[Document]) -> None:
+        """Write nodes, and share them: first, so that what the graph refuses is written nowhere."""
+        before = await self._vectors.get([one.id for one in documents if one.id is not None])
+        called = {one.id: entity_of(one) for one in documents}
+        renamed = [one for one in before if _is_renamed(entity_of(one), called[one.id])]
+        await self._shared.forget(renamed)
+        await self._shared.add_nodes(documents)
+        await self._upsert(documents)
+        if renamed:
+            led = await self._vectors.list(filter=touching(map(id_of, renamed)))
+            await self._share([to_relation(one) for one in led])
+
+    async def _share(self, relations: Sequence[Relation]) -> None:
+        ends = sorted({id for one in relations for id in _endpoints(one)})
+        nodes = await self._vectors.get([node_key(id) for id in ends])
+        await self._shared.add_relations(relations, {id_of(one): one for one in nodes})
 
     async def _upsert(self, documents: Sequence[Document]) -> None:
         documents = list({one.id: one for one in documents}.values())
@@ -190,11 +215,17 @@ class GraphLog:
                     await self._vectors.add(missing)
             except AlreadyExistsError:
                 continue
+            await self._shared.add_nodes(missing)
             return
 
 
 def _listed(values: list[str] | None, name: str) -> list[str] | None:
     return None if values is None else listed(values, name)
+
+
+def _is_renamed(before: Entity | None, now: Entity | None) -> bool:
+    """Whether it was another entity before."""
+    return before is not None and (now is None or now.id != before.id)
 
 
 def _endpoints(relation: Relation) -> set[str]:

@@ -11,6 +11,7 @@ from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledN
 
 from lance_context_core import Document, Field, Filter, InvalidRequestError
 from lance_context_core.filters import And
+from lance_context_core.graph import Entity, entity_id
 from llama_index_lance_context._filters import equals_of
 from llama_index_lance_context._values import decode_object, encode, encode_object
 
@@ -149,6 +150,21 @@ def to_labelled_node(document: Document) -> LabelledNode:
     if graph["class"] == "EntityNode":
         return EntityNode(name=graph["content"], **common)
     return ChunkNode(text=graph["content"], id_=graph["id"], **common)
+
+
+def entity_of(document: Document) -> Entity | None:
+    """The node as an entity of the store's graph; None of a chunk, and of what has no name."""
+    graph = document.metadata[_GRAPH]
+    name, label = graph["content"], graph["label"]
+    if graph["class"] != "EntityNode" or not name.strip() or not label.strip():
+        return None
+    return Entity(
+        id=entity_id(name, label),
+        name=name,
+        type=label,
+        properties=document.metadata["properties"],
+        source_ids=(document.id or "",),
+    )
 
 
 def to_relation(document: Document) -> Relation:

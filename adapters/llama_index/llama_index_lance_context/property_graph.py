@@ -27,13 +27,19 @@ from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._graph_log import GraphLog
 from llama_index_lance_context._graphs import ARE_NODES, property_place, with_ids
 from llama_index_lance_context._queries import Ask, ask
+from llama_index_lance_context._shared_graph import SharedGraph
 
 
 class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     """A graph of entities, chunks and relations in one collection of a store, with their vectors.
 
-    Nodes and relations are written and deleted in one commit each, and a relation goes with either
-    of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
+    Entities and the relations between them are in `store.graph`, too, each known from its document in
+    the collection: whatever else knows the store walks and ranks them there. They are written there
+    first, so that a call that died in between is repeated; what is deleted here goes there, unless
+    somebody else knows of it.
+
+    In the collection, nodes and relations are written and deleted in one commit each, and a relation
+    goes with either of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
     values. Where ids, names or labels are asked for, an empty list finds nothing.
 
     Each asynchronous method does what the blocking one does, and blocks no event loop. There are no
@@ -60,7 +66,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         collection = collection_given(collection, table_name)
         collection = "graph" if collection is None else collection
         self._collection = collection
-        self._log = GraphLog(self._handle.aio.vectors(collection))
+        aio = self._handle.aio
+        self._log = GraphLog(aio.vectors(collection), SharedGraph(aio))
 
     @property
     def client(self) -> Vectors:

@@ -1,0 +1,75 @@
+"""What a property graph says, in the graph of the store, where every other framework walks it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from llama_index.core.graph_stores.types import Relation
+
+from lance_context_core import AsyncContextStore, Document, NotFoundError
+from lance_context_core.graph import Entity
+from lance_context_core.graph import Relation as GraphRelation
+from lance_context_core.results import AsyncGraph
+from llama_index_lance_context._graphs import entity_of, from_relation
+
+
+class SharedGraph:
+    """Entities and the relations between them; chunks, which are texts, stay in the collection.
+
+    Each is known from the document that it is in the collection, and goes when it goes there, unless
+    somebody else knows of it. What has no name is left out.
+    """
+
+    def __init__(self, store: AsyncContextStore) -> None:
+        """Over the graph of the store."""
+        self._store = store
+
+    async def add_nodes(self, documents: Iterable[Document]) -> None:
+        """Say of nodes what their documents say, in one commit."""
+        entities = list(_entities(documents).values())
+        if entities:
+            await self._graph.add_entities(entities)
+
+    async def add_relations(
+        self, relations: Sequence[Relation], nodes: Mapping[str, Document]
+    ) -> None:
+        """Say what relates `nodes`, which are given by their ids, in one commit."""
+        entities = _entities(nodes.values())
+        ends = {id: one for id, node in nodes.items() if (one := entities.get(node.id or ""))}
+        told = [
+            _told(relation, ends[relation.source_id], ends[relation.target_id])
+            for relation in relations
+            if relation.label and {relation.source_id, relation.target_id} <= ends.keys()
+        ]
+        if not told:
+            return
+        try:
+            await self._graph.add_relations(told)
+        except NotFoundError:
+            # The nodes were written before the graph was shared, or somebody deleted them there.
+            await self._graph.add(list(ends.values()), told)
+
+    async def forget(self, documents: Iterable[Document]) -> None:
+        """Let nothing be known from these documents any more, in one commit."""
+        ids = [one.id for one in documents if one.id is not None]
+        if ids:
+            await self._graph.forget(ids)
+
+    @property
+    def _graph(self) -> AsyncGraph:
+        return self._store.graph
+
+
+def _entities(documents: Iterable[Document]) -> dict[str, Entity]:
+    """The entities among nodes, by the ids of their documents."""
+    made = {one.id or "": entity_of(one) for one in documents}
+    return {id: one for id, one in made.items() if one is not None}
+
+
+def _told(relation: Relation, source: Entity, target: Entity) -> GraphRelation:
+    document = from_relation(relation)
+    return GraphRelation(
+        source_id=source.id or "",
+        target_id=target.id or "",
+        type=relation.label,
+        properties=document.metadata["properties"],
+        source_ids=(document.id or "",),
+    )
