@@ -9,6 +9,8 @@ from typing import Any, TypedDict
 from lance_context_core._checks import check_name, shown
 from lance_context_core._options import check_options
 from lance_context_core._resources import Resources, SystemClock
+from lance_context_core.auditing import keeping
+from lance_context_core.auditing.log import Log
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
@@ -17,6 +19,7 @@ from lance_context_core.engine.database import Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
@@ -139,8 +142,15 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         compaction=RecordCompaction(database.records, clock),
         hot=hot,
     )
-    upkeep.thin = partial(thin_if_due, resources=resources, retention=resources.retention)
+    upkeep.thin = partial(_thin, resources=resources)
     return resources
+
+
+async def _thin(table: Table, *, resources: Resources) -> int:
+    """Thin a table if that pays; what its versions brought is noted before, where that is wanted."""
+    if await Log(resources.database).is_begun():
+        await keeping.seal(resources, only=(table.name,))
+    return await thin_if_due(table, resources=resources, retention=resources.retention)
 
 
 def _checked(given: OpenOptions) -> OpenOptions:

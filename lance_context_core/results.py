@@ -1,5 +1,16 @@
 """What calls return, beside the things that were kept."""
 
+from lance_context_core.auditing.audit import AsyncAudit
+from lance_context_core.auditing.values import (
+    AuditAction,
+    AuditEntry,
+    AuditHead,
+    AuditProblem,
+    AuditReport,
+    AuditRow,
+    AuditRowAction,
+    Recalled,
+)
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
@@ -51,6 +62,7 @@ from lance_context_core.records import (
     WriteResult,
 )
 from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
+from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.graph import Graph, Statements
@@ -106,6 +118,17 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Problem",
     "Replay",
     "ReplayedQuestion",
+    # Who did what
+    "Audit",
+    "AsyncAudit",
+    "AuditEntry",
+    "AuditAction",
+    "AuditRow",
+    "AuditRowAction",
+    "AuditHead",
+    "AuditReport",
+    "AuditProblem",
+    "Recalled",
     # Knowledge
     "Jobs",
     "AsyncJobs",

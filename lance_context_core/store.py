@@ -13,6 +13,10 @@ from lance_context_core._handles import AsyncStores
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
+from lance_context_core.auditing import keeping
+from lance_context_core.auditing.audit import AsyncAudit
+from lance_context_core.auditing.log import Log
+from lance_context_core.auditing.values import AuditAction
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.refs.versions import Ref
@@ -164,7 +168,9 @@ class AsyncContextStore(AsyncStores):
 
         Nothing is lost: what came after stays in the older versions. May be repeated after a crash.
         """
-        return await self._whole().restore(ref)
+        version = await self._whole().restore(ref)
+        await self._note("restore", str(ref))
+        return version
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """What changed in the records from one version, tag, branch or time to another, or to now.
@@ -181,7 +187,9 @@ class AsyncContextStore(AsyncStores):
 
         Raises AlreadyExistsError if the name is taken. May be repeated after a crash.
         """
-        return await self._whole().tag(name, version=version)
+        number = await self._whole().tag(name, version=version)
+        await self._note("tag", name)
+        return number
 
     async def tags(self) -> dict[str, int]:
         """The version that each tag names."""
@@ -189,7 +197,10 @@ class AsyncContextStore(AsyncStores):
 
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag, not the version that it names; returns whether it existed."""
-        return await self._whole().delete_tag(name)
+        was_there = await self._whole().delete_tag(name)
+        if was_there:
+            await self._note("untag", name)
+        return was_there
 
     # Branches
 
@@ -203,6 +214,7 @@ class AsyncContextStore(AsyncStores):
         nothing that is seen.
         """
         await branches.create(self._whole(), name, at)
+        await self._note("branch", name)
         return await self.branch(name)
 
     async def branch(self, name: str) -> Self:
@@ -223,7 +235,11 @@ class AsyncContextStore(AsyncStores):
         Raises InvalidRequestError for `main`, and while a tag or another branch names one of its
         versions. May be repeated after a crash.
         """
-        return await branches.delete(self._whole(), name)
+        await self._note_writes()
+        was_there = await branches.delete(self._whole(), name)
+        if was_there:
+            await self._note("drop branch", name)
+        return was_there
 
     async def merge(
         self,
@@ -248,9 +264,12 @@ class AsyncContextStore(AsyncStores):
         the branches' vectors cannot be in one table; ConflictError if others keep changing the same
         rows.
         """
-        return await merge.merge(
+        report = await merge.merge(
             self._whole(), source, policy=policy, is_dry_run=dry_run, progress=progress
         )
+        if not dry_run:
+            await self._note("merge", source)
+        return report
 
     # Search
 
@@ -373,9 +392,11 @@ class AsyncContextStore(AsyncStores):
         outside of the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
         vectors that do not go with those of the store.
         """
-        return await importing.import_(
+        done = await importing.import_(
             self._resources, self._scope, source, format=format, progress=progress
         )
+        await self._note("import")
+        return done
 
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Check that the store is whole, and tell what is not; nothing is written or mended.
@@ -422,6 +443,13 @@ class AsyncContextStore(AsyncStores):
             after=after or {},
             limit=limit,
         )
+
+    # Who did what
+
+    @property
+    def audit(self) -> AsyncAudit:
+        """Who wrote, changed, merged, erased and read what; of the whole store, if it is wanted."""
+        return AsyncAudit(self._whole(), self._found_at)
 
     # The window
 
@@ -487,6 +515,7 @@ class AsyncContextStore(AsyncStores):
         """
         tables = await self._whole().tables_to("maintain")
         await self._resources.settle()
+        await self._note_writes()
         return await self._resources.upkeep.maintain(
             tables, policy=policy, only_due=only_due, progress=progress
         )
@@ -516,9 +545,14 @@ class AsyncContextStore(AsyncStores):
         By default as the store was opened to keep them. What tags and branches name stays. With
         `dry_run` it is only told what would go. May be repeated after a crash.
         """
-        return await thin.thin(
+        if not dry_run:
+            await self._note_writes()
+        thinned = await thin.thin(
             self._whole(), retention=retention or self._resources.retention, dry_run=dry_run
         )
+        if not dry_run:
+            await self._note("thin")
+        return thinned
 
     async def close(self) -> None:
         """End background work and let go of the connection; closing twice is no error.
@@ -534,6 +568,21 @@ class AsyncContextStore(AsyncStores):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _found_at(
+        self, query: str, at: Ref | None, arguments: Mapping[str, Any]
+    ) -> list[SearchHit[ContextRecord]]:
+        store = self if at is None else await self.checkout(at)
+        return await store.search(query, **arguments)
+
+    async def _note(self, action: AuditAction, *names: str) -> None:
+        """Note in the audit, if there is one, what was done, and what was written till now."""
+        await keeping.note(self._resources, action, *names)
+
+    async def _note_writes(self) -> None:
+        """Note in the audit, if there is one, what was written till now."""
+        if await Log(self._resources.database).is_begun():
+            await keeping.seal(self._resources)
 
     def __repr__(self) -> str:
         scope = "".join(f", {part}={value!r}" for part, value in self._scope.parts().items())

@@ -66,6 +66,11 @@ class Database:
         self.records.access.commits.before = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
+    @property
+    def root(self) -> "Database":
+        """The database that this is, or is a view of."""
+        return self
+
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table of that name, which need not exist yet."""
         with self._lock:
@@ -212,6 +217,11 @@ class BranchDatabase:
         self.records.access.commits.before = partial(database.settle_others, ref)
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
 
+    @property
+    def root(self) -> Database:
+        """The underlying database."""
+        return self._database
+
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table of that name, which need not exist yet; the first write makes it."""
         with self._lock:
@@ -287,6 +297,11 @@ class PinnedDatabase:
         self._tables: dict[str, Table] = {}
         self.records = self.table(RECORDS_TABLE, RECORDS)
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
+
+    @property
+    def root(self) -> Database:
+        """The underlying database."""
+        return self._database
 
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table as it was; reads as empty if it did not exist then."""

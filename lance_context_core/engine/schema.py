@@ -52,6 +52,9 @@ class TableSpec:
     is_journaled: bool = True
     """Whether small writes go through the journal, where the store has one."""
 
+    serves_the_store: bool = False
+    """Whether it is one of the store's own, which no version or branch shows."""
+
     @cached_property
     def columns(self) -> frozenset[str]:
         """The names of all columns, that of the vectors among them."""
@@ -127,7 +130,10 @@ def upkeep_table(fields: list[pa.Field]) -> TableSpec:
     """A table that serves the store itself: rows by key, which no version or branch shows."""
     revision = pa.field("revision", pa.int64(), nullable=False)
     return TableSpec(
-        schema=_schema([_PRIMARY_KEY, revision, *fields]), indexed={}, is_journaled=False
+        schema=_schema([_PRIMARY_KEY, revision, *fields]),
+        indexed={},
+        is_journaled=False,
+        serves_the_store=True,
     )
 
 

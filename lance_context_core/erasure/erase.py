@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lance_context_core._progress import check_progress, tell
+from lance_context_core.auditing import keeping
+from lance_context_core.auditing.log import Log
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
     DOCUMENTS_TABLE,
@@ -18,6 +20,7 @@ from lance_context_core.engine.database import (
     Database,
 )
 from lance_context_core.engine.refs import refs
+from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
@@ -51,6 +54,8 @@ async def erase(
     await database.settle()
     if not dry_run:
         await branching.finish_deletions(main, tables)
+        if is_noted := await Log(database).is_begun():
+            await keeping.seal(main.resources)
     specs = {table.name: table.spec for table in tables}
     plans = await due_plans(database, specs, target)
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
@@ -73,6 +78,14 @@ async def erase(
             await tell(progress, now)
         # Also what came and went between two folds, which no table has seen.
         is_wiped = await database.wipe_journal()
+    if is_noted:
+        await keeping.forget(
+            whole.resources,
+            target.scope,
+            keys={plan.name: await _gone(database, plan) for plan in plans},
+            ids={*target.ids, *(state.id for plan in plans for state in plan.states)},
+            is_whole_scope=target.is_whole_scope,
+        )
     return replace(
         report,
         bytes_removed=sum(one.n_bytes for one in removed),
@@ -98,6 +111,19 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
         tags=tuple(sorted(tag for ref in due if ref and (tag := refs.tag_of(ref)) is not None)),
         may_linger=may_linger,
     )
+
+
+async def _gone(database: Database, plan: Plan) -> set[str]:
+    """The keys of what an erasure has removed from a table."""
+    if plan.name != GRAPH_TABLE:
+        return plan.matched | plan.derived
+    # There it is found ref by ref: what was noted, and is nowhere any more, is gone.
+    links = await Log(database).links()
+    noted = {row.key for link in links if link.entry.table == plan.name for row in link.entry.rows}
+    for ref in plan.refs:
+        if refs.branch_of(ref.name):
+            noted -= {*(await ref.table.select(None, columns=[KEY]))[KEY].to_pylist()}
+    return {key for key in noted if key is not None}
 
 
 def _n_documents(plan: Plan) -> int:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from lance_context_core.auditing import keeping
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
@@ -165,6 +166,7 @@ class Proposing:
             if not is_there:
                 raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
             report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
+            await keeping.note(whole.resources, "merge", name)
             await slots.put_in_order(self.distiller.made, await self._slots(job))
             await self.jobs.change(job.id, state="succeeded")
         if is_there:

@@ -9,6 +9,7 @@ from lance_context_core._options import takes
 from lance_context_core.protocols import Clock
 from lance_context_core.store import AsyncContextStore
 from lance_context_core.sync._blocking import Blocking, blocking, handing
+from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
 from lance_context_core.sync.context import Context, blocking_over
@@ -207,6 +208,13 @@ class ContextStore(Blocking[AsyncContextStore]):
     # Again, and in another way
 
     replay = blocking(AsyncContextStore.replay)
+
+    # Who did what
+
+    @property
+    def audit(self) -> Audit:
+        """Who wrote, changed, merged, erased and read what; of the whole store, if it is wanted."""
+        return Audit(self._aio.audit)
 
     # The window
 

@@ -16,7 +16,6 @@ from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
-from lance_context_core.engine.locks.in_table import LOCKS_TABLE
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import Written
@@ -25,7 +24,6 @@ from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.protocols import Clock
 from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import (
-    UPKEEP_TABLE,
     Claim,
     Claims,
     Log,
@@ -156,7 +154,7 @@ class Upkeep:
 
         What comes in quiet hours is looked after with the first commit behind them.
         """
-        if self.settings is None or table.name in (UPKEEP_TABLE, LOCKS_TABLE):
+        if self.settings is None or table.spec.serves_the_store:
             return
         table.written.commits += 1
         if not _is_enough(table.written, self.settings):

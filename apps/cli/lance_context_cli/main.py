@@ -11,6 +11,7 @@ from lance_context_cli import __version__, exits
 from lance_context_cli.call import Call
 from lance_context_cli.commands import (
     asking,
+    auditing,
     checking,
     knowing,
     looking,
@@ -71,6 +72,7 @@ for room in (
     moving,
     checking,
     replaying,
+    auditing,
     serving,
 ):
     for command in room.COMMANDS:

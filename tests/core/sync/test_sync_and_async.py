@@ -14,6 +14,7 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
+from lance_context_core.auditing.audit import AsyncAudit
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
@@ -66,6 +67,7 @@ from lance_context_core.sync import (
     Vectors,
     Windows,
 )
+from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.context import blocking_over
 from lance_context_core.sync.graph import Graph, Statements
@@ -101,6 +103,7 @@ BLOCKING = {
     AsyncTemplates: Templates,
     AsyncTieredMemory: TieredMemory,
     AsyncVectors: Vectors,
+    AsyncAudit: Audit,
     AsyncWindows: Windows,
     AsyncInformationTables: InformationTables,
 }

@@ -1,0 +1,157 @@
+"""The log: a small table of the store's own, which no version, tag, branch or difference shows.
+
+An entry is one row, and its rows are packed into another one, which an erasure writes anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lance_context_core.auditing import chain
+from lance_context_core.auditing.chain import Kept
+from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow
+from lance_context_core.engine.database import BranchDatabase, Database, PinnedDatabase
+from lance_context_core.engine.files import erasing, maintenance
+from lance_context_core.engine.files.erasing import Gone
+from lance_context_core.engine.revisions import new_revision
+from lance_context_core.engine.schema import KEY, upkeep_table
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import StorageError
+
+AUDIT_TABLE = "audit"
+AUDIT = upkeep_table([pa.field("entry", pa.string()), pa.field("rows", pa.string())])
+
+MOST_ROWS = 4_096
+"""So many rows at most are in one entry."""
+
+_ENTRIES = "entry <> ''"
+
+_PRUNE_EVERY = 32
+_PRUNE_AGE = timedelta(minutes=1)
+"""As for the claims of maintenance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry as it is kept."""
+
+    key: str
+    text: str
+    packed: Mapping[int, str]
+    """Its rows, by the number of the erasure that wrote them; the highest counts."""
+
+    @property
+    def rows(self) -> list[Kept]:
+        """What it tells of rows. Raises StorageError if that cannot be read."""
+        if not self.packed:
+            return []
+        try:
+            return chain.unpacked(self.packed[max(self.packed)])
+        except (ValueError, TypeError) as error:
+            raise StorageError(
+                f"the rows of entry {int(self.key)} of the audit cannot be read: {error}"
+            ) from error
+
+    @property
+    def entry(self) -> AuditEntry:
+        """What it says."""
+        return chain.entry_of(self.text, self.rows)
+
+
+class Log:
+    """The entries of one store."""
+
+    def __init__(self, database: Database | BranchDatabase | PinnedDatabase) -> None:
+        """Nothing is read or made yet."""
+        self._database = database.root
+
+    async def is_begun(self) -> bool:
+        """Whether anything is noted in this store."""
+        return AUDIT_TABLE in await self._database.table_names()
+
+    async def links(self, *, with_rows: bool = True) -> list[Link]:
+        """All entries, oldest first; what is amiss with them stays as it is."""
+        if not await self.is_begun():
+            return []
+        where, columns = (None, [KEY, "entry", "rows"]) if with_rows else (_ENTRIES, [KEY, "entry"])
+        found = (await self._table().select(where, columns=columns)).to_pylist()
+        entries = sorted((one[KEY], one["entry"]) for one in found if one["entry"])
+        beside: dict[str, dict[int, str]] = {}
+        for one in found:
+            if not one["entry"]:
+                key, number = one[KEY].split("/")
+                beside.setdefault(key, {})[int(number)] = one["rows"]
+        return [Link(key, text, beside.get(key, {})) for key, text in entries]
+
+    async def append(
+        self, entries: Sequence[tuple[AuditEntry, Sequence[AuditRow]]], after: AuditHead | None
+    ) -> AuditHead | None:
+        """Add entries behind `after`; None if others were faster, and nothing is added."""
+        n, previous = (0, chain.START) if after is None else (after.n, after.hash)
+        rows: list[dict[str, Any]] = []
+        for entry, of_entry in entries:
+            n += 1
+            kept = chain.salted(of_entry)
+            counts: dict[str, int] = {}
+            for one in of_entry:
+                counts[one.did] = counts.get(one.did, 0) + 1
+            text = chain.text_of(replace(entry, n=n, counts=counts), kept, previous)
+            previous = chain.hash_of(text)
+            rows.append({KEY: _key(n), "entry": text, "rows": ""})
+            if kept:
+                rows.append({KEY: f"{_key(n)}/0", "entry": "", "rows": chain.packed(kept)})
+        for row in rows:
+            row["revision"] = new_revision()
+        table = self._table()
+        await (await table.access.writer()).checkout_latest()
+        if not await table.write_if(rows, removed=(), seen={str(row[KEY]): None for row in rows}):
+            return None
+        if await table.version() % _PRUNE_EVERY == 0:
+            await maintenance.forget_versions(table, older_than=_PRUNE_AGE)
+        return AuditHead(n=n, hash=previous)
+
+    async def erase(self, is_erased: Callable[[AuditEntry, AuditRow], bool]) -> int:
+        """Leave nothing of the rows that are meant but their digests; returns how many."""
+        gone, new, n_erased = set(), [], 0
+        for link in await self.links():
+            entry, newest = link.entry, max(link.packed, default=0)
+            # What a crash has left of an earlier one goes, too.
+            gone |= {f"{link.key}/{number}" for number in link.packed if number < newest}
+            kept = [
+                chain.erased(one) if one.row is not None and is_erased(entry, one.row) else one
+                for one in link.rows
+            ]
+            if n := sum(one.row is None for one in kept) - entry.n_erased:
+                n_erased += n
+                gone.add(f"{link.key}/{newest}")
+                row = {KEY: f"{link.key}/{newest + 1}", "entry": "", "rows": chain.packed(kept)}
+                new.append({**row, "revision": new_revision()})
+        if gone:
+            table = self._table()
+            if new:
+                await table.insert_absent(new)
+            await erasing.scour(table, Gone("", gone), sole_writer=False)
+        return n_erased
+
+    def _table(self) -> Table:
+        return self._database.table(AUDIT_TABLE, AUDIT)
+
+
+def head_of(links: Sequence[Link]) -> AuditHead | None:
+    """The last of them."""
+    return (
+        None if not links else AuditHead(n=int(links[-1].key), hash=chain.hash_of(links[-1].text))
+    )
+
+
+def row_of(did: str, found: Mapping[str, object]) -> AuditRow:
+    """What was done to a row of a table."""
+    names = (KEY, "id", "tenant", "user_id", "agent_id", "author", "revision")
+    return AuditRow(did, *(found.get(name) for name in names))  # type: ignore[arg-type]
+
+
+def _key(n: int) -> str:
+    return f"{n:012d}"

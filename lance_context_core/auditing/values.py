@@ -1,0 +1,121 @@
+"""What the audit tells."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from lance_context_core.records import ContextRecord, SearchHit
+
+AuditAction = Literal[
+    "begin",
+    "write",
+    "read",
+    "merge",
+    "erase",
+    "restore",
+    "tag",
+    "untag",
+    "branch",
+    "drop branch",
+    "thin",
+    "import",
+]
+"""What an entry is about; "write" is what the versions of one table brought, whoever made them."""
+
+AuditRowAction = Literal["added", "changed", "replaced", "removed", "read", "named"]
+"""What became of a row: "replaced" is the older one of an item that was put anew, "named" is the tag,
+branch or version that an entry is about."""
+
+
+class AuditRow(NamedTuple):
+    """What was done to one row."""
+
+    did: AuditRowAction
+    key: str | None
+    """The row's key in its table; None of what was read or named."""
+    id: str | None
+    tenant: str | None
+    user_id: str | None
+    agent_id: str | None
+    author: str | None
+    """Who wrote it so, or read it; None where nobody said, and of what was removed."""
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One link of the chain."""
+
+    n: int
+    """Its number: 1, 2, 3, …"""
+    at: datetime
+    """When it was noted, by the store's clock."""
+    action: AuditAction
+    table: str | None = None
+    branch: str | None = None
+    first_version: int | None = None
+    """The rows are what was done after this version of the table; 0 is before its first …"""
+    last_version: int | None = None
+    """… up to this one."""
+    committed_at: datetime | None = None
+    """When the last of these versions was made."""
+    gap: str | None = None
+    """Why versions in between were not looked at one by one: an `erasure` removed them, or `unknown`.
+    Then the rows are what differs from what the entries before tell."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many rows of each `did`, erased ones among them."""
+    rows: tuple[AuditRow, ...] = ()
+    """Those that were not erased since."""
+    n_erased: int = 0
+    """How many of its rows were erased since: nothing tells any more which they were."""
+    hash: str = ""
+    """SHA-256 of all this, of what stands for the rows, and of the hash before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditHead:
+    """The last link: who keeps it elsewhere knows later that nothing was cut off."""
+
+    n: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditProblem:
+    """Something that the chain does not bear out."""
+
+    kind: Literal["chain", "rows", "gap", "table"]
+    """`chain`: an entry is missing or was changed; `rows`: what it says of rows was changed; `gap`:
+    versions went before they were noted; `table`: rows are other than the entries tell."""
+    where: str
+    """The entry, or the table with its branch."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """What was checked, and what does not hold."""
+
+    n_entries: int
+    n_rows: int
+    n_unsealed: int
+    """Versions that came since the last entry about their table: nothing holds them yet."""
+    problems: tuple[AuditProblem, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all entries and rows hold."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """Why a search found a record, or that it did not."""
+
+    rank: int | None
+    """1 is the best; None if it was not among those that were looked at."""
+    hit: SearchHit[ContextRecord] | None
+    """With what each channel gave it."""
+    entries: tuple[AuditEntry, ...]
+    """Who wrote it, and what became of it, each entry with its rows alone."""
