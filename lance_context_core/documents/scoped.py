@@ -6,7 +6,6 @@ from typing import Any
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, shown
-from lance_context_core._resources import Resources
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.engine import sql
@@ -19,14 +18,12 @@ from lance_context_core.records import DocumentScope, SourceDocument
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import DOCUMENT
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.stores.scoped import Scoped
 
 
 @dataclass(frozen=True, slots=True)
-class ScopedDocuments:
+class ScopedDocuments(Scoped):
     """The documents of one scope: what lies outside can be neither read nor written."""
-
-    resources: Resources
-    scope: Scope
 
     @property
     def table(self) -> Table:
@@ -34,10 +31,6 @@ class ScopedDocuments:
         return self.resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
 
     # Which
-
-    def where(self, *conditions: sql.Clause) -> sql.Clause:
-        """The condition that a row is in the scope, and satisfies what is given."""
-        return sql.all_of([sql.all_equal(self.scope.parts()), *conditions])
 
     def all_of(self, document_id: str) -> sql.Clause:
         """The condition that a row is of that document: its own, or one of its chunks'."""

@@ -12,7 +12,7 @@ from lance_context_core._extras import Loaded, importing, require
 from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._callable import checked_dimension
 from lance_context_core.embedders._folders import Source, source_of
-from lance_context_core.embedders._prompts import Prompts, chosen
+from lance_context_core.embedders._prompts import Prompted, Prompts, chosen
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 
@@ -22,11 +22,12 @@ _encoding = threading.Lock()
 """model2vec sets its tokenizer up anew in each call: only one thread may be in it."""
 
 
-class Model2VecEmbedder:
+class Model2VecEmbedder(Prompted):
     """A static model of model2vec, which the extra `model2vec` installs without a model.
 
     `model` is a folder, or a name such as `minishlab/potion-base-8M`, whose model is downloaded at the
-    first call unless it was before. A text's vector is made of all its tokens, however long it is.
+    first call unless it was before. A text's vector is made of all its tokens, however long it is;
+    that of a text without tokens that the model knows is zeros.
     `dimension` keeps so many of a vector's first numbers. Raises MissingExtraError, at construction,
     without the extra.
     """
@@ -45,15 +46,6 @@ class Model2VecEmbedder:
         self._prompts, self.model = chosen(source.name, source.folder, prompts)
         self.dimension = checked_dimension(dimension) or _dimension_of(source.folder)
         self._loaded = Loaded(partial(_load, source, checked_dimension(dimension)))
-
-    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """See `Embedder.embed_documents`. A text without tokens that the model knows is zeros."""
-        return self._embedded(texts, self._prompts.document)
-
-    def embed_query(self, text: str) -> VectorArray:
-        """See `Embedder.embed_query`."""
-        vector: VectorArray = self._embedded([text], self._prompts.query)[0]
-        return vector
 
     def __repr__(self) -> str:
         return f"Model2VecEmbedder({self.model!r})"

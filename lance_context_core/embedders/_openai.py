@@ -15,7 +15,7 @@ from lance_context_core._http import (
 )
 from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._callable import checked_dimension, checked_model
-from lance_context_core.embedders._prompts import Prompts, chosen
+from lance_context_core.embedders._prompts import Prompted, Prompts, chosen
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
@@ -30,7 +30,7 @@ _CHARS_AT_ONCE = 400_000
 """A request may have 300,000 tokens; some scripts take nearly one a character, most a third."""
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(Prompted):
     """Embeds by OpenAI, or by a service with the same `/embeddings`, such as vLLM, Ollama and LM Studio.
 
     Without `base_url` the service is that of OPENAI_BASE_URL in the environment, else OpenAI's own;
@@ -81,15 +81,6 @@ class OpenAIEmbedder:
             url, headers=said, timeout_seconds=timeout_seconds, max_retries=max_retries
         )
         self._url = url
-
-    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
-        return self._embedded(texts, self._prompts.document)
-
-    def embed_query(self, text: str) -> VectorArray:
-        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
-        vector: VectorArray = self._embedded([text], self._prompts.query)[0]
-        return vector
 
     def close(self) -> None:
         """Close the idle connections, which the end of the object does, too."""

@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import InvalidRequestError
 
 
@@ -24,6 +26,25 @@ class Prompts:
         for name in ("query", "document"):
             if not isinstance(value := getattr(self, name), str):
                 raise InvalidRequestError(f"{name}={shown(value)}: give a text, such as 'query: '")
+
+
+class Prompted(ABC):
+    """An embedder that puts what its model was trained with before each text."""
+
+    _prompts: Prompts
+
+    def embed_documents(self, texts: Sequence[str]) -> VectorArray:
+        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
+        return self._embedded(texts, self._prompts.document)
+
+    def embed_query(self, text: str) -> VectorArray:
+        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
+        vector: VectorArray = self._embedded([text], self._prompts.query)[0]
+        return vector
+
+    @abstractmethod
+    def _embedded(self, texts: Sequence[str], prompt: str) -> VectorArray:
+        """The vectors of the texts, each with the prompt before it."""
 
 
 _SEARCH = "Represent this sentence for searching relevant passages: "

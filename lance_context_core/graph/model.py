@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_seconds, check_text, dumps
+from lance_context_core._checks import dumps
 from lance_context_core.graph.found import (
     Extracted,
     FoundEntity,
@@ -18,7 +18,7 @@ from lance_context_core.graph.found import (
 from lance_context_core.knowledge.extracting import TIMEOUT, asked, moment_of, place_of
 from lance_context_core.messages import Message
 from lance_context_core.models import LanguageModel, ModelRequest
-from lance_context_core.models.calling import check_model
+from lance_context_core.models.calling import check_asking
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.rows.graph import name_key
 
@@ -80,9 +80,7 @@ class ModelEntityExtractor:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        check_model(self.model, "model")
-        check_text(self.instructions, "instructions")
-        check_seconds(self.timeout, "timeout")
+        check_asking(self.model, self.instructions, self.timeout)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_time, loads, shown
-from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import GRAPH_TABLE
 from lance_context_core.engine.schema import GRAPH
@@ -16,7 +15,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.records import Entity, Mention, Relation
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import COLUMNS, ENTITY, MERGED
-from lance_context_core.scope import Scope
+from lance_context_core.stores.scoped import Scoped
 
 AT_ONCE = 5_000
 """So many nodes are asked about in one query: the text of the condition grows with them."""
@@ -59,24 +58,13 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class ScopedGraph:
+class ScopedGraph(Scoped):
     """The graph of one scope: what lies outside can be neither read nor written."""
-
-    resources: Resources
-    scope: Scope
 
     @property
     def table(self) -> Table:
         """The table that all of it is in."""
         return self.resources.database.table(GRAPH_TABLE, GRAPH)
-
-    def now(self) -> datetime:
-        """The current moment in UTC."""
-        return self.resources.clock.now()
-
-    def where(self, *conditions: sql.Clause) -> sql.Clause:
-        """The condition that a row is in the scope, and satisfies what is given."""
-        return sql.all_of([*conditions, sql.all_equal(self.scope.parts())])
 
     # Reading
 

@@ -1,16 +1,16 @@
 """What agents were told and did, row by row."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
+from lance_context_core.information.source import OfRecords
 from lance_context_core.knowledge import kept
 from lance_context_core.messages import ToolCallPart, ToolResultPart, parts_text
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
-from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.stores.sessions import AsyncSessions
 
 Rows = list[dict[str, Any]]
@@ -21,16 +21,8 @@ _L1 = sql.in_list("kind", [kept.CHUNK, kept.FACT])
 _L0 = sql.equals("kind", kept.SUMMARY)
 
 
-@dataclass(frozen=True, slots=True)
-class OfAgents:
+class OfAgents(OfRecords):
     """The rows of the family `ctx_agent`."""
-
-    spoken: Records
-
-    @property
-    def made(self) -> Records:
-        """What is made of what was said."""
-        return replace(self.spoken, context=kept.CONTEXT)
 
     async def sessions(self) -> Rows:
         """One a conversation."""

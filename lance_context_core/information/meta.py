@@ -1,7 +1,6 @@
 """What is known about the tables, the jobs, and what is worth keeping, row by row."""
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +8,13 @@ import pyarrow as pa
 from lance_context_core._checks import dumps
 from lance_context_core.engine import sql
 from lance_context_core.information.layouts import LAYOUTS
+from lance_context_core.information.source import OfRecords
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.tidying import Tidying
 from lance_context_core.knowledge.values import Prune
 from lance_context_core.records import ContextRecord
-from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 
 Rows = list[dict[str, Any]]
 
@@ -54,16 +54,8 @@ def columns() -> Rows:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class OfJobs:
+class OfJobs(OfRecords):
     """The rows that tell what is owed, and what is worth keeping."""
-
-    spoken: Records
-
-    @property
-    def made(self) -> Records:
-        """What is made of what was said."""
-        return replace(self.spoken, context=kept.CONTEXT)
 
     async def jobs(self) -> Rows:
         """One a job."""

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lance_context_core._checks import check_seconds, check_text
 from lance_context_core.knowledge import kept, prompts
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Consolidation, Decision
 from lance_context_core.models import LanguageModel
-from lance_context_core.models.calling import check_model
+from lance_context_core.models.calling import check_asking
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.records import ContextRecord
 
@@ -39,9 +38,7 @@ class ModelConsolidator:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        check_model(self.model, "model")
-        check_text(self.instructions, "instructions")
-        check_seconds(self.timeout, "timeout")
+        check_asking(self.model, self.instructions, self.timeout)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._checks import check_count, check_names, check_seconds, check_text
+from lance_context_core._checks import check_count, check_names
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
@@ -17,7 +17,7 @@ from lance_context_core.knowledge.schemas import ProfileSchema, wanted
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
 from lance_context_core.models import Completion, LanguageModel, ModelRequest, ask, read_answer
-from lance_context_core.models.calling import check_model
+from lance_context_core.models.calling import check_asking
 from lance_context_core.models.schemas import problem_of
 
 TIMEOUT = 120.0
@@ -73,10 +73,8 @@ class ModelExtractor:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        check_model(self.model, "model")
-        check_text(self.instructions, "instructions")
+        check_asking(self.model, self.instructions, self.timeout)
         check_count(self.batch_tokens, "batch_tokens")
-        check_seconds(self.timeout, "timeout")
         fields = [] if self.profile is None else [one.slot for one in wanted(self.profile)]
         slots = dict.fromkeys([*check_names(self.slots, "slots"), *fields])
         object.__setattr__(self, "slots", tuple(slots))

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_context_core._checks import check_count, check_seconds, check_text
+from lance_context_core._checks import check_count
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import SpokenTurn, Summary
 from lance_context_core.models import LanguageModel
-from lance_context_core.models.calling import check_model
+from lance_context_core.models.calling import check_asking
 
 _SPEAKERS = ("user", "assistant")
 _CHARACTERS_A_WORD = 12
@@ -30,11 +30,9 @@ class ModelSummariser:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        check_model(self.model, "model")
-        check_text(self.instructions, "instructions")
+        check_asking(self.model, self.instructions, self.timeout)
         check_count(self.words, "words")
         check_count(self.most_characters, "most_characters")
-        check_seconds(self.timeout, "timeout")
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._calling import called
-from lance_context_core._checks import check_name, check_seconds, shown
+from lance_context_core._checks import check_name, check_seconds, check_text, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
 
@@ -64,6 +64,13 @@ async def ask(
             raise
         raise TimeoutError(f"model {model.name!r} took more than {timeout:g} seconds") from error
     return completed(answer, model.name)
+
+
+def check_asking(model: object, instructions: object, timeout: object) -> None:
+    """Raise InvalidRequestError for a model that cannot be asked so, or within such a time."""
+    check_model(model, "model")
+    check_text(instructions, "instructions")
+    check_seconds(timeout, "timeout")
 
 
 def completed(answer: object, name: str) -> Completion:

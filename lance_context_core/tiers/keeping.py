@@ -88,12 +88,7 @@ class Keeping:
         among = [found[place] for place in hot]
         recent = {hot[i] for i in _recent(among, config.keep_recent)}
         order = self._order(found, [place for place in hot if place not in recent], now)
-        aged = {
-            place
-            for place in order
-            if now - found[place].created_at > config.hot_retention
-            and _is_slight(found[place], config.hot_importance)
-        }
+        aged = _aged(found, order, now - config.hot_retention, config.hot_importance)
         n_left = len(hot)
         n_tokens = sum(_tokens(one) for one in among)
         leaving = []
@@ -113,12 +108,7 @@ class Keeping:
     ) -> list[int]:
         config = self.config
         order = self._order(found, warm, now)
-        aged = {
-            place
-            for place in order
-            if now - found[place].created_at > config.warm_retention
-            and _is_slight(found[place], config.warm_importance)
-        }
+        aged = _aged(found, order, now - config.warm_retention, config.warm_importance)
         n_left = len(warm)
         leaving = []
         for place in sorted(order, key=lambda place: place not in aged):
@@ -161,6 +151,17 @@ def _recent(found: Sequence[TierEntry], n: int) -> set[int]:
         if one.session_id is not None:
             by_session[one.tenant, one.user_id, one.agent_id, one.session_id].append(place)
     return {place for places in by_session.values() for place in places[max(0, len(places) - n) :]}
+
+
+def _aged(
+    found: Sequence[TierEntry], places: Sequence[int], since: datetime, importance: float
+) -> set[int]:
+    """Of the places, those of what is older than that and less important."""
+    return {
+        place
+        for place in places
+        if found[place].created_at < since and _is_slight(found[place], importance)
+    }
 
 
 def _is_slight(one: TierEntry, threshold: float) -> bool:

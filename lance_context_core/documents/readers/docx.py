@@ -6,10 +6,10 @@ import zipfile
 from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._extras import importing
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
 from lance_context_core.errors import (
     InvalidRequestError,
-    MissingExtraError,
     UnreadableDocumentError,
 )
 
@@ -29,12 +29,8 @@ class DocxReader:
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the document's body."""
-        try:
+        with importing("python-docx", extra="documents", by="reading DOCX"):
             import docx
-        except ImportError as error:
-            raise MissingExtraError(
-                'reading DOCX needs python-docx: pip install "lance-context-core[documents]"'
-            ) from error
         try:
             self._check(content, name)
             return _read(docx.Document(io.BytesIO(content)))

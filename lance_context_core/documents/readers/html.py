@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from lance_context_core.documents.readers.text import check_encoding, decoded
+from lance_context_core.documents.readers.text import Encoded, decoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written
 
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object"})
@@ -49,14 +49,11 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HtmlReader:
-    """Reads HTML: paragraphs, headings, lists, tables row by row, and preformatted text as it is."""
+class HtmlReader(Encoded):
+    """Reads HTML: paragraphs, headings, lists, tables row by row, and preformatted text as it is.
 
-    encoding: str | None = None
-    """Found out where it is absent: also by what the page says of itself."""
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    The encoding is found out by what the page says of itself, too.
+    """
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._extras import importing
 from lance_context_core.documents.reading import ReadDocument, Written
 from lance_context_core.errors import (
     InvalidRequestError,
-    MissingExtraError,
     UnreadableDocumentError,
 )
 
@@ -39,12 +39,8 @@ class PdfReader:
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the pages."""
-        try:
+        with importing("pypdf", extra="documents", by="reading PDF"):
             import pypdf
-        except ImportError as error:
-            raise MissingExtraError(
-                'reading PDF needs pypdf: pip install "lance-context-core[documents]"'
-            ) from error
         try:
             return self._read(pypdf.PdfReader(io.BytesIO(content), strict=False), name)
         except InvalidRequestError:

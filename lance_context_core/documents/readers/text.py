@@ -55,14 +55,19 @@ def decoded(content: bytes, *, name: str, encoding: str | None = None) -> tuple[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextReader:
-    """Reads plain text; the paragraphs are what blank lines part."""
+class Encoded:
+    """Reads what is written in an encoding."""
 
     encoding: str | None = None
     """Found out where it is absent."""
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextReader(Encoded):
+    """Reads plain text; the paragraphs are what blank lines part."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text as it is."""

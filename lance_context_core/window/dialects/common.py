@@ -1,6 +1,7 @@
 """What the dialects share: what a dialect is, a broken rule, and parts that have no form of their own."""
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -63,6 +64,21 @@ def speaker(message: Message) -> str:
     if any(isinstance(part, ToolResultPart) for part in message.parts):
         return "tool"
     return "user"
+
+
+class Uncached(ABC):
+    """A dialect without marks of what is to be cached: the provider finds that by itself."""
+
+    def render(
+        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """The request; the `breakpoints` say nothing to this provider."""
+        del breakpoints
+        return self._rendered(messages)
+
+    @abstractmethod
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """What the provider is sent."""
 
 
 def words(part: Part) -> str | None:

@@ -1,6 +1,6 @@
 """Google's Gemini: contents of users and the model by turns, responses right after their calls."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_context_core.messages import (
@@ -12,6 +12,7 @@ from lance_context_core.messages import (
     ToolResultPart,
 )
 from lance_context_core.window.dialects.common import (
+    Uncached,
     Violation,
     arguments,
     data_of,
@@ -24,17 +25,14 @@ UNSIGNED = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: the API knows it."""
 
 
-class Gemini:
+class Gemini(Uncached):
     """The system beside the contents; a signature stays with the call that it signs."""
 
     name = "gemini"
     provider = "gemini"
 
-    def render(
-        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
-    ) -> dict[str, Any]:
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The `contents`, and the `systemInstruction`."""
-        del breakpoints
         system: list[dict[str, Any]] = []
         contents: list[dict[str, Any]] = []
         for message in messages:

@@ -1,12 +1,13 @@
 """OpenAI's Chat Completions, and the many APIs that are made after it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message, Part
 from lance_context_core.window.dialects.common import (
     ANSWERED,
+    Uncached,
     Violation,
     calls,
     image_url,
@@ -17,17 +18,14 @@ from lance_context_core.window.dialects.common import (
 )
 
 
-class OpenAIChat:
+class OpenAIChat(Uncached):
     """Calls in the assistant's message, and a `tool` message for each result right after it."""
 
     name = "openai_chat"
     provider = None
 
-    def render(
-        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
-    ) -> dict[str, Any]:
-        """The `messages`; what is cached is found by the provider itself."""
-        del breakpoints
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The `messages`."""
         rendered: list[dict[str, Any]] = []
         for message in messages:
             role = speaker(message)

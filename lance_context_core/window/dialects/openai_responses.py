@@ -1,12 +1,13 @@
 """OpenAI's Responses: one list of items, in which calls and results are found by their ids."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message, Part, ReasoningPart, ToolCallPart, UnknownPart
 from lance_context_core.window.dialects.common import (
     ANSWERED,
+    Uncached,
     Violation,
     image_url,
     results,
@@ -16,17 +17,14 @@ from lance_context_core.window.dialects.common import (
 )
 
 
-class OpenAIResponses:
+class OpenAIResponses(Uncached):
     """Items; reasoning goes back encrypted, before the item that it led to."""
 
     name = "openai_responses"
     provider = "openai"
 
-    def render(
-        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
-    ) -> dict[str, Any]:
-        """The `input`; what is cached is found by the provider itself."""
-        del breakpoints
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The `input`."""
         items: list[dict[str, Any]] = []
         for message in messages:
             role = speaker(message)

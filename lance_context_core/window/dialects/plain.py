@@ -1,24 +1,28 @@
 """A role and a text a message, for whatever takes no more: calls and results are told in words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message
-from lance_context_core.window.dialects.common import Violation, calls, results, speaker, texts
+from lance_context_core.window.dialects.common import (
+    Uncached,
+    Violation,
+    calls,
+    results,
+    speaker,
+    texts,
+)
 
 
-class Plain:
+class Plain(Uncached):
     """Roles and texts alone."""
 
     name = "plain"
     provider = None
 
-    def render(
-        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
-    ) -> dict[str, Any]:
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The messages: `{"role": …, "content": …}`."""
-        del breakpoints
         rendered = []
         for message in messages:
             lines = [texts(part for part in message.parts if part not in results(message))]

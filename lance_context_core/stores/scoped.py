@@ -1,0 +1,24 @@
+"""What of a table one handle sees."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lance_context_core._resources import Resources
+from lance_context_core.engine import sql
+from lance_context_core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """The rows of one scope: what lies outside can be neither read nor written."""
+
+    resources: Resources
+    scope: Scope
+
+    def now(self) -> datetime:
+        """The current moment in UTC."""
+        return self.resources.clock.now()
+
+    def where(self, *conditions: sql.Clause) -> sql.Clause:
+        """The condition that a row is in the scope, and satisfies what is given."""
+        return sql.all_of([sql.all_equal(self.scope.parts()), *conditions])
