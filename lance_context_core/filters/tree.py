@@ -168,6 +168,8 @@ class Condition(Filter):
 
         Of a column a datetime must be aware, and becomes one in UTC; metadata may have kept any.
         """
+        if type(operand) is str and operand.isascii():
+            return operand  # as it is, of which there may be many thousands
         if isinstance(operand, int | float | Decimal) and not isinstance(operand, bool):
             return _number(operand)
         is_time = isinstance(operand, datetime)

@@ -59,6 +59,7 @@ from lance_context_core.filters import (
     Contains,
     ContainsAll,
     ContainsAny,
+    Field,
     Filter,
     FilterLike,
     Membership,
@@ -125,7 +126,8 @@ def _clause(filter: Filter, *, columns: Columns, negated: bool) -> Clause:
         case Not():
             return _clause(filter.filter, columns=columns, negated=not negated)
         case And() | Or():
-            clauses = [_clause(one, columns=columns, negated=negated) for one in filter.filters]
+            parts = _with_memberships(filter, columns) if isinstance(filter, Or) else filter.filters
+            clauses = [_clause(one, columns=columns, negated=negated) for one in parts]
             if isinstance(filter, And) is negated:
                 return any_of(clauses)
             return all_of(clauses) or EVERYTHING
@@ -136,6 +138,32 @@ def _clause(filter: Filter, *, columns: Columns, negated: bool) -> Clause:
         case Condition():
             return _condition(filter, columns=columns, negated=negated)
     raise FilterError(f"{type(filter).__name__} is no part of the filter language")
+
+
+def _with_memberships(filter: Or, columns: Columns) -> Iterable[Filter]:
+    """Its parts, where several that have a field equal a value are one that has it among them.
+
+    A thousand of them are then one look into a list for the engine, and into a set in memory.
+    """
+    equal: dict[Field, list[Any]] = {}
+    parts: list[Filter] = []
+    for one in filter.filters:
+        match one:
+            case Comparison(operator="eq", field=field, operand=str() | int() | float() as operand):
+                if columns.types.get(field.column) in _SCALARS:
+                    equal.setdefault(field, []).append(operand)
+                    continue
+        parts.append(one)
+    for field, operands in equal.items():
+        if len(operands) == 1:
+            parts.append(Comparison(field, operator="eq", operand=operands[0]))
+        else:
+            parts.append(Membership(field, tuple(operands)))
+    return parts
+
+
+_SCALARS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.JSON)
+"""Of these an equality and a membership refuse the same values."""
 
 
 def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clause:
@@ -269,6 +297,8 @@ def _equal_list(condition: Condition, column: str, operand: Any) -> Clause:
 def _check(condition: Condition, operands: Iterable[Any], *, wanted: str) -> None:
     """Refuse what no row of a text or number column could ever be."""
     for operand in operands:
+        if type(operand) is str:
+            continue
         if isinstance(operand, list | dict) or (has_order(operand) and not is_number(operand)):
             raise condition.refused(operand, wanted=wanted)
 

@@ -96,7 +96,9 @@ def quote_identifier(name: str) -> str:
 
 def quote_string(text: str) -> str:
     """A text, as SQL: any but one with a lone surrogate; NULs and backslashes mean themselves."""
-    return "'" + check_text(text, "a text in a condition").replace("'", "''") + "'"
+    if not (type(text) is str and text.isascii()):
+        check_text(text, "a text in a condition")
+    return "'" + text.replace("'", "''") + "'"
 
 
 def timestamp(moment: datetime) -> str:

@@ -70,7 +70,7 @@ def _holds(leaf: tree.Condition) -> Callable[[Any], bool] | None:
                 and bool(stands(found, operand))
             )
         case tree.Membership(operands=operands) if all(map(_is_plain, operands)):
-            return lambda found: any(_same(_sure(found), one) for one in operands)
+            return _among(operands)
         case tree.Contains(operand=operand) if _is_plain(operand):
             return lambda found: (
                 (isinstance(operand, str) and isinstance(found, str) and operand in found)
@@ -85,6 +85,27 @@ def _holds(leaf: tree.Condition) -> Callable[[Any], bool] | None:
         case tree.Text(part=part):
             return lambda found: isinstance(found, str) and lower(part) in lower(found)
     return None
+
+
+def _among(operands: Sequence[Any]) -> Callable[[Any], bool]:
+    """Whether a value is one of many: scalars are looked up, lists and objects compared."""
+    # A NaN is no other's equal: json reads a new one each time, which is not found by the first.
+    scalars = {(_kind(one), one) for one in operands if not isinstance(one, list | dict)}
+    others = [one for one in operands if isinstance(one, list | dict)]
+
+    def holds(found: Any) -> bool:
+        if not operands:
+            return False
+        if isinstance(sure := _sure(found), list | dict):
+            return any(_same(sure, one) for one in others)
+        return (_kind(sure), sure) in scalars
+
+    return holds
+
+
+def _kind(scalar: Any) -> type:
+    """What only its like equals: to Python 1 and True are the same."""
+    return Decimal if is_number(scalar) else type(scalar)
 
 
 def _is_plain(operand: Any) -> bool:

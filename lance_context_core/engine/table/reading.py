@@ -187,9 +187,17 @@ async def match(
     handle: Any, text: str, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:
     """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
-    query = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
-    query = query.select([*await present(handle, columns), "_score"]).with_row_id()
-    return await _rows(query.where(_alive(await _asked(handle, where))))
+    selected = [*await present(handle, columns), "_score"]
+    where = await _asked(handle, where)
+
+    def query(where: str | None) -> Any:
+        search = handle.query().nearest_to_text(text, columns=[SEARCH_TEXT]).limit(limit)
+        search = search.select(selected).with_row_id()
+        return search.where(where) if where else search
+
+    # To look which of all rows are there takes as long as the search, and is seldom needed.
+    hits = await _rows(query(where))
+    return hits if hits.num_rows == limit else await _rows(query(_alive(where)))
 
 
 async def present(handle: Any, columns: Sequence[str]) -> list[str]:
