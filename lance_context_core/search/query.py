@@ -31,8 +31,8 @@ from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.options import ALONE, Room, SearchOptions
 from lance_context_core.search.placed import asked_by, placed
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
-from lance_context_core.search.surroundings import surroundings
-from lance_context_core.search.variety import mmr
+from lance_context_core.search.surroundings import Around, beside_each, surroundings
+from lance_context_core.search.variety import varied
 
 R = TypeVar("R")
 
@@ -102,6 +102,23 @@ async def search(
 
     `AsyncContextStore.search` says what the arguments mean, whose defaults stand here.
     """
+    given: dict[str, Any] = {"vector": vector, "mode": mode, "filter": filter, "options": options}
+    found = await search_around(searched, query, limit=limit, with_turns=False, **given)
+    return [one.hit for one in found]
+
+
+async def search_around(
+    searched: Searched[R],
+    query: str | Sequence[float] | None,
+    *,
+    vector: Sequence[float] | None = None,
+    mode: SearchMode | None = None,
+    filter: FilterLike | None = None,
+    limit: int = 10,
+    options: SearchOptions | None = None,
+    with_turns: bool = True,
+) -> list[Around[R]]:
+    """As `search`, each hit with the turns beside it, which are read together with the hits."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a number of hits, 0 or more")
     options = _AS_USUAL if options is None else options
@@ -117,10 +134,14 @@ async def search(
         with suppress(UnsureError, UnsureOfRowError):
             if table is not None:
                 await steps.take_all(table.n_steps)
-                hits = await _found(searched, table, question, where, room, limit, options)
+                hits = await _found(
+                    searched, table, question, where, room, limit, options, with_turns=with_turns
+                )
                 hot.count(table)
                 return hits
-    return await _found(searched, searched.table, question, where, room, limit, options)
+    return await _found(
+        searched, searched.table, question, where, room, limit, options, with_turns=with_turns
+    )
 
 
 DEFAULTS = defaults_of(search)
@@ -134,7 +155,9 @@ async def _found(
     room: Room,
     limit: int,
     options: SearchOptions,
-) -> list[SearchHit[R]]:
+    *,
+    with_turns: bool,
+) -> list[Around[R]]:
     """The best hits, of what `table` answers."""
     is_hot = isinstance(table, HotTable)
     now = searched.resources.clock.now()
@@ -150,6 +173,7 @@ async def _found(
         or room.without_names
         or options.reranker is not None
         or options.mmr_lambda is not None
+        or with_turns
     )
     columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
     asking = Asking(
@@ -186,21 +210,28 @@ async def _found(
     if options.reranker is not None:
         hits = await _reranked(searched, question, found, options, hits)
     if options.mmr_lambda is not None and question.vector is not None:
-        hits = _varied(question.vector, found, hits, limit, options.mmr_lambda)
+        hits = varied(hits, found[:2], question.vector, k=limit, mmr_lambda=options.mmr_lambda)
     best = hits[:limit]
+    beside: Mapping[int, Sequence[int]] = {}
+    if with_turns:
+        if not looks_around:
+            given = (found.vector, found.text)
+            around = await surroundings(table, where, given, columns=[KEY, LINK])
+            found = found._replace(around=(around,))
+        beside = beside_each([hit.id for hit in best], [*found[:2], *found.around])
     rows: pa.Table | list[Any]
     if in_two_steps:
-        rows = await table.take([hit.id for hit in best], columns=searched.columns)
+        wanted = dict.fromkeys(hit.id for hit in best)
+        wanted |= dict.fromkeys(one for ids in beside.values() for one in ids)
+        rows = await table.take([*wanted], columns=searched.columns)
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
     pairs = await steps.each_row(lambda row: (row["_rowid"], searched.read(row)), rows)
     records = dict(pairs)
     return [
-        SearchHit(
-            record=records[hit.id],
-            score=hit.score,
-            channels=hit.channels,
-            why=hit.why,
+        Around(
+            SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why),
+            [records[one] for one in beside.get(hit.id, ()) if one in records],
         )
         for hit in best
         if hit.id in records  # What was deleted meanwhile is gone.
@@ -357,23 +388,3 @@ async def _reranked(
         if hit.id in scores
     ]
     return sorted(kept, key=lambda hit: -hit.score)
-
-
-def _varied(
-    vector: np.ndarray,
-    found: _Candidates,
-    hits: list[FusedHit],
-    limit: int,
-    mmr_lambda: float,
-) -> list[FusedHit]:
-    """The hits that are picked for variety, in the order of picking."""
-    if not hits:
-        return []
-    vectors: dict[int, Any] = {}
-    for channel in (found.vector, found.text):
-        vectors.update(zip(channel.ids, channel.column(VECTOR), strict=True))
-    # What only words found may have no vector: it then resembles nothing.
-    nothing = np.zeros(len(vector), dtype=np.float32)
-    given = [vectors.get(hit.id) for hit in hits]
-    rows = np.array([nothing if one is None else one for one in given]).reshape(len(hits), -1)
-    return [hits[pick] for pick in mmr(vector, rows, k=limit, lambda_mult=mmr_lambda)]

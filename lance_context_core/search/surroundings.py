@@ -1,6 +1,7 @@
 """The turns around those that a search found, in their sessions."""
 
 from collections.abc import Collection, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
@@ -8,6 +9,17 @@ from lance_context_core.engine.table.found import Found, Rows
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LINK
+from lance_context_core.records import SearchHit
+
+R = TypeVar("R")
+
+
+class Around(NamedTuple, Generic[R]):
+    """A hit, and what was said around it."""
+
+    hit: SearchHit[R]
+    turns: Sequence[R] = ()
+    """The turn before it and the one after it, as far as they may be found themselves."""
 
 
 async def surroundings(
@@ -39,3 +51,15 @@ async def _beside(
     beside = sql.any_of([sql.in_list(LINK, sorted(keys)), sql.in_list(KEY, before)])
     another = sql.not_in_list(KEY, sorted(keys))
     return Rows(await table.select(sql.all_of([where, beside, another]), columns=columns))
+
+
+def beside_each(ids: Sequence[int], found: Sequence[Found]) -> dict[int, list[int]]:
+    """Of each of these rows the turn before it, and the one after it, if these were found."""
+    there: dict[str, int] = {}
+    links: dict[int, str | None] = {}
+    for rows in found:
+        there.update(zip(rows.column(KEY), rows.ids, strict=True))
+        links.update(zip(rows.ids, rows.column(LINK), strict=True))
+    before = {id: there[key] for id, key in links.items() if key in there}
+    after = {previous: id for id, previous in before.items()}
+    return {id: [one for one in (before.get(id), after.get(id)) if one is not None] for id in ids}

@@ -1,9 +1,15 @@
 """Variety among hits: each is picked for being near to the query and unlike those picked before it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.table.found import Found
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.search.ranking import FusedHit
 
 
 def mmr(
@@ -65,3 +71,24 @@ def _dots(
     # `rows @ vector` gives equal rows different last bits, depending on where they stand.
     dots: npt.NDArray[np.float64] = np.einsum("ij,j->i", rows, vector)
     return dots
+
+
+def varied(
+    hits: Sequence[FusedHit],
+    found: Sequence[Found],
+    vector: np.ndarray,
+    *,
+    k: int,
+    mmr_lambda: float,
+) -> list[FusedHit]:
+    """The hits that are picked for variety, in the order of picking."""
+    if not hits:
+        return []
+    vectors: dict[int, Any] = {}
+    for channel in found:
+        vectors.update(zip(channel.ids, channel.column(VECTOR), strict=True))
+    # What only words found may have no vector: it then resembles nothing.
+    nothing = np.zeros(len(vector), dtype=np.float32)
+    given = [vectors.get(hit.id) for hit in hits]
+    rows = np.array([nothing if one is None else one for one in given]).reshape(len(hits), -1)
+    return [hits[pick] for pick in mmr(vector, rows, k=k, lambda_mult=mmr_lambda)]

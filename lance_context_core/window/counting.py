@@ -7,6 +7,7 @@ the model's tokenizer hands it over as a function.
 import re
 import threading
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._checks import dumps, shown
@@ -166,9 +167,10 @@ class Measure:
         return 0
 
 
+_WORDS = re.compile(r"[A-Za-z]+")
+
 _RUNS = re.compile(
-    r"(?P<ascii>[A-Za-z]+)"
-    r"|(?P<digits>[0-9]+)"
+    r"(?P<digits>[0-9]+)"
     r"|(?P<lines>\s*[\r\n]+)"
     r"|(?P<spaces>[^\S\r\n]{2,})"
     r"|(?P<space>\s)"
@@ -183,6 +185,7 @@ _RUNS = re.compile(
     r"|(?P<rest>.)",
     re.DOTALL,
 )
+"""What stands between words of ASCII."""
 
 _PER_CHARACTER = {
     "latin": 1.0,
@@ -200,29 +203,50 @@ _PER_CHARACTER = {
 def _estimate(text: str) -> float:
     """The tokens that the runs of a text come to."""
     total = 0.0
-    letters: list[int] = []
     n_foreign = 0
-    for match in _RUNS.finditer(text):
+    *gaps, end = _WORDS.split(text)
+    for gap, is_last in ((end, True), *((one, False) for one in gaps if one != " ")):
+        tokens, n_latin = (_of_gap if len(gap) <= _SHORT else _of_runs)(gap, is_last)
+        total += tokens
+        n_foreign += n_latin
+    letters = [len(word) for word in _WORDS.findall(text)]
+    # Byte pairs were learnt from English above all: words between accents fall into more of them.
+    is_foreign = n_foreign * 60 > sum(letters)
+    if not is_foreign and max(letters, default=0) <= _WHOLE:
+        return total + len(letters)
+    return total + sum(_of_word(length, is_foreign=is_foreign) for length in letters)
+
+
+def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of an inner loop
+    """The tokens of what stands between two words of ASCII, or behind the last; its runs with accents."""
+    total, n_latin = 0.0, 0
+    for match in _RUNS.finditer(gap):
         kind, length = match.lastgroup or "rest", match.end() - match.start()
-        if kind == "ascii":
-            letters.append(length)
-        elif kind == "digits":
+        if kind == "digits":
             total += (length + 2) // 3
         elif kind in ("lines", "spaces"):
             total += 1 if length < 80 else length / 40
         elif kind == "signs":
             # One before a word is often part of the word's token.
-            is_lead = length == 1 and text[match.end() : match.end() + 1].isalpha()
+            following = gap[match.end() : match.end() + 1]
+            is_lead = length == 1 and (following.isalpha() if following else not is_last)
             total += 0.75 if is_lead else max(1, length / 2)
         elif kind != "space":
             total += _PER_CHARACTER[kind] * length
-            n_foreign += kind == "latin"
-    # Byte pairs were learnt from English above all: words between accents fall into more of them.
-    is_foreign = n_foreign * 60 > sum(letters)
-    return total + sum(_of_word(length, is_foreign=is_foreign) for length in letters)
+            n_latin += kind == "latin"
+    return total, n_latin
+
+
+_of_gap = lru_cache(1_024)(_of_runs)
+"""Short ones are the same few again and again."""
+
+_SHORT = 4
+
+_WHOLE = 7
+"""Of an English word with as many letters most are a token of their own."""
 
 
 def _of_word(length: int, *, is_foreign: bool) -> float:
     if is_foreign:
         return 1.0 if length <= 3 else length / 3.3
-    return 1.0 if length <= 7 else 1.0 + (length - 7) / 6
+    return 1.0 if length <= _WHOLE else 1.0 + (length - _WHOLE) / 6

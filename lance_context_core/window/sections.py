@@ -185,7 +185,9 @@ class RecallSection(Section):
     """How many hits one session may have; absent, there is no bound."""
     options: SearchOptions | None = None
     """How is searched: such as `SearchOptions(mmr_lambda=0.7)`, for hits that are unlike each other."""
-    share: float | None = 0.5
+    share: float | None = 0.25
+    """What the history cannot have. It takes what the history leaves, too: that is half of the room on
+    the mean, and the history keeps the room in which it is seldom cut."""
     priority: int = 60
 
     def __post_init__(self) -> None:
@@ -197,19 +199,19 @@ class RecallSection(Section):
         items: list[Snippet] = []
         seen = set(sources.shown)
         n_of: dict[str | None, int] = {}
-        hits = await sources.recall(self.limit, options=self.options)
-        around = await sources.neighbours([hit.record for hit in hits], steps=self.neighbours)
-        for hit in hits:
+        found = await sources.recall_around(
+            self.limit, neighbours=self.neighbours, options=self.options
+        )
+        for hit, turns in found:
             record = hit.record
             n_of[record.session_id] = n_of.get(record.session_id, 0) + 1
             if self.max_per_session is not None and n_of[record.session_id] > self.max_per_session:
                 continue
-            for one in (record, *around.get((record.session_id, record.id), ())):
+            for one in (record, *turns):
                 if (place := (one.session_id, one.id)) in seen or not _content(one):
                     continue
                 seen.add(place)
-                found = hit if one is record else None
-                items.append(item_of(one, hit=found))
+                items.append(item_of(one, hit=hit if one is record else None))
         return Offer(items=items)
 
 
@@ -284,8 +286,9 @@ class HistorySection(Section):
     provider's cache finds it again turn after turn. The newest turn of the user is always in it.
     """
 
-    step: float = 0.66
-    """In (0, 1]: the share of what the history may have that is cut off at once."""
+    step: float = 0.75
+    """In (0, 1]: the share of what the history may have that is cut off at once. The larger it is, the
+    fewer turns begin anew for the provider's cache, and the fewer old ones are shown after such a cut."""
     min_turns: int = 2
     """How many turns of the user are shown even if the cut comes right after them, if they fit."""
     placement: Placement = "history"

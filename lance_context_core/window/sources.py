@@ -98,6 +98,19 @@ class Sources:
             self.query, self._recalled(), limit=limit, options=options
         )
 
+    async def recall_around(
+        self, limit: int, *, neighbours: int, options: SearchOptions | None = None
+    ) -> list[tuple[SearchHit[ContextRecord], Sequence[ContextRecord]]]:
+        """As `recall`, each hit with so many turns on either side, as `neighbours` has them."""
+        if neighbours == 1 and self.query is not None and self._asks(limit):
+            found = await self._records.search_around(
+                self.query, self._recalled(), limit=limit, options=options
+            )
+            return [(one.hit, _of_session(one.hit.record, one.turns)) for one in found]
+        hits = await self.recall(limit, options=options)
+        around = await self.neighbours([hit.record for hit in hits], steps=neighbours)
+        return [(one, around.get((one.record.session_id, one.record.id), ())) for one in hits]
+
     async def facts(self, limit: int, *, valid_at: datetime | None = None) -> list[KnowledgeHit]:
         """Facts about the user that answer the query, best first; without a user, nobody's.
 
@@ -183,6 +196,12 @@ class Sources:
         rows: pa.Table = await self._records.table.select(where, columns=columns)
         found: list[dict[str, Any]] = rows.to_pylist()
         return found
+
+
+def _of_session(record: ContextRecord, turns: Sequence[ContextRecord]) -> list[ContextRecord]:
+    """Of the turns beside a record those of its session; none where it is no turn."""
+    is_turn = record.kind == "message"
+    return [one for one in turns if is_turn and one.session_id == record.session_id]
 
 
 def records_of(sources: Sources, context: str) -> Records:

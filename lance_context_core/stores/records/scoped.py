@@ -23,7 +23,13 @@ from lance_context_core.rows import visibility
 from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import CONVERSATION, Room, SearchArguments
+from lance_context_core.search.options import (
+    CONVERSATION,
+    Room,
+    SearchArguments,
+    SearchOptions,
+)
+from lance_context_core.search.surroundings import Around
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 
@@ -141,9 +147,39 @@ class Records:
 
         `within` is what further columns of theirs are.
         """
+        searched = self._searched(
+            *conditions,
+            include_expired=include_expired,
+            include_retired=include_retired,
+            columns=columns,
+            room=room,
+            within=within,
+        )
+        return await searching.search(searched, query, **arguments)
+
+    async def search_around(
+        self,
+        query: str,
+        *conditions: sql.Clause,
+        limit: int,
+        options: SearchOptions | None = None,
+    ) -> list[Around[ContextRecord]]:
+        """As `search`, each hit with the turns beside it that meet the conditions, too."""
+        searched = self._searched(*conditions, columns=WITHOUT_BLOB)
+        return await searching.search_around(searched, query, limit=limit, options=options)
+
+    def _searched(
+        self,
+        *conditions: sql.Clause,
+        columns: Sequence[str],
+        include_expired: bool = False,
+        include_retired: bool = False,
+        room: Room = CONVERSATION,
+        within: Mapping[str, str | None] | None = None,
+    ) -> searching.Searched[ContextRecord]:
         # What may be kept: all that the conditions can be about, in whatever state it is.
         mine = sql.all_equal({**self.scope.parts(), "context": self.context, **(within or {})})
-        searched = searching.Searched(
+        return searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
@@ -158,7 +194,6 @@ class Records:
             room=room,
             scope=mine,
         )
-        return await searching.search(searched, query, **arguments)
 
     # Rows that are about to be replaced
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import multiprocessing
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -86,19 +87,24 @@ def test_what_is_recalled_changes_no_byte_before_the_tail(store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_summary", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_session_of_500_turns_keeps_its_cached_prefix(store, with_summary):
+@pytest.mark.parametrize("beside", ["nothing", "recall", "summary"])
+def test_a_session_of_500_turns_keeps_its_cached_prefix(store, beside):
     calls = []
     summary = SummarySection(summariser=lambda text: calls.append(text) or "Tea, mostly.")
-    sections = (SYSTEM, *([summary] if with_summary else []), HistorySection())
+    sections = {
+        "nothing": (SYSTEM, HistorySection()),
+        "recall": (SYSTEM, HistorySection(), RecallSection(limit=5)),
+        "summary": (SYSTEM, summary, HistorySection()),
+    }[beside]
     windows = []
-    for number in range(250):
-        store.history.append_many("", turns(1, first=number, words=14), session_id="s")
+    for first in range(0, 250, 10):
+        store.history.append_many("", turns(10, first=first, words=34), session_id="s")
         windows.append(assembled(store, 4_000, *sections, dialect="openai_chat"))
-    stable = [after.stable(before) for before, after in itertools.pairwise(windows)]
-    n_breaks = sum(one < 1 for one in stable)
-    assert sum(stable) / len(stable) >= 0.95
-    assert 1 <= n_breaks <= 2 * 500 / 100  # 500 turns, the answers among them
+    lost = [1 - kept_of_the_prefix(*pair) for pair in itertools.pairwise(windows)]
+    n_breaks = sum(one > 0 for one in lost)
+    # A window before each answer, of which every tenth is looked at: no two are cut anew in between.
+    assert 1 - sum(lost) / 249 >= 0.95
+    assert 1 <= n_breaks <= 2 * 500 / 100
     assert all(one.tokens <= 4_000 for one in windows)
     assert len(calls) <= n_breaks + 1
     n_calls = len(calls)
@@ -106,6 +112,14 @@ def test_a_session_of_500_turns_keeps_its_cached_prefix(store, with_summary):
         assembled(store, 4_000, *sections, dialect="openai_chat").messages == windows[-1].messages
     )
     assert len(calls) == n_calls
+
+
+def kept_of_the_prefix(before, after):
+    """The share, in tokens, of what a provider may keep of a window that the next one begins with."""
+    end = before.breakpoints[-1] + 1
+    pairs = zip(before.messages[:end], after.messages, strict=False)
+    n_same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return sum(before.sizes[:n_same]) / sum(before.sizes[:end])
 
 
 def _rendered(path, answers):
@@ -231,6 +245,34 @@ def test_recall_proves_what_the_last_turns_do_not_hold(store):
     assert citation.text == said.text
     assert (citation.session_id, citation.kind) == ("old", "message")
     assert f"[{marks['nuts']}]" in text_of(window)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [None, SearchOptions(mmr_lambda=0.5), SearchOptions(neighbours=0), SearchOptions(preceding=0)],
+    ids=["as usual", "varied", "nothing is lent", "no words are lent"],
+)
+def test_a_hit_brings_the_turns_before_and_after_it_in_its_session(store, options):
+    said = {"a": [], "b": []}
+    for number in range(12):  # Two sessions at a time, as they come.
+        of = "ab"[number % 2]
+        turn = Message.user(f"turn {number} of {of}", id=f"{of}{number}", name=f"p{number % 3}")
+        store.history.append("", turn, session_id=of)
+        said[of].append(turn.id)
+    recalled = {}
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Looking(Section):
+        async def offer(self, sources):
+            for hit, beside in await sources.recall_around(3, neighbours=1, options=options):
+                recalled[hit.record.id] = [one.id for one in beside]
+            return Offer()
+
+    assembled(store, 900, Looking(), messages=[Message.user("turn 5 of b, turn 6 of a, turn 11")])
+    assert len(recalled) == 3
+    for id, beside in recalled.items():
+        at = said[id[0]].index(id)
+        assert beside == [*said[id[0]][max(at - 1, 0) : at], *said[id[0]][at + 1 : at + 2]]
 
 
 def test_recall_repeats_nothing_that_the_history_shows(store):
