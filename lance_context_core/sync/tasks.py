@@ -4,7 +4,7 @@ from lance_context_core.coordination.tasks.board import (
     AsyncTaskBoard,
     AsyncTaskStore,
 )
-from lance_context_core.sync._blocking import Blocking, Named, blocking
+from lance_context_core.sync._blocking import Blocking, Named, blocking, hurrying
 
 
 class TaskStore(Blocking[AsyncTaskStore]):
@@ -33,14 +33,14 @@ class TaskBoard(Named[AsyncTaskBoard]):
     stats = blocking(AsyncTaskBoard.stats)
     tree = blocking(AsyncTaskBoard.tree)
     history = blocking(AsyncTaskBoard.history)
-    add = blocking(AsyncTaskBoard.add)
-    depend = blocking(AsyncTaskBoard.depend)
-    claim = blocking(AsyncTaskBoard.claim)
-    heartbeat = blocking(AsyncTaskBoard.heartbeat)
-    complete = blocking(AsyncTaskBoard.complete)
-    fail = blocking(AsyncTaskBoard.fail)
-    release = blocking(AsyncTaskBoard.release)
-    skip = blocking(AsyncTaskBoard.skip)
-    retry = blocking(AsyncTaskBoard.retry)
-    delete = blocking(AsyncTaskBoard.delete)
-    settle = blocking(AsyncTaskBoard.settle)
+    add = hurrying(AsyncTaskBoard.add)
+    depend = hurrying(AsyncTaskBoard.depend)
+    claim = hurrying(AsyncTaskBoard.claim)
+    heartbeat = hurrying(AsyncTaskBoard.heartbeat)
+    complete = hurrying(AsyncTaskBoard.complete)
+    fail = hurrying(AsyncTaskBoard.fail)
+    release = hurrying(AsyncTaskBoard.release)
+    skip = hurrying(AsyncTaskBoard.skip)
+    retry = hurrying(AsyncTaskBoard.retry)
+    delete = hurrying(AsyncTaskBoard.delete)
+    settle = hurrying(AsyncTaskBoard.settle)

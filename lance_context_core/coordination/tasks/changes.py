@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from lance_context_core._resources import Resources
@@ -18,11 +19,10 @@ from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph
 from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
-from lance_context_core.engine.boards import in_journal
-from lance_context_core.engine.boards.in_journal import Changing
-from lance_context_core.engine.journal.transactions import NotKnownError
+from lance_context_core.engine.boards.in_journal import Changer, Changing
+from lance_context_core.engine.journal.transactions import NotKnownError, NotNowError
 from lance_context_core.engine.names import kv_table_of
-from lance_context_core.engine.schema import KEY_VALUES
+from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.records import Item
 from lance_context_core.rows import items as itemrows
@@ -47,6 +47,8 @@ class Changes:
     board: str
     resources: Resources
     scope: Scope
+    may_wait: bool = True
+    """Whether changes are awaited; else they are made in this thread, or NotNowError is raised."""
 
     async def make(
         self, change: Change[T], *, give_back: Callable[[T], Awaitable[None]] | None = None
@@ -55,17 +57,11 @@ class Changes:
 
         `give_back` is called with what was done for a caller who was cancelled before he was told.
         """
-        table = self.resources.writable().table(kv_table_of(NAME), KEY_VALUES)
+        changer = self._changer(change)
+        if not self.may_wait:
+            return _now(changer)
         try:
-            return await in_journal.change(
-                table,
-                _board_key([getattr(self.scope, part) for part in SCOPE_PARTS], self.board),
-                self.resources.clock.now(),
-                self._row,
-                lambda changing: self._in_index(changing, change),
-                board_of=_board_of,
-                is_settled=_is_settled,
-            )
+            return await changer.change(board_of=_board_of, is_settled=_is_settled)
         except NotKnownError:
             pass
         if give_back is None:
@@ -95,12 +91,22 @@ class Changes:
 
     # Helpers
 
+    def _changer(self, change: Change[T]) -> Changer[T]:
+        now = self.resources.clock.now()
+        return Changer(
+            self.resources.writable().table(kv_table_of(NAME), KEY_VALUES),
+            _board_key([getattr(self.scope, part) for part in SCOPE_PARTS], self.board),
+            now,
+            self._rows(now),
+            lambda changing: self._in_index(changing, change),
+        )
+
     def _in_index(self, changing: Changing, change: Change[T]) -> T:
         index = changing.index
         graph = Graph(Indexed(changing, self.tasks), changing.now)
-        if not index.is_settled():
+        if not index.is_settled:
             graph.settle_all(index.ids())
-        head = index.head()
+        head = index.head
         numbers = dict(_NONE if head is None else json.loads(head.value))
         outcome = change(graph, numbers["order"])
         if not graph.before:
@@ -151,14 +157,29 @@ class Changes:
             for n, one in enumerate(graph.events)
         ]
 
-    def _row(self, namespace: tuple[str, ...], key: str, value: str) -> dict[str, Any]:
-        item = itemrows.Checked(namespace, key, value, None, None, None, ())
-        return itemrows.to_row(
-            item,
-            scope=self.scope,
-            now=self.resources.clock.now(),
-            author=self.resources.author,
-        )
+    def _rows(self, now: datetime) -> Callable[[tuple[str, ...], str, str], dict[str, Any]]:
+        """What makes a row of an item: of its namespace, its key and its value."""
+        author, known = self.resources.author, dict[tuple[str, ...], dict[str, Any]]()
+
+        def row(namespace: tuple[str, ...], key: str, value: str) -> dict[str, Any]:
+            if (same := known.get(namespace)) is None:
+                item = itemrows.Checked(namespace, key, None, None, None, None, ())
+                made = itemrows.to_row(item, scope=self.scope, now=now, author=author)
+                same = known[namespace] = {one: at for one, at in made.items() if at is not None}
+            return same | {
+                KEY: itemrows.row_key(self.scope, (namespace, key)),
+                "id": key,
+                "value": value,
+            }
+
+        return row
+
+
+def _now(changer: Changer[T]) -> T:
+    try:
+        return changer.change_now()
+    except NotKnownError as error:
+        raise NotNowError from error
 
 
 async def _given_back(making: asyncio.Future[T], give_back: Callable[[T], Awaitable[None]]) -> None:

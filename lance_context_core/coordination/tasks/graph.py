@@ -60,7 +60,8 @@ class Graph:
         """What is not done of what a task depends on, and of what its parents depend on."""
         found: dict[str, None] = {}
         for task in self._with_parents(self.get(id)):
-            found |= dict.fromkeys(one for one in task.depends_on if self._is_open(one))
+            if task.depends_on:
+                found |= dict.fromkeys(self._tasks.open(task.depends_on))
         return list(found)
 
     # Changing
@@ -294,10 +295,6 @@ class Graph:
         while at is not None:
             yield at
             at = None if at.parent_id is None else self._tasks.find(at.parent_id)
-
-    def _is_open(self, id: str) -> bool:
-        """Whether others have to wait for it; nobody has to for what is no more."""
-        return (task := self._tasks.find(id)) is not None and task.status not in DONE
 
     def _log(self, before: Task | None, after: Task | None) -> None:
         one = after or before

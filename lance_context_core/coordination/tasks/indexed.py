@@ -1,11 +1,15 @@
 """The tasks of a board in the journal's index, as they are in one transaction."""
 
 import json
+from collections.abc import Sequence
 
 from lance_context_core.coordination.tasks import stored
-from lance_context_core.coordination.tasks.values import Task
+from lance_context_core.coordination.tasks.kept import is_open
+from lance_context_core.coordination.tasks.values import DONE, Task, TaskStatus
 from lance_context_core.engine.boards.in_journal import Changing
 from lance_context_core.engine.boards.index import Holder
+
+_OPEN = [str(one) for one in TaskStatus if one not in DONE]
 
 
 class Indexed:
@@ -16,6 +20,7 @@ class Indexed:
         self._changing = changing
         self._namespace = namespace
         self._found: dict[str, Task | None] = {}
+        self._parts: dict[str, list[str]] = {}
 
     def find(self, id: str) -> Task | None:
         """As `Tasks.find`."""
@@ -26,11 +31,19 @@ class Indexed:
 
     def parts(self, id: str) -> list[Task]:
         """As `Tasks.parts`."""
-        return self._all(self._changing.index.parts(id))
+        if id not in self._parts:
+            self._parts[id] = self._changing.parts(id)
+        return self._all(self._parts[id])
 
     def dependents(self, id: str) -> list[Task]:
         """As `Tasks.dependents`."""
-        return self._all(self._changing.index.dependents(id))
+        return self._all(self._changing.dependents(id))
+
+    def open(self, ids: Sequence[str]) -> list[str]:
+        """As `Tasks.open`."""
+        unseen = [id for id in ids if id not in self._found]
+        found = self._changing.index.with_status(unseen, _OPEN) if unseen else ()
+        return [id for id in ids if id in found or is_open(self._found.get(id))]
 
     def holders(self) -> list[Holder]:
         """As `Tasks.holders`."""
@@ -38,19 +51,24 @@ class Indexed:
 
     def next(self) -> Task | None:
         """As `Tasks.next`."""
-        found = self._changing.index.next()
-        return None if found is None else self.find(found)
+        if (found := self._changing.next()) is None:
+            return None
+        self._parts[found] = []
+        return self.find(found)
 
     def put(self, task: Task) -> None:
         """As `Tasks.put`."""
         before = self.find(task.id)
         self._found[task.id] = task
+        if before is None:
+            self._parts.clear()
         needs = before is None or before.depends_on != task.depends_on
         self._changing.put(stored.written(task), needs=needs)
 
     def remove(self, task: Task) -> None:
         """As `Tasks.remove`."""
         self._found[task.id] = None
+        self._parts.clear()
         self._changing.remove(self._namespace, stored.written(task))
 
     def _all(self, ids: list[str]) -> list[Task]:

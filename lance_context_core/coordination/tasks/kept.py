@@ -1,10 +1,10 @@
 """Where the tasks of a board are while they are looked at and changed: in a list, or in an index."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from lance_context_core.coordination.tasks.values import Task, TaskStatus
+from lance_context_core.coordination.tasks.values import DONE, Task, TaskStatus
 from lance_context_core.engine.boards.index import Holder
 
 
@@ -19,6 +19,9 @@ class Tasks(Protocol):
 
     def dependents(self, id: str) -> list[Task]:
         """The tasks that depend on one."""
+
+    def open(self, ids: Sequence[str]) -> list[str]:
+        """Which of these are there and not done, so that others have to wait for them."""
 
     def holders(self) -> list[Holder]:
         """Who is at the tasks that are begun, in their order."""
@@ -55,6 +58,10 @@ class Listed:
     def dependents(self, id: str) -> list[Task]:
         """As `Tasks.dependents`."""
         return [self.by_id[one] for one in self._dependents.get(id, ())]
+
+    def open(self, ids: Sequence[str]) -> list[str]:
+        """As `Tasks.open`."""
+        return [id for id in ids if is_open(self.by_id.get(id))]
 
     def holders(self) -> list[Holder]:
         """As `Tasks.holders`."""
@@ -93,6 +100,11 @@ class Listed:
         self._parts.setdefault(task.parent_id, {})[task.id] = None
         for one in task.depends_on:
             self._dependents.setdefault(one, {})[task.id] = None
+
+
+def is_open(task: Task | None) -> bool:
+    """Whether others have to wait for it; nobody has to for what is no more."""
+    return task is not None and task.status not in DONE
 
 
 def _whole(tasks: list[Task]) -> dict[str, Task]:

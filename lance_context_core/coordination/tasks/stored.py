@@ -9,25 +9,32 @@ from lance_context_core.coordination.tasks.values import Priority, Task, TaskEve
 
 _TIMES = ("created_at", "updated_at", "started_at", "ended_at", "until", "at")
 _STATUSES = ("status", "before", "after")
+_STATUS = {str(one): one for one in TaskStatus}
+_PRIORITY = {int(one): one for one in Priority}
+_NAMES = {kind: tuple(one.name for one in fields(kind)) for kind in (Task, TaskEvent)}
+"""What each is written as. Each change of a board writes some: nothing here looks that up anew."""
 
 
 def written(value: Task | TaskEvent) -> dict[str, Any]:
     """As JSON by key."""
-    row = {one.name: getattr(value, one.name) for one in fields(value)}
-    for name, one in row.items():
-        if one is not None and name in _TIMES:
-            row[name] = one.isoformat()
-        elif one is not None and name in _STATUSES:
-            row[name] = str(one)
+    row = {name: getattr(value, name) for name in _NAMES[type(value)]}
+    for name in _TIMES:
+        if (time := row.get(name)) is not None:
+            row[name] = time.isoformat()
+    for name in _STATUSES:
+        if (status := row.get(name)) is not None:
+            row[name] = status.value
     if isinstance(value, Task):
-        row |= {"depends_on": list(value.depends_on), "priority": int(value.priority)}
+        row["depends_on"] = list(value.depends_on)
+        row["priority"] = int(value.priority)
     return row
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
     """The task that was written."""
     given = _read(row)
-    given |= {"depends_on": tuple(row["depends_on"]), "priority": Priority(row["priority"])}
+    given["depends_on"] = tuple(row["depends_on"])
+    given["priority"] = _PRIORITY[row["priority"]]
     return Task(**given)
 
 
@@ -38,9 +45,10 @@ def event_of(row: Mapping[str, Any]) -> TaskEvent:
 
 def _read(row: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(row)
-    for name, value in row.items():
-        if value is not None and name in _TIMES:
-            given[name] = datetime.fromisoformat(value)
-        elif value is not None and name in _STATUSES:
-            given[name] = TaskStatus(value)
+    for name in _TIMES:
+        if (time := given.get(name)) is not None:
+            given[name] = datetime.fromisoformat(time)
+    for name in _STATUSES:
+        if (status := given.get(name)) is not None:
+            given[name] = _STATUS[status]
     return given

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
-from lance_context_core.engine.journal.transactions import Amending, NotKnownError
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError, NotNowError
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
@@ -57,6 +57,21 @@ class Changing:
         kept = self._now.get(id) or self._before[id]
         return None if kept is None else kept.value
 
+    def next(self) -> str | None:
+        """The id of what is to be begun next; None if there is nothing."""
+        if (found := self.index.next()) is None:
+            return None
+        self._note({found[0]: found[1]})
+        return found[0]
+
+    def parts(self, id: str) -> list[str]:
+        """The ids of the subtasks of a task, in their order."""
+        return self._note(self.index.parts(id))
+
+    def dependents(self, id: str) -> list[str]:
+        """The ids of the tasks that depend on one."""
+        return self._note(self.index.dependents(id))
+
     def put(self, task: Mapping[str, Any], *, needs: bool) -> None:
         """Have this task in the place of the one with its id; `keep` writes what there is in the end.
 
@@ -76,7 +91,7 @@ class Changing:
 
     def put_head(self, namespace: tuple[str, ...], value: Mapping[str, Any]) -> None:
         """Have this kept of the board itself."""
-        before = self.index.head()
+        before = self.index.head
         after = self._after(before)._replace(value=_written(value))
         self._write(namespace, _HEAD, after, is_new=before is None)
         self.index.put_head(after)
@@ -92,6 +107,13 @@ class Changing:
         self.new.append(New.removing(row[KEY]))
         self.index.remove(task["id"], task["depends_on"])
 
+    def _note(self, found: Mapping[str, Kept]) -> list[str]:
+        """Know these, which were looked up together."""
+        for id, kept in found.items():
+            # What was put has been looked up before that.
+            self._before.setdefault(id, kept)
+        return [*found]
+
     def _after(self, before: Kept | None) -> Kept:
         """What succeeds that, without its value."""
         if before is None:
@@ -101,42 +123,57 @@ class Changing:
     def _write(self, namespace: tuple[str, ...], key: str, kept: Kept, *, is_new: bool) -> None:
         row = self.to_row(namespace, key, kept.value)
         row["revision"] = kept.revision
-        row["created_at"] = datetime.fromisoformat(kept.created_at)
+        if not is_new:
+            row["created_at"] = datetime.fromisoformat(kept.created_at)
         self.new.append(New.of(How.APPEND if is_new else How.PUT, row, self.columns))
 
 
-async def change(
-    table: Table,
-    board: str,
-    now: datetime,
-    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]],
-    decide: Callable[[Changing], T],
-    *,
-    board_of: Callable[[Mapping[str, Any]], str | None],
-    is_settled: Callable[[list[dict[str, Any]]], bool],
-) -> T:
-    """Do `decide` to a board, in one transaction.
+@dataclass(frozen=True, slots=True)
+class Changer(Generic[T]):
+    """One change of a board, in one transaction."""
 
-    Of what the table holds, `board_of` tells to which board a row belongs, None for what is neither
-    a task nor the head of a board; `is_settled` whether a board's tasks are what they are to be as
-    the others are. Raises NotKnownError where it is to be done otherwise.
-    """
+    table: Table
+    board: str
+    now: datetime
+    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]]
+    """As `Changing.to_row`."""
+    decide: Callable[[Changing], T]
 
-    def work(at: Amending) -> tuple[Sequence[New], T]:
-        if not index.is_valid(at.connection, at.table, at.token):
+    def change_now(self) -> T:
+        """Do it in a thread that waits. Raises NotNowError, and NotKnownError as `change`."""
+        try:
+            return self.table.amend_now(self._work)
+        except _BehindError as error:
+            raise NotNowError from error
+
+    async def change(
+        self,
+        *,
+        board_of: Callable[[Mapping[str, Any]], str | None],
+        is_settled: Callable[[list[dict[str, Any]]], bool],
+    ) -> T:
+        """Do it.
+
+        Of what the table holds, `board_of` tells to which board a row belongs, None for what is
+        neither a task nor the head of a board; `is_settled` whether a board's tasks are what they
+        are to be as the others are. Raises NotKnownError where it is to be done otherwise.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self.table.amend(self._work)
+            except _BehindError:
+                await _renew(self.table, board_of, is_settled)
+        raise ConflictError(f"{self.table.label} kept being changed by others: try again")
+
+    def _work(self, at: Amending) -> tuple[Sequence[New], T]:
+        found = Index.valid(at.connection, at.table, at.token, self.board)
+        if found is None:
             raise _BehindError(at.table, at.token)
-        changing = Changing(Index(at.connection, at.table, board), now, to_row, table.spec.columns)
-        outcome = decide(changing)
+        changing = Changing(found, self.now, self.to_row, self.table.spec.columns)
+        outcome = self.decide(changing)
         if changing.new:
             index.follow(at.connection, at.table, at.token + 1)
         return changing.new, outcome
-
-    for _ in range(_ATTEMPTS):
-        try:
-            return await table.amend(work)
-        except _BehindError:
-            await _renew(table, board_of, is_settled)
-    raise ConflictError(f"{table.label} kept being changed by others: try again")
 
 
 class _BehindError(Exception):

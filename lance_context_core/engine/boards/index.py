@@ -6,7 +6,7 @@ number in its names.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -53,12 +53,26 @@ _OLD = ("tasks_1",)
 
 _PARTS = ("tasks_2", "task_needs_1", "task_heads_1", "task_tokens_1")
 
-_NEXT = """
-SELECT id FROM tasks_2 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
+_KEPT = "id, revision, created_at, value"
+
+_HEAD = """
+SELECT token, is_settled, revision, created_at, value FROM task_tokens_1 AS known
+LEFT JOIN task_heads_1 AS head ON head.tbl = known.tbl AND head.board = ? WHERE known.tbl = ?
+"""
+
+_NEXT = f"""
+SELECT {_KEPT} FROM tasks_2 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
 AND NOT EXISTS (SELECT 1 FROM tasks_2 WHERE tbl = one.tbl AND board = one.board AND parent = one.id)
 ORDER BY priority DESC, place, id LIMIT 1
 """
-
+_PARTS_OF = (
+    f"SELECT {_KEPT} FROM tasks_2 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
+)
+_DEPENDENTS = """
+SELECT one.id, revision, created_at, value FROM task_needs_1 AS needs JOIN tasks_2 AS one
+ON one.tbl = needs.tbl AND one.board = needs.board AND one.id = needs.id
+WHERE needs.tbl = ? AND needs.board = ? AND needed = ?
+"""
 
 _PUT = f"INSERT OR REPLACE INTO tasks_2 VALUES ({', '.join('?' * 13)})"
 _CHANGE = """
@@ -104,11 +118,28 @@ class Index:
         """Those of `board`, of the table that the journal knows by that number."""
         self._do = connection.execute
         self._at = (tbl, board)
-
-    def head(self) -> Kept | None:
+        self.head: Kept | None = None
         """What is kept of the board itself."""
-        asked = "SELECT revision, created_at, value FROM task_heads_1 WHERE tbl = ? AND board = ?"
-        return _kept(self._do(asked, self._at).fetchone())
+        self.is_settled = True
+        """Whether its tasks are what they are to be as the others are; as far as is known."""
+
+    @classmethod
+    def valid(
+        cls, connection: sqlite3.Connection, tbl: int, token: int, board: str
+    ) -> "Index | None":
+        """That of a board; None if it does not show what the table holds, whose token is that."""
+        try:
+            found = connection.execute(_HEAD, (board, tbl)).fetchone()
+        except sqlite3.OperationalError:
+            if _are_there(connection):
+                raise
+            return None
+        if found is None or found[0] != token:
+            return None
+        index = cls(connection, tbl, board)
+        if found[1] is not None:
+            index.is_settled, index.head = bool(found[1]), Kept(*found[2:])
+        return index
 
     def task(self, id: str) -> Kept | None:
         """What is kept of a task."""
@@ -117,17 +148,21 @@ class Index:
         )
         return _kept(self._do(asked, (*self._at, id)).fetchone())
 
-    def parts(self, parent: str) -> list[str]:
-        """The ids of the subtasks of a task, in their order."""
-        asked = (
-            "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
-        )
-        return [id for (id,) in self._do(asked, (*self._at, parent))]
+    def parts(self, parent: str) -> dict[str, Kept]:
+        """The subtasks of a task, in their order."""
+        return _all(self._do(_PARTS_OF, (*self._at, parent)))
 
-    def dependents(self, id: str) -> list[str]:
-        """The ids of the tasks that depend on one."""
-        asked = "SELECT id FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ?"
-        return [one for (one,) in self._do(asked, (*self._at, id))]
+    def dependents(self, id: str) -> dict[str, Kept]:
+        """The tasks that depend on one."""
+        return _all(self._do(_DEPENDENTS, (*self._at, id)))
+
+    def with_status(self, ids: Sequence[str], statuses: Sequence[str]) -> set[str]:
+        """Which of these tasks are there and have one of these statuses."""
+        asked = (
+            "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? "
+            f"AND id IN ({_marks(ids)}) AND status IN ({_marks(statuses)})"
+        )
+        return {id for (id,) in self._do(asked, (*self._at, *ids, *statuses))}
 
     def holders(self) -> list[Holder]:
         """Who is at the tasks that are begun, in their order."""
@@ -137,15 +172,10 @@ class Index:
         )
         return [Holder(*one) for one in self._do(asked, self._at)]
 
-    def next(self) -> str | None:
-        """The id of what is to be begun next; None if there is nothing."""
+    def next(self) -> tuple[str, Kept] | None:
+        """What is to be begun next, with its id; None if there is nothing."""
         found = self._do(_NEXT, self._at).fetchone()
-        return None if found is None else found[0]
-
-    def is_settled(self) -> bool:
-        """Whether its tasks are what they are to be as the others are; as far as is known."""
-        asked = "SELECT is_settled FROM task_heads_1 WHERE tbl = ? AND board = ?"
-        return bool(self._do(asked, self._at).fetchone() != (0,))
+        return None if found is None else (found[0], Kept(*found[1:]))
 
     def ids(self) -> list[str]:
         """The ids of all tasks, in their order."""
@@ -181,17 +211,6 @@ class Index:
         for one in needed:
             gone = "DELETE FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ? AND id = ?"
             self._do(gone, (*self._at, one, id))
-
-
-def is_valid(connection: sqlite3.Connection, tbl: int, token: int) -> bool:
-    """Whether it shows what the table holds, whose token is that."""
-    try:
-        found = connection.execute("SELECT token FROM task_tokens_1 WHERE tbl = ?", (tbl,))
-        return bool(found.fetchone() == (token,))
-    except sqlite3.OperationalError:
-        if _are_there(connection):
-            raise
-        return False
 
 
 def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
@@ -231,6 +250,14 @@ def forget(connection: sqlite3.Connection) -> None:
 
 def _kept(row: tuple[Any, ...] | None) -> Kept | None:
     return None if row is None else Kept(*row)
+
+
+def _all(rows: Iterable[tuple[Any, ...]]) -> dict[str, Kept]:
+    return {id: Kept(*kept) for id, *kept in rows}
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _are_there(connection: sqlite3.Connection) -> bool:

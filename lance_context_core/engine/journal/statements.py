@@ -17,7 +17,11 @@ TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE nam
 REFS = "SELECT ref FROM tables WHERE name = ?"
 ROWS = "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
 INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at) VALUES (?, ?, ?, ?, ?, ?)"
-LAST_AT = "SELECT at FROM rows WHERE tbl = ? ORDER BY seq DESC LIMIT 1"
+AMENDED = (
+    "SELECT id, version, folded, folding, token, "
+    "(SELECT at FROM rows WHERE tbl = tables.id ORDER BY seq DESC LIMIT 1) "
+    "FROM tables WHERE name = ? AND ref = ?"
+)
 FULLNESS = (
     "SELECT count(*), coalesce(sum(length(payload)), 0) FROM rows "
     "WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"

@@ -20,6 +20,10 @@ class NotKnownError(Exception):
     """The journal does not know the table, or its version, at this moment."""
 
 
+class NotNowError(Exception):
+    """It takes a wait on an event loop; nothing was done."""
+
+
 class Amending(NamedTuple):
     """What a change is given that looks at what is kept beside the entries of a table."""
 
@@ -88,19 +92,17 @@ class Transactions:
                 raise NotKnownError
             with file.Transaction(connection, self._path):
                 self.require_fences(connection)
-                state = connection.execute(statements.TABLE, part).fetchone()
+                state = connection.execute(statements.AMENDED, part).fetchone()
                 if state is None or state[1] <= 0:
                     raise NotKnownError
-                id, version, folded, folding, token, _ = state
+                id, version, folded, folding, token, last = state
                 new, outcome = decide(Amending(connection, id, token))
                 # As `View.next_told`.
                 told = version + 1 + (folding > folded)
-                last = connection.execute(statements.LAST_AT, (id,)).fetchone()
-                at = max(time.time_ns() // 1000, *(last or ()), 0)
-                for one in new:
-                    values = (id, one.how, one.key, one.payload, told, at)
-                    connection.execute(statements.INSERT, values)
+                at = max(time.time_ns() // 1000, last or 0)
                 if new:
+                    values = [(id, one.how, one.key, one.payload, told, at) for one in new]
+                    connection.executemany(statements.INSERT, values)
                     connection.execute(statements.CHANGED, (id,))
                 return outcome
 

@@ -20,6 +20,8 @@ and a turn of the loop costs as much."""
 
 _PAUSE_SECONDS = 0.0005
 _LONGEST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_OF_THREADS_SECONDS = 0.02
+"""Where many wait, whoever is at it is held up by each of them who looks: so they look less and less."""
 _TURNS_IN_A_ROW = 16
 """How often this is asked until the others on the loop have their turn: some milliseconds."""
 
@@ -74,14 +76,15 @@ class Waiting:
 
 def patiently(work: Callable[[], T], seconds: float) -> T:
     """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
-    until = time.monotonic() + seconds
+    until, pause = time.monotonic() + seconds, _SHORT_PAUSES_SECONDS[-1]
     while True:
         try:
             return work()
         except file.BusyError:
             if time.monotonic() > until:
                 raise
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_OF_THREADS_SECONDS)
 
 
 class Ways:
