@@ -9,8 +9,6 @@ from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from lance_context_core._loop import block_on
-from lance_context_core.engine.journal.transactions import NotNowError
-from lance_context_core.errors import InternalError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,26 +77,6 @@ def blocking(
     return _named(call, method)
 
 
-def hurrying(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Any, P], T]:
-    """As `blocking`, of what is done in the caller's thread where nothing is to be awaited for it.
-
-    The object behind hands out itself as one that awaits nothing: `_unwaiting`, whose method either
-    does all or raises NotNowError with nothing done.
-    """
-    ask = _asking(method)
-
-    @wraps(method)
-    def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return _run_through(ask(Blocking(self._aio._unwaiting()), *args, **kwargs))  # noqa: SLF001
-        except NotNowError:
-            return block_on(ask(self, *args, **kwargs))
-
-    return _named(call, method)
-
-
 def iterating(
     method: Callable[Concatenate[Any, P], AsyncIterator[T]], *, at_once: int = _AT_ONCE
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
@@ -126,16 +104,6 @@ def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[
         return other
 
     return _named(call, method)
-
-
-def _run_through(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns, which awaits nothing."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return cast(T, done.value)
-    work.close()
-    raise InternalError("what was to be done at once has waited")
 
 
 def _asking(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:

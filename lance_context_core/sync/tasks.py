@@ -4,7 +4,7 @@ from lance_context_core.coordination.tasks.board import (
     AsyncTaskBoard,
     AsyncTaskStore,
 )
-from lance_context_core.sync._blocking import Blocking, Named, blocking, hurrying
+from lance_context_core.sync._blocking import Blocking, Named, blocking
 
 
 class TaskStore(Blocking[AsyncTaskStore]):
@@ -33,14 +33,14 @@ class TaskBoard(Named[AsyncTaskBoard]):
     stats = blocking(AsyncTaskBoard.stats)
     tree = blocking(AsyncTaskBoard.tree)
     history = blocking(AsyncTaskBoard.history)
-    add = hurrying(AsyncTaskBoard.add)
-    depend = hurrying(AsyncTaskBoard.depend)
-    claim = hurrying(AsyncTaskBoard.claim)
-    heartbeat = hurrying(AsyncTaskBoard.heartbeat)
-    complete = hurrying(AsyncTaskBoard.complete)
-    fail = hurrying(AsyncTaskBoard.fail)
-    release = hurrying(AsyncTaskBoard.release)
-    skip = hurrying(AsyncTaskBoard.skip)
-    retry = hurrying(AsyncTaskBoard.retry)
-    delete = hurrying(AsyncTaskBoard.delete)
-    settle = hurrying(AsyncTaskBoard.settle)
+    add = blocking(AsyncTaskBoard.add, begins_here=True)
+    depend = blocking(AsyncTaskBoard.depend, begins_here=True)
+    claim = blocking(AsyncTaskBoard.claim, begins_here=True)
+    heartbeat = blocking(AsyncTaskBoard.heartbeat, begins_here=True)
+    complete = blocking(AsyncTaskBoard.complete, begins_here=True)
+    fail = blocking(AsyncTaskBoard.fail, begins_here=True)
+    release = blocking(AsyncTaskBoard.release, begins_here=True)
+    skip = blocking(AsyncTaskBoard.skip, begins_here=True)
+    retry = blocking(AsyncTaskBoard.retry, begins_here=True)
+    delete = blocking(AsyncTaskBoard.delete)
+    settle = blocking(AsyncTaskBoard.settle)

@@ -3,7 +3,7 @@
 import builtins
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
@@ -80,7 +80,6 @@ class AsyncTaskBoard:
     name: str
     _resources: Resources = field(repr=False)
     _scope: Scope = field(repr=False)
-    _may_wait: bool = field(default=True, repr=False)
 
     # Reading
 
@@ -265,13 +264,9 @@ class AsyncTaskBoard:
 
     # Helpers
 
-    def _unwaiting(self) -> "AsyncTaskBoard":
-        """The same whose changes are made in the caller's thread, or raise NotNowError undone."""
-        return replace(self, _may_wait=False)
-
     @property
     def _changes(self) -> Changes:
-        return Changes(self.name, self._resources, self._scope, self._may_wait)
+        return Changes(self.name, self._resources, self._scope)
 
     def _is_gone(self, holder: Holder, within_seconds: float = _ALIVE_FOR_SECONDS) -> bool:
         process = holder.process

@@ -20,7 +20,7 @@ from lance_context_core.coordination.tasks.graph import Graph
 from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
 from lance_context_core.engine.boards.in_journal import Changer, Changing
-from lance_context_core.engine.journal.transactions import NotKnownError, NotNowError
+from lance_context_core.engine.journal.transactions import NotKnownError
 from lance_context_core.engine.names import kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.errors import ContextStoreError
@@ -47,8 +47,6 @@ class Changes:
     board: str
     resources: Resources
     scope: Scope
-    may_wait: bool = True
-    """Whether changes are awaited; else they are made in this thread, or NotNowError is raised."""
 
     async def make(
         self, change: Change[T], *, give_back: Callable[[T], Awaitable[None]] | None = None
@@ -58,8 +56,6 @@ class Changes:
         `give_back` is called with what was done for a caller who was cancelled before he was told.
         """
         changer = self._changer(change)
-        if not self.may_wait:
-            return _now(changer)
         try:
             return await changer.change(board_of=_board_of, is_settled=_is_settled)
         except NotKnownError:
@@ -173,13 +169,6 @@ class Changes:
             }
 
         return row
-
-
-def _now(changer: Changer[T]) -> T:
-    try:
-        return changer.change_now()
-    except NotKnownError as error:
-        raise NotNowError from error
 
 
 async def _given_back(making: asyncio.Future[T], give_back: Callable[[T], Awaitable[None]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
-from lance_context_core.engine.journal.transactions import Amending, NotKnownError, NotNowError
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
@@ -138,13 +138,6 @@ class Changer(Generic[T]):
     to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]]
     """As `Changing.to_row`."""
     decide: Callable[[Changing], T]
-
-    def change_now(self) -> T:
-        """Do it in a thread that waits. Raises NotNowError, and NotKnownError as `change`."""
-        try:
-            return self.table.amend_now(self._work)
-        except _BehindError as error:
-            raise NotNowError from error
 
     async def change(
         self,

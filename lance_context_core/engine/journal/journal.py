@@ -22,7 +22,7 @@ from lance_context_core.engine.journal.looking import MOST_AT_ONCE, Looking, Man
 from lance_context_core.engine.journal.mirror import Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
-from lance_context_core.engine.journal.transactions import Amending, NotNowError, Transactions
+from lance_context_core.engine.journal.transactions import Amending, Transactions
 from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
 
 P = ParamSpec("P")
@@ -86,12 +86,6 @@ class Journal:
     async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
         return self._policy if self._policy is not None and await self.is_kept() else None
-
-    def policy_now(self) -> JournalPolicy | None:
-        """As `policy`. Raises NotNowError where nobody has asked before."""
-        if self._has_others is None:
-            raise NotNowError
-        return None if self._has_others else self._policy
 
     async def is_kept(self) -> bool:
         """Whether its database can be used at all: no other machine may have the directory."""
@@ -194,12 +188,6 @@ class Journal:
         await self._ways.opened()
         return await self._waiting.insist(lambda: self._transactions.amend(part, decide))
 
-    def amend_now(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `amend`, in a thread that waits. Raises NotNowError where the journal is not open yet."""
-        if not self._ways.is_open():
-            raise NotNowError
-        return self._waiting.until_free(lambda: self._transactions.amend(part, decide))
-
     async def fullness(self, part: Part) -> tuple[int, int]:
         """How many entries of a table there are, and their bytes."""
         found = await self._asked(statements.FULLNESS, part)
@@ -274,18 +262,6 @@ class Journal:
         """Do `work`, which reads with one statement; the journal must exist."""
         await self._ways.opened()
         return await self._waiting.insist(self._transactions.ask, work)
-
-    def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `transact`, in a thread that waits. Raises NotNowError where it is not open yet."""
-        if not self._ways.is_open():
-            raise NotNowError
-        return self._waiting.until_free(lambda: self._transactions.transact(work))
-
-    def ask_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `ask`, in a thread that waits. Raises NotNowError where it is not open yet."""
-        if not self._ways.is_open():
-            raise NotNowError
-        return self._waiting.until_free(lambda: self._transactions.ask(work))
 
     # Locks
 

@@ -30,10 +30,6 @@ class Ledger:
         """What it takes; None if it takes nothing new."""
         return await self._journal.policy()
 
-    def policy_now(self) -> JournalPolicy | None:
-        """As `Journal.policy_now`."""
-        return self._journal.policy_now()
-
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)
@@ -65,10 +61,6 @@ class Ledger:
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `Journal.amend`."""
         return await self._journal.amend(self.part, decide)
-
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Journal.amend_now`."""
-        return self._journal.amend_now(self.part, decide)
 
     async def fullness(self) -> tuple[int, int]:
         """As `Journal.fullness`."""

@@ -20,10 +20,6 @@ class NotKnownError(Exception):
     """The journal does not know the table, or its version, at this moment."""
 
 
-class NotNowError(Exception):
-    """It takes a wait on an event loop; nothing was done."""
-
-
 class Amending(NamedTuple):
     """What a change is given that looks at what is kept beside the entries of a table."""
 

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -43,6 +44,9 @@ class Waiting:
         if self._n_turns % _TURNS_IN_A_ROW == 0 and asyncio.current_task() is not None:
             # Nothing else here gives way, and a caller without a pause would hold up its loop.
             await asyncio.sleep(0)
+        if asyncio.current_task() is None:
+            # In the caller's thread, which waits anyway.
+            return self.until_free(partial(work, *args, **kwargs))
         for pause in _SHORT_PAUSES_SECONDS:
             try:
                 return work(*args, **kwargs)

@@ -11,7 +11,7 @@ from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.policy import JournalPolicy
-from lance_context_core.engine.journal.transactions import Amending, NotKnownError, NotNowError
+from lance_context_core.engine.journal.transactions import Amending, NotKnownError
 from lance_context_core.engine.schema import KEY, VECTOR, vector_model
 from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
 from lance_context_core.engine.table import keyed, overlay, reading
@@ -179,17 +179,6 @@ class Journaled:
             await self._folding.relieve_of(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
         return await self._ledger.amend(decide)
-
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `amend`, in a thread that waits. Raises NotNowError where something is to be seen to first."""
-        self._access.require_writable()
-        if (policy := self._ledger.policy_now()) is None:
-            raise NotKnownError
-        if (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
-            raise NotNowError
-        self._n_amended += 1
-        self._folding.watch(policy)
-        return self._ledger.amend_now(decide)
 
     # Helpers
 

@@ -140,12 +140,6 @@ class Table(Readable):
             raise NotKnownError
         return await self._journaled.amend(decide)
 
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Journaled.amend_now`. Raises NotKnownError where there is no journal."""
-        if self._journaled is None:
-            raise NotKnownError
-        return self._journaled.amend_now(decide)
-
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
     ) -> set[str]:
