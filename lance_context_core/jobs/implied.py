@@ -17,9 +17,9 @@ from lance_context_core.stores.records.scoped import Records
 _OWES = "owes"
 
 
-def owing(job: Job) -> Relationship:
+def owing(kind: str, id: str, producer: str) -> Relationship:
     """What a record says that this job is to be about."""
-    return Relationship(target_id=job.id, relation=f"{_OWES}:{job.kind}:{job.producer}")
+    return Relationship(target_id=id, relation=f"{_OWES}:{kind}:{producer}")
 
 
 async def implied(records: Records) -> list[Job]:

@@ -2,13 +2,12 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._checks import check_json_object, check_text, dumps, shown
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge.distilling import MOST_TURNS, Distiller
@@ -18,7 +17,6 @@ from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
-from lance_context_core.stores.records.writing import Draft
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
@@ -63,12 +61,9 @@ class Adding:
             noted.extend(jobs)
             return [self.jobs.row(job) for job in jobs]
 
-        draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
         if infer == "later" and all(one.id is None for one in given):
-            # The turns themselves say what is owed.
-            ids = [new_id() for _ in given]
-            noted = self._jobs(session_id, ids)
-            draft = _owing(draft, ids, noted)
+            return await self._owing(given, session_id)
+        draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
         beside = begin if infer == "auto" else None
         written = await writing.insert(spoken, draft, given, within=within, beside=beside)
         if infer == "never":
@@ -81,7 +76,7 @@ class Adding:
                 result = (await self._done(job)).result
                 decisions.update(result.get("decisions", {}))
                 faults.update(result.get("faults", {}))
-        elif not noted:
+        else:
             await self.jobs.submit(jobs)
         return Added(
             session_id=session_id,
@@ -90,6 +85,29 @@ class Adding:
             job_ids=tuple(job.id for job in jobs),
             decisions=dict(decisions),
             faults=dict(faults),
+        )
+
+    async def _owing(self, given: Sequence[Message], session_id: str) -> Added:
+        """Keep turns that say themselves what is owed: no job is made of it before it is asked for."""
+        spoken = self.distiller.spoken
+        conversation = Conversation(spoken.scope, session_id)
+        ids = [new_id() for _ in given]
+        owed = [
+            self.distiller.owed(conversation, ids[start : start + MOST_TURNS])
+            for start in range(0, len(ids), MOST_TURNS)
+        ]
+        of_each = [
+            {"id": id, "relationships": (owed[index // MOST_TURNS],)}
+            for index, id in enumerate(ids)
+        ]
+        agent = spoken.scope.agent_id or ""
+        draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
+        written = await writing.insert(spoken, draft, given, within=within)
+        return Added(
+            session_id=session_id,
+            ids=written.ids,
+            job_id=owed[0].target_id,
+            job_ids=tuple(one.target_id for one in owed),
         )
 
     def _jobs(self, session_id: str, ids: Sequence[str]) -> list[Job]:
@@ -104,20 +122,6 @@ class Adding:
         if job.state == "running":
             return await self.jobs.work(job, job.scheduled_at)
         return await self.jobs.run_new(job) or job
-
-
-def _owing(
-    draft: Callable[[int, Message], Draft], ids: Sequence[str], jobs: Sequence[Job]
-) -> Callable[[int, Message], Draft]:
-    """Drafts with these ids, each of which says the job that is to be about it."""
-    owed = [(owing(job),) for job in jobs]
-
-    def drafted(index: int, message: Message) -> Draft:
-        one = draft(index, message)
-        own = owed[index // MOST_TURNS]
-        return replace(one, record=replace(one.record, id=ids[index], relationships=own))
-
-    return drafted
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
@@ -19,7 +19,7 @@ from lance_context_core.knowledge.adding import Adding, Told, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
-from lance_context_core.knowledge.makers import Makers, Model
+from lance_context_core.knowledge.makers import RULES, Makers, Model
 from lance_context_core.knowledge.parts import Parts
 from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
@@ -55,7 +55,7 @@ class AsyncKnowledge:
     """
 
     _records: Records
-    _makers: Makers = field(default_factory=Makers)
+    _makers: Makers = RULES
 
     def using(
         self,
@@ -123,11 +123,11 @@ class AsyncKnowledge:
             )
         given = messages_of(content, content_type=content_type, metadata=metadata)
         session = new_id() if session_id is None else check_name(session_id, "session_id")
-        scope = self._records.scope.narrow(user_id=user_id)
-        spoken = replace(self._records, scope=scope)
-        made = replace(self._parts.made, scope=scope)
-        distiller = replace(self._parts.distiller, spoken=spoken, made=made)
-        adding = Adding(distiller, Queue(made, {EXTRACT: distiller.run}))
+        spoken = self._records
+        if user_id is not None:
+            spoken = replace(spoken, scope=spoken.scope.narrow(user_id=user_id))
+        distiller = Parts(spoken, self._makers).distiller
+        adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}))
         return await adding.add(given, session_id=session, infer=infer)
 
     async def search(

@@ -71,6 +71,10 @@ class Makers:
         )
 
 
+RULES = Makers()
+"""The rules alone."""
+
+
 def _check(name: str, given: object, method: str) -> None:
     if given is None:
         return

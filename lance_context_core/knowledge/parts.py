@@ -1,7 +1,7 @@
 """What the verbs of the knowledge are made of: who does what, and the queue of their jobs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core.errors import InvalidRequestError
@@ -26,7 +26,7 @@ class Parts:
     @property
     def made(self) -> Records:
         """Where the knowledge itself is."""
-        return replace(self.spoken, context=kept.CONTEXT)
+        return Records(self.spoken.resources, self.spoken.scope, kept.CONTEXT)
 
     @property
     def distiller(self) -> Distiller:

@@ -349,8 +349,12 @@ def drafting(
     run_id: str,
     *,
     expires_at: datetime | None = None,
+    of_each: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
-    """How a message, given at a place, becomes a draft; and within what its id counts."""
+    """How a message, given at a place, becomes a draft; and within what its id counts.
+
+    `of_each` are fields of the record in addition, for each message, where they have any.
+    """
     scope = records.scope
     session_id = check_name(session_id, "session_id")
     agent = records.whose("agent_id", agent_id)
@@ -369,7 +373,7 @@ def drafting(
             raise InvalidRequestError(
                 f"messages[{index}] is a {type(message).__name__}: pass Message.user('…') or alike"
             )
-        return Draft.said(message, now=records.now(), **own)
+        return Draft.said(message, now=records.now(), **own, **(of_each[index] if of_each else {}))
 
     return draft, writing.message_scope(agent, session_id)
 

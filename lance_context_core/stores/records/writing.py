@@ -53,7 +53,7 @@ class Draft:
     def said(cls, message: Message, *, now: datetime, **more: Any) -> "Draft":
         """What a message says, with these fields of a record in addition, or instead."""
         values = {
-            "id": message.id or new_id(),
+            "id": more.get("id") or message.id or new_id(),
             "content_type": "text/plain",
             "created_at": message.created_at or now,
             "updated_at": now,
