@@ -17,7 +17,7 @@ from lance_context_core.embedders import Embedder as EmbeddingClient
 from lance_context_core.embedders import LocalEmbedder as EmbeddingProvider
 from lance_context_core.graph.graph import AsyncGraph as InMemoryGraphStore
 from lance_context_core.messages import Message as ChatMessage
-from lance_context_core.protocols import HistoryProvider, MemoryService, VectorStore
+from lance_context_core.protocols import CypherCapable, HistoryProvider, MemoryService, VectorStore
 from lance_context_core.records import ContextRecord as MessageMetadata
 from lance_context_core.records import DocumentScope, Relationship
 from lance_context_core.records import SearchHit as SearchResult
@@ -83,6 +83,7 @@ __all__ = [
     "ContextStore",
     "ConversationMetadata",
     "ConversationStore",
+    "CypherCapable",
     "DocumentChunker",
     "DocumentMetadata",
     "DocumentMetadataStore",

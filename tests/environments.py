@@ -152,8 +152,11 @@ ENVIRONMENTS = {
         tests=("tests/apps/inspector/browser",),
     ),
     "ray": Environment(
-        requirements=("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
-        tests=("tests/reembed",),
+        requirements=(
+            *("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
+            *("lance-graph==0.4.0", "pypdf>=5", "python-docx>=1.1"),
+        ),
+        tests=("tests/reembed", "tests/cypher"),
     ),
     "models": Environment(
         requirements=("fastembed==0.9.1", "model2vec==0.10.0", "onnx==1.23.2"),

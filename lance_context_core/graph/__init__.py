@@ -5,6 +5,7 @@ itself is in `ContextStore.graph`.
 """
 
 from lance_context_core.graph.asking import Types
+from lance_context_core.graph.cypher import Parameter
 from lance_context_core.graph.drawing import draw
 from lance_context_core.graph.found import (
     EntityExtractor,
@@ -65,4 +66,5 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Centrality",
     "Grouping",
     "Policy",
+    "Parameter",
 ]

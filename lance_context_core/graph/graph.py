@@ -3,16 +3,19 @@
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
 from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
-from lance_context_core.graph import extracting, merging, writing
+from lance_context_core.graph import cypher, extracting, merging, writing
 from lance_context_core.graph.asking import AsyncWalks, Types, within
+from lance_context_core.graph.cypher import Parameter
 from lance_context_core.graph.found import EntityExtractor, GraphExtraction, SourceText
 from lance_context_core.graph.scoped import (
+    Moment,
     entity_of,
     mention_of,
     of_types,
@@ -34,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AsyncGraph(AsyncWalks):
-    """Entities, the relations between them, and where they are spoken of; satisfies `GraphStore`.
+    """Entities, the relations between them, and where they are spoken of; satisfies `GraphStore` and `CypherCapable`.
 
     What a call writes is one commit. Of what has changed in time a read shows all, unless `at` or
     `known_at` are given: what holds at that moment, and what was known then. A store to which nobody
@@ -179,6 +182,35 @@ class AsyncGraph(AsyncWalks):
             name: await self._graph.table.count(self._graph.where(sql.equals("kind", kind)))
             for name, kind in kinds.items()
         }
+
+    async def cypher(
+        self,
+        query: str,
+        *,
+        parameters: Mapping[str, Parameter] | None = None,
+        at: datetime | None = None,
+        known_at: datetime | None = None,
+        max_rows: int = 1_000_000,
+    ) -> builtins.list[dict[str, Any]]:
+        """Ask in Cypher, for reading: the rows that `MATCH … RETURN` gives, by the names of its columns.
+
+        A label is a type of entities, `Entity` is all; likewise with relations and `Relation`. Both
+        have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`; entities a
+        `name`, relations a `weight`. Nothing is found that this handle does not see.
+
+        - `parameters`: what stands for each `$name`.
+        - `max_rows`: the types that the query names are read whole; more of one than this are refused.
+
+        Raises InvalidRequestError for what writes or cannot be answered, MissingExtraError without
+        the extra `graph`.
+        """
+        return await cypher.asked(
+            self._graph,
+            query,
+            parameters=parameters,
+            moment=Moment.of(at, known_at),
+            max_rows=max_rows,
+        )
 
     # What is said of entities
 

@@ -8,7 +8,7 @@ has for each of them a class of tests that is written against the protocol alone
 from lance_context_core.protocols.blobs import BlobStore
 from lance_context_core.protocols.brought import Clock, Reranker
 from lance_context_core.protocols.conversations import HistoryProvider, SessionStore
-from lance_context_core.protocols.graph import GraphStore
+from lance_context_core.protocols.graph import CypherCapable, GraphStore
 from lance_context_core.protocols.keyvalues import (
     ItemConditions,
     ItemKey,
@@ -30,6 +30,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "KeyValueStore",
     "BlobStore",
     "GraphStore",
+    "CypherCapable",
     # Words of theirs
     "SearchMode",
     "ItemKey",

@@ -1,8 +1,8 @@
 """What is promised of entities and their relations."""
 
 import builtins
-from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from lance_context_core.records import Entity, Relation, SubGraph
 
@@ -48,3 +48,16 @@ class GraphStore(Protocol):
 
     async def delete_relation(self, relation_id: str) -> bool:
         """Remove a relation; returns whether it was there. Its ends stay."""
+
+
+@runtime_checkable
+class CypherCapable(Protocol):
+    """What can be asked in Cypher, for reading."""
+
+    async def cypher(
+        self, query: str, *, parameters: Mapping[str, Any] | None = None
+    ) -> builtins.list[dict[str, Any]]:
+        """The rows that the query returns, by the names of its columns; a `$name` is a parameter.
+
+        Raises InvalidRequestError for what writes, or cannot be answered.
+        """

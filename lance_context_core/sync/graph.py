@@ -45,6 +45,7 @@ class Graph(Blocking[AsyncGraph]):
     mentions = blocking(AsyncGraph.mentions)
     aliases = blocking(AsyncGraph.aliases)
     count = blocking(AsyncGraph.count)
+    cypher = blocking(AsyncGraph.cypher)
     neighbours = blocking(AsyncGraph.neighbours)
     path = blocking(AsyncGraph.path)
     impact = blocking(AsyncGraph.impact)

@@ -52,6 +52,7 @@ HERE = [
     "ImageStore",
     "GraphStore",
     "InMemoryGraphStore",
+    "CypherCapable",
     "EntityStore",
     "RelationshipGraph",
     "VectorStore",
@@ -157,7 +158,6 @@ ELSEWHERE = [
     "create_context_manager",
 ]
 NOT_YET = [
-    "CypherCapable",
     "FileContextManager",
     "DocumentProcessor",
 ]
