@@ -24,13 +24,13 @@ class Turn:
 class Conversation:
     """Turns of several sessions in one store, all said on the same day."""
 
-    def __init__(self, *, n_turns: int = 90, n_sessions: int = 4) -> None:
+    def __init__(self, *, n_turns: int = 90, n_sessions: int = 4, **options) -> None:
         rng = random.Random(7)
         self.turns = [
             Turn(f"m{n}", f"s{rng.randrange(n_sessions)}", " ".join(self._said(rng)))
             for n in range(n_turns)
         ]
-        self.store = ContextStore.open("memory://", embedder=WordVectors())
+        self.store = ContextStore.open("memory://", embedder=WordVectors(), **options)
         for session in sorted({turn.session for turn in self.turns}):
             messages = [Message.user(t.text, id=t.id) for t in self.turns if t.session == session]
             self.store.history.append_many("", messages[:3], session_id=session)
