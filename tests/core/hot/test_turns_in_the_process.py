@@ -302,12 +302,23 @@ ALL_PARTS = [
     ("erase", "one", 0),
 ]
 
+ONE_HEARS = [
+    (
+        "say",
+        "one",
+        "red",
+        [("zorp kvik plok snar", "Ann", "user"), ("drum", None, "user"), ("wump", None, "user")],
+    )
+]
+"""The last is shorter, with what it heard, than the one that said it."""
+
 
 @pytest.mark.slow
 @example(ALL_PARTS[:4], Asked("Ann zorp drum"))
 @example(ALL_PARTS, Asked("Ann zorp kvik", mode="text", surroundings=True, role=0.2, recency=0.1))
 @example(ALL_PARTS, Asked("Ann drum", mode="vector", shares=(0.5, 0.25, 0.125), surroundings=True))
-@settings(max_examples=10)
+@example(ONE_HEARS, Asked("drum", mode="text", surroundings=True))
+@settings(max_examples=8)
 @given(steps, questions)
 def test_turns_are_found_with_the_scores_and_the_reasons_that_a_list_owes(steps, asked):
     async def run():
