@@ -5,4 +5,5 @@ import pytest
 
 def in_proofs(*values):
     """Values of `parametrize` that `make proofs` tries in addition, as each takes its time."""
-    return [pytest.param(value, marks=pytest.mark.long) for value in values]
+    several = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*one, marks=pytest.mark.long) for one in several]

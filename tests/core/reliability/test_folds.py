@@ -8,6 +8,7 @@ from datetime import timedelta
 import lancedb
 import pytest
 from core.reliability.stopping import go_on, stopped
+from efforts import in_proofs
 
 from lance_context_core.engine.journal import journal, ways
 from lance_context_core.errors import StorageError
@@ -121,7 +122,7 @@ def without(there, *names):
 # Killed
 
 
-@pytest.mark.parametrize("table", ["records", "items"])
+@pytest.mark.parametrize("table", ["records", *in_proofs("items")])
 @pytest.mark.parametrize("step", FOLDING)
 def test_whoever_is_killed_in_a_fold_loses_and_doubles_nothing(
     store, local_backend, open_store, step, table, run

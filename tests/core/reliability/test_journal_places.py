@@ -135,7 +135,7 @@ async def test_opening_and_closing_again_and_again_leaves_nothing_open(place):
 
     await made(place)
     before = None
-    for n in range(200):
+    for n in range(60):
         async with opened(place) as store:
             if n % 2:
                 await say(store, f"{n}")

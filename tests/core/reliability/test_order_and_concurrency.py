@@ -21,6 +21,7 @@ from core.conformance.writers import (
     read,
     spawn,
 )
+from efforts import in_proofs
 
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.schema import RECORDS
@@ -40,6 +41,13 @@ def with_ids(request):
 def options(request):
     return {"embedder": WordVectors()} if request.param == "embedding" else {}
 
+
+EITHER_WAY = pytest.mark.parametrize(
+    ("with_ids", "options"),
+    [(False, "plain"), (True, "embedding"), *in_proofs((True, "plain"), (False, "embedding"))],
+    indirect=True,
+    ids=["made ids-plain", "given ids-embedding", "given ids-plain", "made ids-embedding"],
+)
 
 # Order
 
@@ -84,6 +92,7 @@ async def test_order_survives_updates_maintenance_restoring_and_reopening(open_s
 # Writers at the same time
 
 
+@EITHER_WAY
 async def test_tasks_write_whole_batches_in_order(open_store, with_ids, options):
     store = open_store(**options)
 
@@ -104,6 +113,7 @@ def three_stores(request, options):
         asyncio.run(store.close())
 
 
+@EITHER_WAY
 async def test_several_stores_write_whole_batches_in_order(three_stores, with_ids):
     async def write(w, store):
         return [await append(store, f"{w}-{n}", with_ids=with_ids) for n in range(4)]
@@ -114,6 +124,7 @@ async def test_several_stores_write_whole_batches_in_order(three_stores, with_id
         await assert_all_in_order(store, [first, *chain(*batches)])
 
 
+@EITHER_WAY
 async def test_several_stores_that_find_no_tables_lose_nothing(three_stores, with_ids):
     async def write(w, store):
         batches = [await append(store, f"{w}-{n}", with_ids=with_ids) for n in range(3)]
@@ -128,6 +139,7 @@ async def test_several_stores_that_find_no_tables_lose_nothing(three_stores, wit
         assert {session.id for session in await store.sessions.list()} == {"0", "1", "2", "s"}
 
 
+@EITHER_WAY
 def test_threads_write_whole_batches_in_order(local_backend, open_store, with_ids, options, run):
     first = run(append(open_store(**options), "first", with_ids=with_ids))
     together = threading.Barrier(4)
@@ -153,7 +165,7 @@ def test_threads_write_whole_batches_in_order(local_backend, open_store, with_id
 
 def in_processes(uri, *, with_ids):
     """What three processes wrote, which began at the same moment."""
-    processes = [spawn(uri, f"{w}", n_batches=8, with_ids=with_ids) for w in range(3)]
+    processes = [spawn(uri, f"{w}", n_batches=4, with_ids=with_ids) for w in range(3)]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:
@@ -163,7 +175,7 @@ def in_processes(uri, *, with_ids):
         outputs = list(pool.map(lambda process: process.communicate(timeout=300)[0], processes))
     assert [process.returncode for process in processes] == [0, 0, 0]
     batches = [Batch(*json.loads(line)) for output in outputs for line in output.splitlines()]
-    assert len(batches) == 24
+    assert len(batches) == 12
     return batches
 
 
@@ -291,6 +303,7 @@ async def n_messages_of(store, name):
     return sum(message.metadata["of"] == name for message in messages)
 
 
+@EITHER_WAY
 async def test_a_cancelled_append_leaves_all_of_its_rows_or_none(open_store, with_ids, options):
     store = open_store(**options)
     usual = await append(store, "usual", with_ids=with_ids)
