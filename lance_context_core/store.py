@@ -325,10 +325,11 @@ class AsyncContextStore(AsyncStores):
         """What a SELECT finds in the store, by DuckDB (extra `sql`); nothing can be changed by it.
 
         The views are `messages`, `memories`, `facts`, `records` (all contexts), `sessions`,
-        `documents`, `passages`, `items`, `vectors`, `jobs`, `versions`, and those of `tables`; each
-        shows what the handle's scope sees now, and nothing that is expired, retired or forgotten.
-        All of a table that a statement reads is of one moment. `embedding`, `blob` and `data` are
-        there if they are named; metadata, values and parts are JSON as texts, times are UTC.
+        `documents`, `passages`, `entities`, `relations`, `mentions`, `statements`, `items`,
+        `vectors`, `jobs`, `versions`, and those of `tables`; each shows what the handle's scope
+        sees now, and nothing that is expired, retired or forgotten. All of a table that a statement
+        reads is of one moment. `embedding`, `blob` and `data` are there if they are named; metadata,
+        values and parts are JSON as texts, times are UTC.
 
         - `parameters`: the values of `?` or `$1`, in their order, or of `$name` by name;
         - `at`: the version, tag, branch or aware datetime that all views are of. One view alone is

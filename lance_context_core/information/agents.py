@@ -5,6 +5,8 @@ from typing import Any
 from lance_context_core._checks import dumps
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
+from lance_context_core.graph.graph import AsyncGraph
+from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.source import OfRecords
 from lance_context_core.knowledge import kept
 from lance_context_core.messages import ToolCallPart, ToolResultPart, parts_text
@@ -141,7 +143,8 @@ class OfAgents(OfRecords):
         return rows
 
     async def relations(self) -> Rows:
-        """One an edge: what records relate to, what they cite, and what they took the place of."""
+        """One an edge: what records relate to, cite, and took the place of; and those of the graph."""
+        graph = AsyncGraph(ScopedGraph(self.spoken.resources, self.spoken.scope))
         return [
             {
                 "source_id": one.id,
@@ -152,6 +155,15 @@ class OfAgents(OfRecords):
             }
             for one in [*await self._said(), *await self._made(_L1), *await self._made(_L0)]
             for relation, target in _edges(one)
+        ] + [
+            {
+                "source_id": one.source_id,
+                "target_id": one.target_id,
+                "relation_type": one.type,
+                "agent_id": one.agent_id,
+                "created_at": one.recorded_at,
+            }
+            for one in await graph.relations()
         ]
 
     async def _said(self) -> list[ContextRecord]:

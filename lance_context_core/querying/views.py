@@ -23,6 +23,8 @@ from lance_context_core.engine.schema import (
     VECTORS,
     TableSpec,
 )
+from lance_context_core.graph.graph import AsyncGraph
+from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.layouts import LAYOUTS
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.queue import Queue
@@ -31,7 +33,15 @@ from lance_context_core.knowledge import kept
 from lance_context_core.querying.dataset import View
 from lance_context_core.querying.statements import DIFF, Source
 from lance_context_core.querying.stored import Part, view_of
-from lance_context_core.records import ContextRecord, Session, Version
+from lance_context_core.records import (
+    ContextRecord,
+    Entity,
+    Mention,
+    Relation,
+    Session,
+    Statement,
+    Version,
+)
 from lance_context_core.rows import sources
 from lance_context_core.rows.visibility import alive, conditions
 from lance_context_core.scope import Scope
@@ -41,13 +51,19 @@ from lance_context_core.versioning import diff
 
 Rows = builtins.list[dict[str, Any]]
 
-_TIMES, _LISTS, _COUNTS = (
-    frozenset(
-        ("created_at", "updated_at", "ended_at", "expires_at", "scheduled_at", "lease_until")
+_TYPES: Mapping[pa.DataType, tuple[str, ...]] = {
+    TIMESTAMP: (
+        *("created_at", "updated_at", "ended_at", "expires_at", "scheduled_at", "lease_until"),
+        *("valid_from", "valid_to", "recorded_at"),
     ),
-    frozenset(("tags", "input_ids")),
-    frozenset(("number", "n_messages", "attempts", "fence")),
-)
+    pa.list_(pa.string()): ("tags", "input_ids", "source_ids"),
+    pa.int64(): ("number", "n_messages", "attempts", "fence", "start", "end"),
+    pa.float64(): ("weight", "confidence"),
+    pa.bool_(): ("one_of_many",),
+}
+"""What fields of values are, but for texts, and JSON as texts."""
+
+_TYPE_OF = {name: type_ for type_, names in _TYPES.items() for name in names}
 
 _CHANGES = pa.schema(
     [
@@ -170,6 +186,26 @@ class Views:
         """Work that is owed or done."""
         return _of_values(Job, Queue(self._records(kept.CONTEXT)).list)
 
+    async def entities(self, _: frozenset[str]) -> View:
+        """Who and what is known."""
+        return _of_values(Entity, self._graph.entities)
+
+    async def relations(self, _: frozenset[str]) -> View:
+        """What leads from one of these to another."""
+        return _of_values(Relation, self._graph.relations)
+
+    async def mentions(self, _: frozenset[str]) -> View:
+        """Where they are spoken of."""
+        return _of_values(Mention, self._graph.mentions)
+
+    async def statements(self, _: frozenset[str]) -> View:
+        """What is said of them, superseded or not."""
+        return _of_values(Statement, lambda: self._graph.statements.list(include_superseded=True))
+
+    @property
+    def _graph(self) -> AsyncGraph:
+        return AsyncGraph(ScopedGraph(self.resources, self.scope))
+
     async def versions(self, _: frozenset[str]) -> View:
         """The versions that are kept."""
         return _of_values(Version, lambda: engine_versions.versions(self.resources.records))
@@ -195,6 +231,10 @@ _VIEWS: Mapping[str, Callable[[Views, frozenset[str]], Awaitable[View]]] = {
     "passages": Views.passages,
     "items": Views.items,
     "vectors": Views.vectors,
+    "entities": Views.entities,
+    "relations": Views.relations,
+    "mentions": Views.mentions,
+    "statements": Views.statements,
     "jobs": Views.jobs,
     "versions": Views.versions,
 }
@@ -216,21 +256,13 @@ def _made(schema: pa.Schema, read: Callable[[], Awaitable[pa.Table]]) -> View:
 def _of_values(kind: type[Any], listed: Callable[[], Awaitable[Sequence[Any]]]) -> View:
     """The values as rows, with a column for each of their fields."""
     names = [one.name for one in fields(kind)]
-    schema = pa.schema([pa.field(name, _type(name)) for name in names])
+    schema = pa.schema([pa.field(name, _TYPE_OF.get(name, pa.string())) for name in names])
 
     async def read() -> pa.Table:
         rows = [{name: _cell(getattr(one, name)) for name in names} for one in await listed()]
         return pa.Table.from_pylist(rows, schema=schema)
 
     return _made(schema, read)
-
-
-def _type(name: str) -> pa.DataType:
-    if name in _TIMES:
-        return TIMESTAMP
-    if name in _LISTS:
-        return pa.list_(pa.string())
-    return pa.int64() if name in _COUNTS else pa.string()
 
 
 def _cell(value: Any) -> Any:

@@ -15,6 +15,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
+from lance_context_core.graph import Entity, Relation
 
 NAMES = {
     "ctx_agent": [
@@ -90,6 +91,23 @@ def test_the_layers_of_a_turn_are_joined_by_their_ids(lived):
     assert (summary["target_id"], summary["target_type"]) == ("s", "session")
     cited = lived.tables.read("agent_relations").to_pylist()
     assert turn["raw_id"] in {row["target_id"] for row in cited if row["relation_type"] == "cites"}
+
+
+def test_the_relations_of_the_graph_are_among_those_of_agents(tmp_path):
+    with ContextStore.open(tmp_path) as store:
+        ada, tea = store.graph.add_entities([Entity(name="Ada"), Entity(name="tea")])
+        (likes,) = store.graph.add_relations(
+            [Relation(source_id=ada.id, target_id=tea.id, type="likes")]
+        )
+        assert store.tables.read("agent_relations").to_pylist() == [
+            {
+                "source_id": ada.id,
+                "target_id": tea.id,
+                "relation_type": "likes",
+                "agent_id": None,
+                "created_at": store.graph.get_relation(likes.id).recorded_at,
+            }
+        ]
 
 
 def test_a_call_of_a_tool_has_its_result_or_waits_for_it(lived):

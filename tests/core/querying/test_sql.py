@@ -20,6 +20,7 @@ from lance_context_core import (
     NotFoundError,
 )
 from lance_context_core.engine.table import reading
+from lance_context_core.graph import Entity, Mention, Relation, Statement
 
 WORDS = ("soup", "tea", "rain", "Oslo", "it's", "100%", "naïve", "", "a\tb")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -201,6 +202,47 @@ def test_each_family_has_its_views(tmp_path):
             )
         numbers = store.sql("SELECT number FROM versions ORDER BY 1")["number"].to_pylist()
         assert numbers == [one.number for one in store.versions()]
+
+
+def test_the_graph_is_asked_as_it_is_and_as_it_was(tmp_path):
+    with ContextStore.open(tmp_path) as store:
+        ada, tea = store.graph.add_entities(
+            [Entity(name="Ada", type="person", properties={"born": 1815}), Entity(name="tea")]
+        )
+        store.graph.add_relations(
+            [
+                Relation(source_id=ada.id, target_id=tea.id, type="likes", weight=0.5),
+                Relation(source_id=tea.id, target_id=ada.id, type="wakes", valid_from=BEGIN),
+            ]
+        )
+        store.graph.add_mentions(
+            [Mention(entity_id=ada.id, source_id="m1", text="Ada", start=3, end=6)]
+        )
+        store.graph.statements.add(
+            [Statement(subject_id=ada.id, predicate="home", object="Oslo", source_ids=["m1"])]
+        )
+        store.tag("then")
+        store.graph.delete_entity(tea.id)
+
+        def rows(query):
+            return [tuple(row.values()) for row in store.sql(query).to_pylist()]
+
+        joined = (
+            "SELECT a.name AS one, r.type, r.weight, b.name AS other FROM relations r "
+            "JOIN entities a ON a.id = r.source_id JOIN entities b ON b.id = r.target_id "
+            "ORDER BY r.type"
+        )
+        assert rows(joined) == []
+        assert [tuple(row.values()) for row in store.sql(joined, at="then").to_pylist()] == [
+            ("Ada", "likes", 0.5, "tea"),
+            ("tea", "wakes", None, "Ada"),
+        ]
+        assert rows("SELECT name, properties->>'born' FROM entities") == [("Ada", "1815")]
+        assert rows('SELECT text, start, "end" FROM mentions') == [("Ada", 3, 6)]
+        assert rows("SELECT predicate, object, source_ids FROM statements") == [
+            ("home", "Oslo", ["m1"])
+        ]
+        assert store.scope(user_id="bob").sql("SELECT * FROM entities").num_rows == 0
 
 
 def test_vectors_and_bytes_are_there_if_they_are_named(tmp_path):
