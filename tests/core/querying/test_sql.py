@@ -6,6 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import duckdb
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
@@ -415,7 +417,6 @@ def test_conditions_and_columns_reach_the_engine(lived, monkeypatch):
 
 
 def test_an_answer_has_types_that_frames_of_pandas_and_polars_know(lived):
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     found = lived.sql("SELECT id, tags, metadata, created_at FROM messages ORDER BY created_at")
     assert list(found.to_pandas()["id"]) == found["id"].to_pylist()
     frame = polars.from_arrow(found)
