@@ -54,7 +54,12 @@ ENVIRONMENTS = {
         requirements=(
             *("langchain-core==1.7.2", "langchain-tests==1.1.9", "langgraph==1.2.22"),
             *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-conformance==0.0.2"),
-            *("langchain==1.4.7", "langgraph-checkpoint-sqlite==3.1.2", "mypy>=1.18"),
+            *(
+                "langchain==1.4.7",
+                "langgraph-checkpoint-sqlite==3.1.2",
+                "jinja2>=3.1",
+                "mypy>=1.18",
+            ),
         ),
         plugins_off=("asyncio",),
         typed=("adapters/langchain/langchain_lance_context", "examples/langchain_agent.py"),
@@ -65,7 +70,7 @@ ENVIRONMENTS = {
         requirements=(
             *("langchain-core==1.4.0", "langchain-tests==1.1.9", "langgraph==1.2.0"),
             *("langgraph-checkpoint==4.1.0", "langgraph-checkpoint-conformance==0.0.2"),
-            *("langchain==1.2.11", "langgraph-checkpoint-sqlite==3.0.2"),
+            *("langchain==1.2.11", "langgraph-checkpoint-sqlite==3.0.2", "jinja2>=3.1"),
         ),
         plugins_off=("asyncio",),
         is_oldest=True,

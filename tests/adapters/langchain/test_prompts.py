@@ -44,7 +44,6 @@ def test_a_prompt_stays_at_its_version(store, review):
 
 
 async def test_a_template_of_jinja_is_filled_in_within_the_sandbox(store):
-    pytest.importorskip("jinja2")
     text = "{% for one in notes %}- {{ one }}\n{% endfor %}"
     prompt = LanceContextPromptTemplate(store.templates.save("list", text, syntax="jinja"))
     assert await prompt.aformat(notes=["{{ 7 * 7 }}", "b"]) == "- {{ 7 * 7 }}\n- b\n"

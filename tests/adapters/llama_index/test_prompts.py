@@ -47,7 +47,6 @@ def test_a_prompt_stays_at_its_version(opened, review):
 
 
 def test_a_template_of_jinja_is_filled_in_within_the_sandbox(opened):
-    pytest.importorskip("jinja2")
     text = "{% for one in notes %}- {{ one }}\n{% endfor %}"
     prompt = LanceContextPromptTemplate(opened.templates.save("list", text, syntax="jinja"))
     assert prompt.format(notes=["{{ 7 * 7 }}", "b"]) == "- {{ 7 * 7 }}\n- b\n"

@@ -6,8 +6,8 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import duckdb
-import pandas
-import polars
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
@@ -419,10 +419,10 @@ def test_conditions_and_columns_reach_the_engine(lived, monkeypatch):
 def test_an_answer_has_types_that_frames_of_pandas_and_polars_know(lived):
     found = lived.sql("SELECT id, tags, metadata, created_at FROM messages ORDER BY created_at")
     assert list(found.to_pandas()["id"]) == found["id"].to_pylist()
-    frame = polars.from_arrow(found)
+    frame = pl.from_arrow(found)
     assert frame["created_at"].to_list() == found["created_at"].to_pylist()
     assert isinstance(frame["metadata"][0], str)
-    assert isinstance(found.to_pandas(), pandas.DataFrame)
+    assert isinstance(found.to_pandas(), pd.DataFrame)
 
 
 async def test_a_cancelled_query_ends():
