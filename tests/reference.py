@@ -21,7 +21,7 @@ TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
     *("documents", "media", "graph", "knowledge", "tiers", "window", "coordination", "protocols"),
-    *("memory_tool", "adapting", "testing", "arguments", TOP),
+    *("memory_tool", "telemetry", "adapting", "testing", "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 """The modules in the order in which one wants to read about them."""

@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "docx": "python-docx",
     "langgraph": "langgraph-checkpoint",
+    "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",
 }
 """What brings a package that is called otherwise."""
