@@ -231,8 +231,8 @@ async def scopes(place: str, options: argparse.Namespace) -> None:
             if (number + 1) % step == 0:
                 gc.collect()
                 kept = (await store.stats()).search_cache
-                mb = _resident_mb()
-                print(f"| {number + 1:,} | {mb:.1f} | {kept.n_scopes:,} |", flush=True)
+                n_kept = 0 if kept is None else kept.n_scopes
+                print(f"| {number + 1:,} | {_resident_mb():.1f} | {n_kept:,} |", flush=True)
 
 
 def _resident_mb() -> float:
