@@ -18,7 +18,7 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.rows import KIND, from_record, to_record
-from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending
+from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending, Stopped
 from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.records import Progress
 from lance_context_core.stores.records.scoped import Records
@@ -190,8 +190,8 @@ class Queue:
         try:
             async with self._held_on_to(taken):
                 decide = await self._handlers[taken.kind](taken)
-        except OverBudget:
-            # Nothing was asked: it is as it was before it was taken.
+        except (OverBudget, Stopped, asyncio.CancelledError):
+            # It did not fail: it is as it was before it was taken, and who runs it again goes on.
             await self._end(taken, state="scheduled", attempts=taken.attempts - 1)
             raise
         except InvalidRequestError as error:

@@ -13,6 +13,10 @@ class OverBudget(ContextStoreError):  # noqa: N818 - no error: the run ends, and
     """A job would ask more of a model than is left for this run."""
 
 
+class Stopped(Exception):  # noqa: N818 - no error of the job: it waits to be gone on with
+    """Whoever runs a job wants it to end here: what they raised is the cause."""
+
+
 @dataclass(slots=True)
 class Spending:
     """What has been spent of a budget."""

@@ -1,13 +1,14 @@
 """The knowledge of a store: six verbs over layers that manage themselves, and the jobs behind them."""
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from lance_context_core._checks import check_name, check_span, check_text, check_time, shown
+from lance_context_core._progress import check_progress
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs
@@ -39,7 +40,7 @@ from lance_context_core.knowledge.values import (
     TraceEvent,
     Undone,
 )
-from lance_context_core.records import ContextRecord, Diff, MergeReport
+from lance_context_core.records import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.conflicts import MergePolicy
@@ -268,21 +269,28 @@ class AsyncKnowledge:
     # Distillation
 
     async def distill(
-        self, *, session_id: str | None = None, apply: Literal["propose", "merge"] = "propose"
+        self,
+        *,
+        session_id: str | None = None,
+        apply: Literal["propose", "merge"] = "propose",
+        progress: Callable[[Progress], object] | None = None,
     ) -> Proposal:
         """Make knowledge of all turns that no job is about yet, on a branch; returns the proposal.
 
         It is to be read, and then to be merged or discarded; with `apply="merge"` it is merged at
         once. It is a job from its first step on: called again after it was interrupted, it goes on
-        where it was. Raises InvalidRequestError in a scope, which has no branches of its own, and if
+        where it was. `progress` is told of each of its jobs, at most 200 turns of a session; where it
+        raises, or the call is cancelled, what is done is kept on the branch. Raises
+        InvalidRequestError in a scope, which has no branches of its own, and if
         it failed; while the model is away it raises too, and stays scheduled.
         """
         if apply not in ("propose", "merge"):
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
+        check_progress(progress)
         planned = await self._parts.proposing.job(session_id=session_id)
         if not planned.input_ids:
             return _nothing()
-        job = await self._parts.proposed(planned)
+        job = await replace(self._parts, progress=progress).proposed(planned)
         proposal = await self._parts.proposing.proposal(job)
         if apply == "merge":
             await self._parts.proposing.merge(job, None)

@@ -1,11 +1,12 @@
 """What the verbs of the knowledge are made of: who does what, and the queue of their jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
+from lance_context_core.jobs.spending import Stopped
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
@@ -13,6 +14,7 @@ from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
 from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE, Tidying
 from lance_context_core.knowledge.undoing import UNDO, Undoing
+from lance_context_core.records import Progress
 from lance_context_core.stores.records.scoped import Records
 
 
@@ -22,6 +24,8 @@ class Parts:
 
     spoken: Records
     makers: Makers
+    progress: Callable[[Progress], object] | None = None
+    """Told how far a distillation is."""
 
     @property
     def made(self) -> Records:
@@ -36,7 +40,7 @@ class Parts:
     @property
     def proposing(self) -> Proposing:
         """Makes them on a branch."""
-        return Proposing(self.distiller, self._jobs({}))
+        return Proposing(self.distiller, self._jobs({}), self.progress)
 
     @property
     def undoing(self) -> Undoing:
@@ -67,7 +71,10 @@ class Parts:
         (job,) = await self.queue.submit([planned])
         if job.state == "cancelled":
             job = await self.queue.retry(job.id)
-        return await self.queue.run(job.id) or await self.queue.get(job.id)
+        try:
+            return await self.queue.run(job.id) or await self.queue.get(job.id)
+        except Stopped as stopped:
+            raise stopped.__cause__ or stopped from None
 
     async def run(self, job: Job) -> Job:
         """Submit a job and run it; returns what became of it. Raises for what failed in it."""

@@ -1,8 +1,10 @@
 """Distillation on a branch: made there, read, and merged or discarded; a job from its first step."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lance_context_core._progress import tell
 from lance_context_core.auditing import keeping
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
@@ -10,13 +12,14 @@ from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
+from lance_context_core.jobs.spending import Stopped
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
-from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport
+from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.records.versions import Stored
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.versioning import branches, diff, merge
@@ -33,6 +36,7 @@ class Proposing:
 
     distiller: Distiller
     jobs: Queue
+    progress: Callable[[Progress], object] | None = None
 
     async def job(self, *, session_id: str | None) -> Job:
         """The job that proposes what the turns state which no job is about yet."""
@@ -101,10 +105,15 @@ class Proposing:
     async def _done(self, job: Job, there: Distiller, queue: Queue) -> Decide:
         """Run the parts of a job on its branch."""
         children = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
-        for child in children:
+        for n, child in enumerate(children, 1):
             # Nobody else runs it: who died with it has lost this job too.
             due = max(there.made.now(), child.scheduled_at, child.lease_until or child.scheduled_at)
             await queue.run(child.id, due)
+            now = Progress(n_done=n, n_total=len(children), what="jobs", name=child.id)
+            try:
+                await tell(self.progress, now)
+            except Exception as error:
+                raise Stopped from error
         done = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
         for child in done:
             if child.state == "failed":

@@ -53,6 +53,32 @@ def assert_counted(told, what):
     assert {one.what for one in told} == {what}
 
 
+# Distilling
+
+
+async def told_of_sessions(open_store):
+    store = open_store(maintenance=None)
+    for n in range(3):
+        text = f"I love garden {n}."
+        await store.knowledge.add(text, session_id=f"s{n}", infer="never")
+    return store
+
+
+@WAYS
+async def test_a_distillation_that_was_ended_goes_on_where_it_was(open_store, way):
+    store = await told_of_sessions(open_store)
+    told = await ended(store.knowledge.distill, step=2, way=way)
+    (job,) = await store.knowledge.jobs.list(kind="distill")
+    assert (job.state, job.attempts, job.error) == ("scheduled", 0, None)
+    branch = await store.branch(job.branch)
+    assert len(await branch.context("knowledge").list(filters={"kind": "fact"})) == 2
+    again = []
+    proposal = await store.knowledge.distill(progress=again.append)
+    assert proposal.report["add"] == 3
+    assert again[:2] == told
+    assert_counted(again, "jobs")
+
+
 # Maintaining
 
 

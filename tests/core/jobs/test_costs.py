@@ -1,9 +1,7 @@
 """What a job costs beside its work: small writes, and no commit of its own."""
 
-import asyncio
-
 import pytest
-from core.knowledge.living import OSLO, facts, opened, said
+from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.jobs.queue import LEASE
@@ -43,8 +41,8 @@ def test_a_turn_and_its_job_are_written_together(tmp_path, clock, acknowledged, 
 
 
 def test_what_is_begun_with_its_turn_is_taken_over_like_any_other(tmp_path, clock):
-    with opened(tmp_path, clock) as store:
-        asyncio.run(told_and_left(store, "I have a dog."))
+    with opened(tmp_path, clock) as store, pytest.raises(DeathError):
+        store.knowledge.using(model=dying).add("I have a dog.", session_id="s")
     with opened(tmp_path, clock) as store:
         memory = store.knowledge
         assert [job.state for job in memory.jobs.list()] == ["running"]
@@ -52,20 +50,6 @@ def test_what_is_begun_with_its_turn_is_taken_over_like_any_other(tmp_path, cloc
         clock.advance(seconds=LEASE.total_seconds())
         assert [job.state for job in memory.jobs.run_due()] == ["succeeded"]
         assert facts(store) == ["I have a dog."]
-
-
-async def told_and_left(store, text):
-    begun = asyncio.Event()  # noqa: TID251 - of this loop alone
-
-    async def model(sentences):
-        begun.set()
-        await asyncio.sleep(3600)
-        return sentences
-
-    work = asyncio.ensure_future(store.aio.knowledge.using(model=model).add(text, session_id="s"))
-    await begun.wait()
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
 
 
 @pytest.mark.slow

@@ -4,7 +4,17 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts, said
+from core.knowledge.living import (
+    OSLO,
+    DeathError,
+    Scripted,
+    aloud,
+    day,
+    dying,
+    everything,
+    facts,
+    said,
+)
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.jobs.queue import LEASE
@@ -68,27 +78,14 @@ def test_a_job_that_fails_does_not_stop_the_others(store, memory):
 
 def test_whose_worker_died_is_taken_over_when_its_lease_ends(store, memory, clock):
     added = memory.add([OSLO], infer="later")
-    asyncio.run(begun_and_left(store))
+    with pytest.raises(DeathError):
+        memory.using(model=dying).jobs.run_due()
     assert memory.jobs.get(added.job_id).state == "running"
     assert memory.jobs.run_due() == []
     clock.advance(seconds=LEASE.total_seconds())
     (done,) = memory.jobs.run_due()
     assert (done.state, done.attempts, done.fence) == ("succeeded", 2, 2)
     assert facts(store) == ["I live in Oslo."]
-
-
-async def begun_and_left(store):
-    begun = asyncio.Event()  # noqa: TID251 - of this loop alone
-
-    async def model(sentences):
-        begun.set()
-        await asyncio.sleep(3600)
-        return sentences
-
-    work = asyncio.ensure_future(store.aio.knowledge.using(model=model).jobs.run_due())
-    await begun.wait()
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
 
 
 def test_the_late_write_of_a_worker_that_lost_its_job_is_fenced_off(store, memory, clock):

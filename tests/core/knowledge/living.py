@@ -58,3 +58,11 @@ class Scripted:
 
 def aloud(sentences):
     return [f"The user says: {one}" for one in sentences]
+
+
+class DeathError(BaseException):
+    """The end of a worker, after which it does nothing more."""
+
+
+def dying(sentences):
+    raise DeathError
