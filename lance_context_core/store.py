@@ -539,17 +539,26 @@ class AsyncContextStore(AsyncStores):
         await self._resources.settle()
 
     async def thin(
-        self, *, retention: VersionRetention | None = None, dry_run: bool = False
+        self,
+        *,
+        retention: VersionRetention | None = None,
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Thinned:
         """Remove the versions that need not be kept, of all tables on all branches.
 
         By default as the store was opened to keep them. What tags and branches name stays. With
-        `dry_run` it is only told what would go. May be repeated after a crash.
+        `dry_run` it is only told what would go. May be repeated after a crash. `progress` is called
+        after each branch, main first.
         """
+        check_progress(progress)
         if not dry_run:
             await self._note_writes()
         thinned = await thin.thin(
-            self._whole(), retention=retention or self._resources.retention, dry_run=dry_run
+            self._whole(),
+            retention=retention or self._resources.retention,
+            dry_run=dry_run,
+            progress=progress,
         )
         if not dry_run:
             await self._note("thin")

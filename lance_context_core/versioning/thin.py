@@ -1,11 +1,12 @@
 """The store's history, thinned: which versions of which table go, which stay, and why."""
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.files import maintenance
@@ -22,7 +23,7 @@ from lance_context_core.engine.refs.retention import (
 )
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
-from lance_context_core.records import Version
+from lance_context_core.records import Progress, Version
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 
@@ -71,22 +72,31 @@ class Thinned:
         return sum(table.bytes_freed for table in self.tables)
 
 
-async def thin(whole: Whole, *, retention: VersionRetention, dry_run: bool = False) -> Thinned:
+async def thin(
+    whole: Whole,
+    *,
+    retention: VersionRetention,
+    dry_run: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+) -> Thinned:
     """Remove the versions that need not be kept, of all tables on all branches.
 
     Whatever version of the records stays, every other table can be read as it was at its moment.
     Raises InvalidRequestError in a scope, and ReadOnlyError at an earlier version. May be repeated
-    after a crash.
+    after a crash, and so after `progress`, which is called after each branch, or cancelling ended it.
     """
+    check_progress(progress)
     whole.require("thin")
     await whole.resources.settle()
     done: list[ThinnedTable] = []
-    for branch in [MAIN, *(branch.name for branch in await branching.listed(whole))]:
+    names = [MAIN, *(branch.name for branch in await branching.listed(whole))]
+    for n, branch in enumerate(names, 1):
         database = whole.resources.writable().on(branch)
         resources = replace(whole.resources, database=database)
         tables = await replace(whole, resources=resources).tables()
         now = whole.resources.clock.now()
         done += await _thin_branch(tables, now, retention, dry_run=dry_run)
+        await tell(progress, Progress(n_done=n, n_total=len(names), what="branches", name=branch))
     return Thinned(tables=tuple(done), is_dry_run=dry_run)
 
 

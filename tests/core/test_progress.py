@@ -129,6 +129,34 @@ async def test_maintenance_ends_with_the_tables_that_it_told_of(open_store, way)
     assert await kept(store) == before
 
 
+# Thinning
+
+
+async def of_two_branches(open_store):
+    store = open_store(maintenance=None)
+    await store.memory.add(["first"])
+    for name in ("a", "b"):
+        await (await store.create_branch(name)).memory.add([f"on {name}"])
+    return store
+
+
+async def test_thinning_tells_of_each_branch(open_store):
+    store = await of_two_branches(open_store)
+    told = []
+    thinned = await store.thin(progress=told.append)
+    assert_counted(told, "branches")
+    assert [one.name for one in told] == ["main", "a", "b"]
+    assert {one.branch for one in thinned.tables} == {"main", "a", "b"}
+
+
+@WAYS
+async def test_thinning_ends_with_the_branches_that_it_told_of(open_store, way):
+    store = await of_two_branches(open_store)
+    assert [one.name for one in await ended(store.thin, step=2, way=way)] == ["main", "a"]
+    assert (await store.thin()).n_dropped == 0
+    assert [one.text for one in (await store.memory.list()).items] == ["first"]
+
+
 # Vectors
 
 

@@ -3,6 +3,7 @@
 import click
 
 from lance_context_cli.call import Call, pass_call
+from lance_context_cli.commands.moving import progress
 from lance_context_cli.output import Line
 
 
@@ -35,7 +36,8 @@ def maintain(call: Call, only_due: bool) -> None:
 @pass_call
 def thin(call: Call, dry_run: bool) -> None:
     """Let old versions go, but for those that a tag, a branch or the retention keeps."""
-    thinned = call.place.whole().thin(dry_run=dry_run)
+    with progress("branches thinned") as tell:
+        thinned = call.place.whole().thin(dry_run=dry_run, progress=tell)
     call.output.rows(
         ("table", "branch", "versions dropped", "bytes freed"),
         (
