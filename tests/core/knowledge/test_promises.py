@@ -1,11 +1,7 @@
 """What a memory that manages itself promises, and by which tests each promise is held."""
 
-import re
-from pathlib import Path
-
 import pytest
-
-FOLDERS = [Path(__file__).parent.parent / name for name in ("knowledge", "jobs", "tiers")]
+from core.promised import CORE, names_of_tests
 
 PROMISES = {
     "the same turns added again, by whom and when ever, are one job": [
@@ -138,12 +134,7 @@ PROMISES = {
 @pytest.fixture(scope="module")
 def held():
     """The names of the tests of the knowledge, of its jobs, and of the tiers."""
-    texts = [path.read_text("utf-8") for folder in FOLDERS for path in folder.glob("test_*.py")]
-    return {
-        name
-        for text in texts
-        for name in re.findall(r"^(?:async )?def test_(\w+)", text, re.MULTILINE)
-    }
+    return names_of_tests(*(CORE / name for name in ("knowledge", "jobs", "tiers")))
 
 
 @pytest.mark.parametrize("promise", PROMISES)
