@@ -283,13 +283,17 @@ def _decode_part(data: object, where: str, *, nesting: int) -> Part:
 def _decode_known(data: Mapping[str, Any], nesting: int) -> Part:
     name, kind = data["type"], _KINDS[data["type"]]
     given = {key: data[key] for key in _FIELDS[name] if data.get(key) is not None}
-    if missing := sorted(_REQUIRED[name] - given.keys()):
-        raise InvalidRequestError(f"a part of type {name!r} must have {missing}: {shown(data)}")
+    if missing := _REQUIRED[name] - given.keys():
+        raise InvalidRequestError(
+            f"a part of type {name!r} must have {sorted(missing)}: {shown(data)}"
+        )
     if kind is ToolResultPart and "content" in given:
         given["content"] = decode_parts(given["content"], "content", nesting=nesting + 1)
     if issubclass(kind, MediaPart) and "data" in given:
         given["data"] = decode_base64(given["data"], f"{kind.__name__}.data")
-    extra = {key: data[key] for key in data if key != "type" and key not in _FIELDS[name]}
+    extra: dict[str, Any] = {}
+    if len(data) > 1 + len(given):
+        extra = {key: data[key] for key in data if key != "type" and key not in _FIELDS[name]}
     return cast("Part", kind(**given, extra=extra))
 
 

@@ -40,6 +40,7 @@ COLUMNS = ("fields", "text", "parts", "native", "blob")
 """What a whole record is read from, without its vector."""
 
 _FIELDS = tuple(field.name for field in fields(ContextRecord))
+_KNOWN = frozenset(_FIELDS)
 _APART = (*COLUMNS, "embedding")
 _PACKED = tuple(name for name in _FIELDS if name not in _APART)
 _TIMES = ("created_at", "updated_at", "expires_at", "retired_at")
@@ -199,9 +200,14 @@ def _packed(values: dict[str, Any]) -> str:
 
 
 def _unpacked(text: str) -> dict[str, Any]:
-    # A later release may have packed more than this one knows.
-    known = {name: value for name, value in loads(text, "fields").items() if name in _FIELDS}
-    return known | {name: datetime.fromisoformat(known[name]) for name in _TIMES if name in known}
+    values: dict[str, Any] = loads(text, "fields")
+    if not _KNOWN.issuperset(values):
+        # A later release has packed more than this one knows.
+        values = {name: value for name, value in values.items() if name in _KNOWN}
+    for name in _TIMES:
+        if name in values:
+            values[name] = datetime.fromisoformat(values[name])
+    return values
 
 
 def _size(value: Any, where: str) -> int:

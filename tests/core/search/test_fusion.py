@@ -69,6 +69,30 @@ def test_a_convex_score_is_the_formula_worked_out_in_exact_fractions(
     assert set(order(hits)) == set(fused)
 
 
+@given(VECTOR, TEXT, LINKS, UNIT, st.sampled_from([None, 1, 3]))
+def test_a_fusion_and_a_boost_of_the_caller_s_own_of_the_same_formula_rank_the_same(
+    vector, text, previous, weight, limit
+):
+    class Lending:
+        name, largest = "neighbours", 2 * weight
+
+        def __call__(self, question, candidates):
+            return Neighbours((weight,))(question, candidates)
+
+    for fusion in (Convex(vector_weight=weight), ReciprocalRank(k=7)):
+        usual, own = (
+            fuse(vector, text, previous=previous, fusion=one, boosts=[boost], limit=limit)
+            for one, boost in (
+                (fusion, Neighbours((weight,))),
+                (fusion.__call__, Lending()),
+            )
+        )
+        assert order(own) == order(usual)
+        for one, other in zip(own, usual, strict=True):
+            assert one.why == pytest.approx(other.why)
+            assert (one.score, one.channels) == (pytest.approx(other.score), other.channels)
+
+
 @given(VECTOR, TEXT, LINKS, UNIT, st.randoms(use_true_random=False))
 def test_the_order_in_which_candidates_arrive_does_not_show(vector, text, previous, n, rng):
     def shuffled(mapping):
