@@ -16,6 +16,9 @@ from lance_context_core.errors import (
     NotEmbeddedWarning,
 )
 
+_NOT_EMBEDDED = "not embedded"
+"""What is warned of once a table."""
+
 
 async def embedded(
     table: Table,
@@ -65,9 +68,17 @@ async def embedded(
     return vectors
 
 
+async def needs_texts(table: Table, resources: Resources) -> bool:
+    """Whether texts are asked for: by an embedder, or to warn that they get no vectors."""
+    if resources.embeddings is not None:
+        return True
+    is_told = (_NOT_EMBEDDED, table.name) in resources.warned
+    return not is_told and await table.vectors.model() is not None
+
+
 async def _warn_once(table: Table, resources: Resources) -> None:
     """Warn that texts get no vectors, where a model has made some before."""
-    about = ("not embedded", table.name)
+    about = (_NOT_EMBEDDED, table.name)
     if about in resources.warned or (model := await table.vectors.model()) is None:
         return
     resources.warned.add(about)

@@ -51,7 +51,7 @@ def spoken(record: Composable) -> str | None:
     Without a name, and for what is no message: the text as it is, and the captions. None if there
     is neither text nor caption. The date is left to the words: an embedding blurs numbers.
     """
-    name, text, captions = _content(record)
+    name, text, captions = _content(record, is_said=_is_said(record))
     if not (text or captions):
         return None
     if name:
@@ -65,10 +65,11 @@ def dated(record: Composable) -> str | None:
     For what is no message: the text and the captions. None if there is neither. The date is that
     of UTC; the whole goes through `index_words`.
     """
-    name, text, captions = _content(record)
+    is_said = _is_said(record)
+    name, text, captions = _content(record, is_said=is_said)
     if not (text or captions):
         return None
-    date = f"[{_date(record.created_at)}]" if _is_said(record) else ""
+    date = f"[{_date(record.created_at)}]" if is_said else ""
     return index_words(_joined(date, f"{name}:" if name else "", text, captions))
 
 
@@ -100,9 +101,9 @@ _MONTHS = (
 )  # fmt: skip
 
 
-def _content(record: Composable) -> tuple[str, str, str]:
+def _content(record: Composable, *, is_said: bool) -> tuple[str, str, str]:
     """A message's speaker; the text as it is; the captions, each in parentheses. "" if blank."""
-    name = (record.name or "").strip() if _is_said(record) else ""
+    name = (record.name or "").strip() if is_said else ""
     text = record.text if record.text and not record.text.isspace() else ""
     return name, text, " ".join(f"({caption})" for caption in record.captions if caption.strip())
 

@@ -54,15 +54,11 @@ class AsyncHistory:
         expires_at: datetime | None = None,
     ) -> str:
         """Add one message at the end of a session; returns its id. See `append_many`."""
-        (id,) = await self.append_many(
-            agent_id,
-            [message],
-            session_id=session_id,
-            run_id=run_id,
-            keep_existing=keep_existing,
-            expires_at=expires_at,
+        draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
+        result = await writing.insert(
+            self._records, draft, [message], within=within, keep_existing=keep_existing
         )
-        return id
+        return result.ids[0]
 
     async def append_many(
         self,

@@ -57,7 +57,7 @@ async def replace_tail(
 ) -> list[str]:
     """Put new records in the place of the matching rows behind one; see `AsyncHistory`."""
     records.resources.writable()
-    new = await writing.prepare(records, draft, given, within)
+    new = await writing.prepare(records, records.table, draft, given, within)
     if expected is not None:
         refuse_duplicates(("id", id) for id in expected)
     attempts = Attempts(_BUSY)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
-from lance_context_core._embedding import embedded
+from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
@@ -100,26 +100,27 @@ async def insert(
     where all ids are generated; else it is not asked.
     """
     records.resources.writable()
-    new = pending = await prepare(records, draft, given, within)
+    table = records.table
+    new = pending = await prepare(records, table, draft, given, within)
     if beside is not None and not any(one.identity for one in new):
-        await complete(records, records.table, new)
+        await complete(records, table, new)
         made = tuple(one.record.id for one in new)
-        written = await records.table.append([*(one.row for one in new), *beside(made)])
+        written = await table.append([*(one.row for one in new), *beside(made)])
         remember(records, new)
         return WriteResult(ids=made, version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
         # the others would be written by then.
-        n_added, version = await _write(records, new)
+        n_added, version = await _write(records, table, new)
         if n_added == len(new):
             return WriteResult(ids=tuple(one.record.id for one in new), version=version)
         pending = [one for one in new if one.identity]
     existing, expired = await _find_repeated(records, pending, within, keep_existing=keep_existing)
     absent = [one for one in pending if one.identity not in existing]
     if absent:
-        n_added, version = await _write(records, absent, expired)
+        n_added, version = await _write(records, table, absent, expired)
     else:
-        n_added, version = 0, await records.table.version()
+        n_added, version = 0, await table.version()
     if n_added < len(absent):
         # Another writer took some of the identities meanwhile: what it wrote is there.
         existing, _ = await _find_repeated(records, pending, within, keep_existing=keep_existing)
@@ -193,7 +194,7 @@ async def exchange(
     """
     records.resources.writable()
     table = records.table
-    prepared = await prepare(records, draft, given, within)
+    prepared = await prepare(records, table, draft, given, within)
     gone = await _revisions(table, where)
     existing, expired = await existing_of(records, _identities(prepared), _keys(prepared, within))
     staying = {one for one, row in existing.items() if row[KEY] not in gone}
@@ -233,17 +234,23 @@ class Prepared(NamedTuple):
     row: dict[str, Any]
     session: Session | None
     text: str | None
-    """What is embedded."""
+    """What is embedded; None also where nobody would embed it."""
 
 
 async def prepare(
     records: Records,
+    table: Table,
     draft: Callable[[int, T], Draft],
     given: Sequence[T],
     within: Within | None,
 ) -> list[Prepared]:
     """All that can be made of each thing by itself; each identity is given once."""
-    new = await steps.each(lambda one: _new(records, draft(*one), within=within), enumerate(given))
+    is_embedded = await needs_texts(table, records.resources)
+
+    def made(one: tuple[int, T]) -> Prepared:
+        return _new(records, draft(*one), within=within, is_embedded=is_embedded)
+
+    new = await steps.each(made, enumerate(given))
     if len(new) > 1:
         refuse_duplicates(_identities(new))
     return new
@@ -255,6 +262,7 @@ def _new(
     old: Mapping[str, Any] | None = None,
     *,
     within: Within | None = None,
+    is_embedded: bool = True,
 ) -> Prepared:
     """A draft as one of the records, in the place of the row `old`, if there is one."""
     record = records.stamped(draft.record, is_said=True)
@@ -266,9 +274,8 @@ def _new(
         key=_key(records, record, draft.identity, within) if old is None else old[KEY],
         search_text=composer.index_text(record),
     )
-    return Prepared(
-        record, draft.identity, row, records.session_of(row), composer.embed_text(record)
-    )
+    text = composer.embed_text(record) if is_embedded else None
+    return Prepared(record, draft.identity, row, records.session_of(row), text)
 
 
 def _key(
@@ -283,10 +290,9 @@ def _key(
 
 
 async def _write(
-    records: Records, new: Sequence[Prepared], expired: Sequence[str] = ()
+    records: Records, table: Table, new: Sequence[Prepared], expired: Sequence[str] = ()
 ) -> tuple[int, int]:
     """Write what is believed to be new; returns how many were, and the current version."""
-    table = records.table
     await complete(records, table, new)
     rows = [one.row for one in new]
     if expired:
@@ -310,12 +316,10 @@ async def complete(records: Records, table: Table, new: Sequence[Prepared]) -> N
         for one in new:
             if by := superseding.superseded_by(one.record, newer):
                 one.row.update(with_values(one.row, {"superseded_by_id": by}))
-    vectors = await embedded(
-        table,
-        records.resources,
-        given=[one.row[VECTOR] for one in new],
-        texts=[one.text for one in new],
-    )
+    given, texts = [one.row[VECTOR] for one in new], [one.text for one in new]
+    vectors: Sequence[Any] = given
+    if any(one is not None for one in (*given, *texts)):
+        vectors = await embedded(table, records.resources, given=given, texts=texts)
     last_keys = await _last_keys(records, {one.session for one in new if one.session})
     for one, vector in zip(new, vectors, strict=True):
         one.row[VECTOR] = vector
