@@ -6,6 +6,7 @@ other names of the same classes, not copies of those: what they take and return 
 
 from lance_context_core.blobs.blobs import AsyncBlobs as InMemoryFileStore
 from lance_context_core.coordination.checkpoints import Checkpoint as AgentStateMetadata
+from lance_context_core.coordination.files import FileContext as FileContextManager
 from lance_context_core.coordination.locks import LockInfo as LockRecord
 from lance_context_core.coordination.locks import LockStats
 from lance_context_core.coordination.plans.values import AgentPlan as PlanMetadata
@@ -93,6 +94,7 @@ __all__ = [
     "EmbeddingProvider",
     "EntityStore",
     "FactStore",
+    "FileContextManager",
     "GlobalTaskStore",
     "GraphStore",
     "HistoryProvider",

@@ -8,9 +8,12 @@ from lance_context_core.coordination.conversations import (
     conversation,
     current_conversation,
 )
+from lance_context_core.coordination.files import FileContext, FileExcerpt
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "conversation",
     "current_conversation",
     "Conversation",
+    "FileContext",
+    "FileExcerpt",
 ]

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import (
+    check_count,
     check_json_object,
     check_name,
     check_span,
@@ -124,7 +125,7 @@ class AsyncCheckpoints:
 
     async def delete(self, agent_id: str, *, keep: int = 0) -> int:
         """Forget the checkpoints of an agent but the latest `keep`; returns how many."""
-        check_span(offset=0, limit=keep, last=None)
+        check_count(keep, "keep", least=0)
         namespace = (check_name(agent_id, "agent_id"),)
         keys = await self._items.keys(namespace=namespace, reverse=True)
         return sum(await self._items.delete(keys[keep:]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from lance_context_core._checks import check_name, shown
+from lance_context_core._checks import check_count, check_name, shown
 from lance_context_core._resources import Resources
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
@@ -135,6 +135,8 @@ class AsyncLocks:
         Who held one is told when its block ends, and its fenced writes are refused.
         """
         resource = check_name(resource, "resource")
+        if token is not None:
+            check_count(token, "token")
         keeper = await self._keeper()
 
         def decide(book: Book) -> int:

@@ -41,6 +41,11 @@ def best(
     return [one for _, one in sorted(ranked, key=lambda pair: pair[0])][:limit]
 
 
+def has_words(query: str) -> bool:
+    """Whether there is anything to look for."""
+    return bool(_words(query))
+
+
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 

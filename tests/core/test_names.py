@@ -32,6 +32,7 @@ HERE = [
     "TemplateStore",
     "PlanTemplate",
     "PersistentTaskManager",
+    "FileContextManager",
     "Task",
     "ContextConfig",
     "AgentContext",
@@ -158,7 +159,6 @@ ELSEWHERE = [
     "create_context_manager",
 ]
 NOT_YET = [
-    "FileContextManager",
     "DocumentProcessor",
 ]
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from lance_context_core._checks import check_name, check_names, check_text, shown
+from lance_context_core._checks import (
+    check_count,
+    check_name,
+    check_names,
+    check_span,
+    check_text,
+    shown,
+)
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.conversations import current_conversation
 from lance_context_core.coordination.tasks import seen, stored
@@ -95,6 +102,7 @@ class AsyncTaskBoard:
     ) -> builtins.list[Task]:
         """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
         wanted = None if status is None else _status(status)
+        parent_id = _name_or_none(parent_id, "parent_id")
         return [
             one
             for one in (await self._changes.listed()).by_id.values()
@@ -103,6 +111,7 @@ class AsyncTaskBoard:
 
     async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
         """What may be begun: the most urgent first, then in the order of adding."""
+        check_span(offset=0, limit=limit, last=None)
         return (await self._changes.listed()).ready()[:limit]
 
     async def waits_for(self, id: str) -> builtins.list[str]:
@@ -125,6 +134,7 @@ class AsyncTaskBoard:
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
         """What became of a task, or of all, oldest first."""
+        id = _name_or_none(id, "id")
         rows = await self._changes.items.list(namespace=self._changes.history)
         events = [stored.event_of(one.value or {}) for one in rows]
         return [one for one in events if id in (None, one.task_id)]
@@ -154,7 +164,7 @@ class AsyncTaskBoard:
             "id": secrets.token_hex(8) if id is None else check_name(id, "id"),
             "title": title,
             "priority": checked_priority(priority),
-            "parent_id": None if parent_id is None else check_name(parent_id, "parent_id"),
+            "parent_id": _name_or_none(parent_id, "parent_id"),
             "depends_on": tuple(dict.fromkeys(check_names(depends_on, "depends_on"))),
             "note": check_text(note, "note"),
         }
@@ -201,6 +211,7 @@ class AsyncTaskBoard:
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
         """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
         id, lease = check_name(id, "id"), _lease(lease)
+        attempt = check_count(attempt, "attempt")
 
         def change(graph: Graph, _: int) -> Task:
             return graph.keep(id, attempt, lease)
@@ -220,7 +231,7 @@ class AsyncTaskBoard:
 
     async def release(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
         """Give back a task that is begun, for others to begin. `attempt` as for `complete`."""
-        id, note = check_name(id, "id"), check_text(note, "note")
+        id, note, attempt = check_name(id, "id"), check_text(note, "note"), _attempt(attempt)
 
         def change(graph: Graph, _: int) -> Task:
             if (task := graph.get(id)).status is not TaskStatus.IN_PROGRESS:
@@ -236,6 +247,8 @@ class AsyncTaskBoard:
     async def retry(self, id: str, *, max_retries: int | None = None, note: str = "") -> Task:
         """Have a task that failed begun anew, if that was not done `max_retries` times already."""
         id, note = check_name(id, "id"), check_text(note, "note")
+        if max_retries is not None:
+            check_count(max_retries, "max_retries", least=0)
         return await self._change(lambda graph, _: graph.retry(id, max_retries, note))
 
     async def delete(self, id: str) -> builtins.list[str]:
@@ -253,6 +266,7 @@ class AsyncTaskBoard:
         """
         if outcome not in _SETTLED:
             raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
+        worker = _name_or_none(worker, "worker")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:
             begun = [one.id for one in graph.begun() if worker in (None, one.assigned_to)]
@@ -282,7 +296,7 @@ class AsyncTaskBoard:
             await self.release(task.id, attempt=task.attempt, note="the claim was cancelled")
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
-        id, note = check_name(id, "id"), check_text(note, "note")
+        id, note, attempt = check_name(id, "id"), check_text(note, "note"), _attempt(attempt)
         return await self._change(
             lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
         )
@@ -299,6 +313,14 @@ def _status(status: str) -> TaskStatus:
         raise InvalidRequestError(
             f"status={shown(status)}: there are {', '.join(TaskStatus)}"
         ) from None
+
+
+def _attempt(attempt: int | None) -> int | None:
+    return None if attempt is None else check_count(attempt, "attempt")
+
+
+def _name_or_none(name: str | None, where: str) -> str | None:
+    return None if name is None else check_name(name, where)
 
 
 def _lease(lease: timedelta) -> timedelta:
