@@ -212,9 +212,9 @@ def _estimate(text: str) -> float:
     letters = [len(word) for word in _WORDS.findall(text)]
     # Byte pairs were learnt from English above all: words between accents fall into more of them.
     is_foreign = n_foreign * 60 > sum(letters)
-    if not is_foreign and max(letters, default=0) <= _WHOLE:
-        return total + len(letters)
-    return total + sum(_of_word(length, is_foreign=is_foreign) for length in letters)
+    if is_foreign:
+        return total + sum(1.0 if length <= 3 else length / 3.3 for length in letters)
+    return total + len(letters) + sum((one - _WHOLE) / 6 for one in letters if one > _WHOLE)
 
 
 def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of an inner loop
@@ -244,9 +244,3 @@ _SHORT = 4
 
 _WHOLE = 7
 """Of an English word with as many letters most are a token of their own."""
-
-
-def _of_word(length: int, *, is_foreign: bool) -> float:
-    if is_foreign:
-        return 1.0 if length <= 3 else length / 3.3
-    return 1.0 if length <= _WHOLE else 1.0 + (length - _WHOLE) / 6

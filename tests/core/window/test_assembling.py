@@ -446,6 +446,31 @@ def test_a_summary_is_kept_with_its_sources_and_erased_with_them(store, first):
     assert store.context("summaries").list() == []
 
 
+def test_a_summary_that_a_job_made_serves_windows_that_make_none_until_a_step_later(store):
+    calls = []
+
+    def window():
+        return assembled(store, 900, SummarySection(), HistorySection())
+
+    def job():
+        summary = SummarySection(summariser=lambda text: calls.append(text) or f"No. {len(calls)}.")
+        return assembled(store, 900, summary, HistorySection())
+
+    store.history.append_many("", turns(40), session_id="s")
+    assert not window().tokens_by_section["summary"]
+    assert window().messages != job().messages == window().messages
+    cuts = set()
+    for number in range(40, 70):
+        store.history.append_many("", turns(1, first=number), session_id="s")
+        waiting = window()
+        assert f"No. {len(calls)}." in waiting.messages[0].text, "the last one that there is"
+        told = [one for one in job().report.outcomes if one.section == "history"]
+        cuts.add(next(one.ids for one in told if one.verdict == "kept"))
+        assert window().messages[0] == job().messages[0]
+    assert len(calls) in (len(cuts), len(cuts) + 1)
+    assert len(cuts) <= 6
+
+
 @pytest.mark.parametrize("answer", ["", "<tool_call>x</tool_call>", None])
 def test_a_summariser_that_fails_leaves_a_valid_window_that_says_so(store, answer):
     store.history.append_many("", turns(60), session_id="s")
