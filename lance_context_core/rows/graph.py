@@ -74,12 +74,14 @@ def checked(thing: T, sort: type[T], where: str) -> T:
     if not isinstance(thing, sort):
         raise InvalidRequestError(f"{where} is {shown(thing)}: pass {sort.__name__}(…)")
     plain: dict[str, Any] = {}
-    for name in _NAMES[sort]:
+    changed: dict[str, Any] = {}
+    for name, check, is_required in _TO_CHECK[sort]:
         value = getattr(thing, name)
-        check = _CHECKS.get(name)
-        if value is None and name not in _REQUIRED:
+        if value is None and not is_required:
             continue
-        plain[name] = check(value, f"{where}.{name}") if check else value
+        plain[name] = made = check(value, f"{where}.{name}") if check else value
+        if made is not value and made != {}:
+            changed[name] = made
     since, until = plain.get("valid_from"), plain.get("valid_to")
     if since is not None and until is not None and since >= until:
         raise InvalidRequestError(
@@ -88,8 +90,9 @@ def checked(thing: T, sort: type[T], where: str) -> T:
         )
     _check_span(plain, where)
     if "id" not in plain:
-        plain["id"] = _made_id(sort, plain)
-    return replace(thing, **plain)
+        changed["id"] = _made_id(sort, plain)
+    # Most are in plain types already, and frozen: a copy takes as long as all the checks.
+    return replace(thing, **changed) if changed else thing
 
 
 def to_row(
@@ -177,7 +180,7 @@ def without_sources(row: Mapping[str, Any], gone: Callable[[str], bool]) -> dict
 
 def scope_of(thing: Thing) -> Scope:
     """Whose it is."""
-    return Scope(**{part: getattr(thing, part) for part in SCOPE_PARTS})
+    return Scope(tenant=thing.tenant, user_id=thing.user_id, agent_id=thing.agent_id)
 
 
 def node(scope: Scope, entity_id: str) -> int:
@@ -288,6 +291,8 @@ def _check_flag(value: object, where: str) -> bool:
 
 
 def _check_sources(values: object, where: str) -> tuple[str, ...]:
+    if isinstance(values, tuple) and not values:
+        return values
     return tuple(dict.fromkeys(check_names(values, where)))
 
 
@@ -315,3 +320,9 @@ _CHECKS: Mapping[str, Any] = {
     "confidence": _check_share,
     "one_of_many": _check_flag,
 }
+
+_TO_CHECK: Mapping[type, tuple[tuple[str, Any, bool], ...]] = {
+    sort: tuple((name, _CHECKS.get(name), name in _REQUIRED) for name in names)
+    for sort, names in _NAMES.items()
+}
+"""By what each field of a sort is checked, and whether it may be absent."""

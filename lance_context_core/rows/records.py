@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -181,14 +182,22 @@ def key_of(scope: Scope, *path: str) -> str:
 
     The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
     """
-    parts = (scope.tenant, scope.user_id, scope.agent_id, *path)
-    told = b"".join(
+    told = _told(scope.tenant, scope.user_id, scope.agent_id)
+    for part in path:
+        text = part.encode()
+        told += b"%d:%b" % (len(text), text)
+    return hashlib.blake2b(told, digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1_000)
+def _told(*parts: str | None) -> bytes:
+    """The beginning of what the keys of a scope are made of."""
+    return b"".join(
         [
             b"-1:" if part is None else b"%d:%b" % (len(text := part.encode()), text)
             for part in parts
         ]
     )
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 def _packed(values: dict[str, Any]) -> str:
