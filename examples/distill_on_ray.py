@@ -13,14 +13,12 @@ work, `--take-over` does not wait for that.
 
 import argparse
 import json
-import logging
-import os
 import sys
-import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import ray
+from _ray_cluster import start_ray
 
 from lance_context_core import ContextStore, Message
 
@@ -48,7 +46,7 @@ def main() -> int:
             _remember(store)
         planned = store.knowledge.schedule()
         print(f"{len(planned)} new jobs", flush=True)
-    _start_ray()
+    start_ray()
     due = datetime.now(UTC) + LEASE if arguments.take_over else None
     tasks = [work.remote(arguments.store, due) for _ in range(arguments.workers)]
     n_done = sum(ray.get(tasks))
@@ -65,15 +63,6 @@ def _remember(store: ContextStore) -> None:
     for turn in json.loads(SAMPLE.read_text(encoding="utf-8"))["turns"]:
         said = Message.user(turn["text"], id=turn["id"], name=turn["speaker"])
         store.history.append("assistant", said, session_id=str(turn["session"]))
-
-
-def _start_ray() -> None:
-    """Join the cluster that runs this, or start one on this machine, and keep it quiet."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # It forks this process only to start others, in which nothing of the engine runs.
-    warnings.filterwarnings("ignore", message="lance(db)? (is not|fork)")
-    ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
 
 
 def _arguments() -> argparse.Namespace:

@@ -17,16 +17,15 @@ environment, and your own model in `new_model`.
 import argparse
 import json
 import logging
-import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import lance_ray
 import numpy as np
 import ray
+from _ray_cluster import start_ray
 
 from lance_context_core import ContextStore, Embedder, LocalEmbedder, Message
 
@@ -71,7 +70,9 @@ class Worker:
 def main() -> int:
     """Change the model of a store; returns the exit code."""
     arguments = _arguments()
-    _start_ray()
+    start_ray()
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="reembed-") as scratch:
         uri = arguments.store or str(Path(scratch) / "memory")
         if arguments.sample or arguments.store is None:
@@ -129,17 +130,6 @@ def _ask(store: ContextStore) -> None:
     print(f"\n{QUESTION}")
     for hit in store.search(QUESTION, mode="vector", limit=1):
         print(f"  {hit.record.text}\n")
-
-
-def _start_ray() -> None:
-    """Join the cluster that runs this, or start one on this machine, and keep it quiet."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # It forks this process only to start others, in which nothing of the engine runs.
-    warnings.filterwarnings("ignore", message="lance(db)? (is not|fork)")
-    ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _arguments() -> argparse.Namespace:

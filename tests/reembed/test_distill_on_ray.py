@@ -1,35 +1,14 @@
 """The example that distils a store on Ray: run as a user runs it, killed, and run again."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
+
+from reembed.running import PATIENCE_SECONDS, ROOT, started
 
 from lance_context_core import ContextStore
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "distill_on_ray.py"
 SAMPLE = ROOT / "examples" / "data" / "conversation.json"
-PATIENCE_SECONDS = 240
-
-
-def started(*arguments):
-    """The example as a process of its own, with a Ray of its own, which dies with it."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    quiet = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as there, it listens on the loopback alone
-    }
-    return subprocess.Popen(
-        [sys.executable, str(EXAMPLE), *map(str, arguments)],
-        env={**os.environ, **quiet, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
 
 
 def states(uri):
@@ -49,7 +28,7 @@ def made(store):
 
 def test_a_store_distilled_on_ray_and_killed_goes_on_and_is_whole(tmp_path):
     uri = tmp_path / "memory"
-    killed = started("--store", uri, "--sample")
+    killed = started("distill_on_ray.py", "--store", uri, "--sample")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not states(uri)["succeeded"]:
         assert killed.poll() is None, killed.stderr.read()
@@ -58,7 +37,7 @@ def test_a_store_distilled_on_ray_and_killed_goes_on_and_is_whole(tmp_path):
     killed.kill()
     killed.communicate()
     left = states(uri)
-    resumed = started("--store", uri, "--take-over")
+    resumed = started("distill_on_ray.py", "--store", uri, "--take-over")
     said, problem = resumed.communicate(timeout=PATIENCE_SECONDS)
     assert resumed.returncode == 0, problem
     assert "0 new jobs" in said

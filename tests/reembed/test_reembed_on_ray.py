@@ -1,40 +1,18 @@
 """The example that embeds a store anew: run as a user runs it, killed, and run again."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from reembed.running import PATIENCE_SECONDS, ROOT, started
 
 from lance_context_core import ContextStore, Document, LocalEmbedder
 from lance_context_core.errors import NotEmbeddedWarning
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "reembed_on_ray.py"
 SAMPLE = ROOT / "examples" / "data" / "conversation.json"
 ANSWER = "Lease on the flat ends 30 June"
-PATIENCE_SECONDS = 240
-
-
-def started(*arguments):
-    """The example as a process of its own, with a Ray of its own, which dies with it."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    quiet = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as there, it listens on the loopback alone
-    }
-    return subprocess.Popen(
-        [sys.executable, str(EXAMPLE), *map(str, arguments)],
-        env={**os.environ, **quiet, "PYTHONPATH": path, "PYTHONUTF8": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
 
 
 def waiting(uri, model):
@@ -53,7 +31,7 @@ def contents(store):
 def test_a_killed_job_goes_on_and_leaves_a_store_of_the_new_model(tmp_path):
     uri, model = tmp_path / "memory", LocalEmbedder()
     turns = json.loads(SAMPLE.read_text(encoding="utf-8"))["turns"]
-    killed = started("--store", uri, "--sample", "--batch", 1)
+    killed = started("reembed_on_ray.py", "--store", uri, "--sample", "--batch", 1)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not 0 < (n_waiting := waiting(uri, model)) < len(turns):
         assert killed.poll() is None, killed.stderr.read()
@@ -70,7 +48,7 @@ def test_a_killed_job_goes_on_and_leaves_a_store_of_the_new_model(tmp_path):
         store.context("notes").add("source", "Cats sleep all day")
         store.vectors("docs").add([Document(id="tea", text="Ginger tea")])
         before = contents(store)
-    job = started("--store", uri)
+    job = started("reembed_on_ray.py", "--store", uri)
     said, complaints = job.communicate(timeout=PATIENCE_SECONDS)
     assert job.returncode == 0, complaints
     # Two more records waited, and a document. A worker may have outlived the count by a moment.
