@@ -76,6 +76,7 @@ from lance_context_core.sync.tasks import TaskBoard, TaskStore
 from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.sync.windows import Windows
+from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.exporting import Exported
 from lance_context_core.transfer.importing import Imported
 from lance_context_core.upkeep.fragments import CompactionStats
@@ -113,6 +114,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncStatements",
     "Exported",
     "Imported",
+    "Copied",
     # Looking after it
     "Verification",
     "Problem",

@@ -43,7 +43,8 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
-from lance_context_core.transfer import exporting, importing
+from lance_context_core.transfer import copying, exporting, importing
+from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.exporting import Exported, ExportFormat
 from lance_context_core.transfer.importing import Imported
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
@@ -398,6 +399,21 @@ class AsyncContextStore(AsyncStores):
         )
         await self._note("import")
         return done
+
+    async def copy(
+        self,
+        destination: str | PathLike[str],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Copied:
+        """Copy the store to another directory, with all versions, tags and the audit.
+
+        The copy has its name once it is whole, and is of one moment: others may read, and write what
+        the journal takes, meanwhile; without a journal nobody may write. `progress` is told of the
+        files. Raises InvalidRequestError for an object store, in a scope, and where there are branches,
+        whose files name the place where they are; AlreadyExistsError if the destination is there.
+        """
+        return await copying.copy(self._whole(), destination, progress=progress)
 
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Check that the store is whole, and tell what is not; nothing is written or mended.

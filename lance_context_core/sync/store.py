@@ -202,6 +202,7 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     export = blocking(AsyncContextStore.export)
     import_ = blocking(AsyncContextStore.import_)
+    copy = blocking(AsyncContextStore.copy)
 
     verify = blocking(AsyncContextStore.verify)
 

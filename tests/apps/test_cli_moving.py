@@ -47,3 +47,13 @@ def test_a_question_is_asked_again_in_another_way(ctx):
     assert next((one["id"], one["before"]) for one in session) == ("nuts", [])
     assert ctx("replay").code == 2
     assert ctx("replay", "--session", "no-such").code == 3
+
+
+def test_a_copy_has_the_versions_and_a_store_with_branches_is_refused(ctx, tmp_path):
+    goal = str(tmp_path / "copy")
+    refused = ctx("copy", goal)
+    assert (refused.code, "try" in refused.err) == (2, True)
+    ctx("branch", "-d", "try", "--yes")
+    assert ctx("copy", goal).code == 0
+    assert ctx("-C", goal, "tag").out == ctx("tag").out
+    assert ctx("-C", goal, "history", "monday").out == ctx("history", "monday").out

@@ -40,6 +40,19 @@ def import_(call: Call, file: str, format: Any) -> None:
     call.output.fields({"added": done.n_added, "tables": done.added, "there": done.there})
 
 
+@click.command
+@click.argument("destination", type=click.Path())
+@pass_call
+def copy(call: Call, destination: str) -> None:
+    """Copy the store to the directory DESTINATION, with all its versions and tags.
+
+    A store with branches is refused: the files of these name the place where they are.
+    """
+    with progress("files copied") as tell:
+        done = call.place.whole().copy(destination, progress=tell)
+    call.output.fields({"to": destination, "files": done.files, "bytes": done.bytes})
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[Any], None] | None]:
     """A counter on a terminal, where somebody waits for it; nothing elsewhere."""
@@ -55,4 +68,4 @@ def progress(what: str) -> Iterator[Callable[[Any], None] | None]:
         yield lambda now: shown.update(task, completed=now.n_done)
 
 
-COMMANDS = (export, import_)
+COMMANDS = (export, import_, copy)
