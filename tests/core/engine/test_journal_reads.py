@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from core.engine.journaling import SMALL
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, Item, Message
@@ -65,6 +65,8 @@ X = KEYS[:1]
     ("two", MAIN, ("take away", X)),
     ("one", MAIN, ("add", *X, 3)),
 ])  # fmt: skip
+# Each opens three stores, which takes a second.
+@settings(max_examples=settings.default.max_examples // 2)
 @given(steps)
 def test_reads_equal_those_of_a_list_and_a_dict_however_much_is_folded(steps):
     async def main():
