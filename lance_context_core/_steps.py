@@ -33,6 +33,8 @@ async def each(convert: Callable[[T], R], items: Iterable[T], *, n_as_one: int =
     """
     given = list(items)
     done: list[R] = []
+    if not given:
+        return done
     turn = _turn()
     while n_left := len(given) - len(done):
         n = -(-n_left // n_as_one)

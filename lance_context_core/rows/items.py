@@ -106,8 +106,9 @@ def from_row(row: Mapping[str, Any]) -> Item:
         if name in row
     }
     for name in ("created_at", "updated_at", "expires_at"):
+        moment = row[name]
         # Arrow has a UTC of its own.
-        values[name] = row[name] and row[name].replace(tzinfo=UTC)
+        values[name] = moment and (moment if moment.tzinfo is UTC else moment.replace(tzinfo=UTC))
     return Item(
         key=row["id"],
         namespace=decoded(row["namespace"]),

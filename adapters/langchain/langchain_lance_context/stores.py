@@ -270,8 +270,10 @@ class _Work:
             results[place] = [] if listing is None else await self._list(listing)
 
         gone = [key for key, put in batch.puts.items() if put.value is None]
-        if puts or gone:
+        if gone:
             await self.kv.write(puts=puts, deletes=gone)
+        elif puts:
+            await self.kv.put(puts)
         await self.refresh(refreshed, besides=batch.puts)
         return results
 

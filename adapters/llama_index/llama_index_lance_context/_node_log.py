@@ -70,13 +70,15 @@ class NodeLog:
                 _refuse_taken(old)
             revisions = (None if one is None else one.revision for one in found)
             there = dict(zip(places, revisions, strict=False))
+            puts = await self._items(entries, old)
+            deletes = [*compress(hashes, found[len(places) :])]
+            if may_replace and not deletes:
+                return await self._kv.put(puts)
             with suppress(ConflictError):
                 await self._kv.write(
-                    puts=await self._items(entries, old),
-                    deletes=[*compress(hashes, found[len(places) :])],
-                    expected={} if may_replace else there,
+                    puts=puts, deletes=deletes, expected={} if may_replace else there
                 )
-                return
+                return None
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
         """The nodes with these ids, in their order; None for one that is not kept."""

@@ -92,6 +92,21 @@ async def write_all(
     ]
 
 
+def is_plain(row: Row) -> bool:
+    """Whether nothing of its batch depends on what there is of the row's key."""
+    return row[HOW] in (PUT, ADD, REMOVE) and EXPECTED not in row
+
+
+def outcome_of(row: Row, old: Mapping[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
+    """Of a plain row: whether its key held one, `old` being what it holds, and what is written of it.
+
+    None of one that is removed, or not written as another is there.
+    """
+    existed = old is not None and _is_alive(old, row)
+    is_written = row[HOW] == PUT or (row[HOW] == ADD and not existed)
+    return existed, _settled(row, old) if is_written else None
+
+
 async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
     """Write the batches; returns which keys were there before, and which claims were in vain."""
     existed: set[str] = set()
@@ -221,7 +236,8 @@ def _revision(row: Mapping[str, Any] | None) -> int | None:
 
 
 def _is_alive(old: Mapping[str, Any], new: Row) -> bool:
-    return old["expires_at"] is None or old["expires_at"] > new["updated_at"]
+    expires_at = old.get("expires_at")
+    return expires_at is None or expires_at > new["updated_at"]
 
 
 def _settled(row: Row, old: Mapping[str, Any] | None) -> dict[str, Any]:

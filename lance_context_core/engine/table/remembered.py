@@ -6,7 +6,7 @@ were changed otherwise, as by an erasure, are forgotten with all the others.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from lance_context_core.engine.files import manifests
@@ -98,7 +98,17 @@ class Remembered:
         With `at`, None also if anything was written since that. Waits for nothing, and may be called in
         any thread.
         """
-        if (keys := self._keys(where, columns)) is None:
+        keys = self._keys(where, columns)
+        if keys is None or (known := self.rows_of(keys, at=at)) is None:
+            return None
+        rows = [row for key in keys for row in known[key]]
+        return matching(rows, where, columns)
+
+    def rows_of(
+        self, keys: Collection[str], *, at: View | None = None
+    ) -> dict[str, Sequence[Row]] | None:
+        """All rows of each of these keys, with the columns that are not null; otherwise as `find`."""
+        if self._ledger is None:
             return None
         self._is_asked = True
         if self._now() is None:
@@ -106,13 +116,13 @@ class Remembered:
         with self._lock:
             if (view := self._view) is None or (at is not None and not _is_same(view, at)):
                 return None
-            rows: list[Row] = []
+            rows: dict[str, Sequence[Row]] = {}
             for key in keys:
                 if (known := self._known.get(key)) is None:
                     return None
                 self._known.move_to_end(key)
-                rows += known.rows
-        return matching(rows, where, columns)
+                rows[key] = known.rows
+        return rows
 
     def begin(self, where: Clause, columns: Sequence[str]) -> Begun | None:
         """Begin to read all rows of the keys of a condition, with all that is remembered; see `keep`.

@@ -60,6 +60,9 @@ class AsyncKeyValues:
 
         One read, of these rows alone.
         """
+        known = self._get_at_once(keys, include_data=include_data, include_vectors=include_vectors)
+        if known is not None:
+            return known
         wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         where = self._where(sql.in_list(KEY, wanted))
@@ -78,13 +81,19 @@ class AsyncKeyValues:
         """As `get`, in any thread and without a wait; None if that takes a look at the disk."""
         if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
             return None
+        if include_vectors:
+            return None  # They are not remembered.
         wanted = itemwriting.row_keys_at_once(self._scope, keys)
-        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
-        rows = self._table.remembered.find(self._where(sql.in_list(KEY, wanted)), columns)
-        if rows is None:
+        if (known := self._table.remembered.rows_of(wanted)) is None:
             return None
-        found = dict(map(_with_key, rows))
-        return [found.get(key) for key in wanted]
+        columns, now = itemrows.columns(include_data=include_data), self._now()
+        found = []
+        for key in wanted:
+            # The key says whose it is. Of two that were appended under it the later one counts.
+            rows = [row for row in known[key] if _is_alive(row, now)]
+            last = {name: rows[-1].get(name) for name in columns} if rows else None
+            found.append(None if last is None else itemrows.from_row(last))
+        return found
 
     @takes(ItemListing, LISTING)
     async def list(
@@ -193,7 +202,8 @@ class AsyncKeyValues:
         An item that replaces another keeps its `created_at` and nothing else: also its vectors,
         its data and its expiry are those of the new one. Of two with one key the last counts.
         """
-        await self.write(puts=items)
+        self._resources.writable()
+        await itemwriting.put(self._table, items, scope=self._scope, resources=self._resources)
 
     async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
         """Write the items whose keys hold nothing, in one commit; says which were written.
@@ -330,6 +340,11 @@ class AsyncKeyValues:
 @lru_cache(256)
 def _of_scope(scope: Scope) -> sql.Clause:
     return sql.all_equal(scope.parts())
+
+
+def _is_alive(row: Mapping[str, Any], now: datetime) -> bool:
+    expires_at = row.get("expires_at")
+    return expires_at is None or bool(expires_at > now)
 
 
 def _with_key(row: Mapping[str, Any]) -> tuple[str, Item]:

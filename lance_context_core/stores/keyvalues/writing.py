@@ -58,6 +58,16 @@ async def append(
     return ItemsAppended(version=done.token, n_items=done.n_rows, grows_since=done.grows_since)
 
 
+async def put(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> None:
+    """Write items on top of what is there; see `AsyncKeyValues.put`."""
+    drafted = {
+        one.key: one for one in await _drafted(items, "items", scope=scope, resources=resources)
+    }
+    await _write(
+        table, dict.fromkeys(drafted, keyed.PUT), drafted, scope=scope, resources=resources
+    )
+
+
 async def add(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
 ) -> list[bool]:

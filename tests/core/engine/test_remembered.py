@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, Item
+from lance_context_core._loop import store_loop
+from lance_context_core.engine.journal.transactions import Transactions
 from lance_context_core.engine.table import reading, remembered
 from lance_context_core.errors import StoreClosedError
-from lance_context_core.sync import _blocking
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 KEY = (("n",), "a")
@@ -46,13 +47,13 @@ def reads(monkeypatch):
 def hops(monkeypatch):
     """How often the store's loop was asked."""
     seen = []
-    block_on = _blocking.block_on
+    run = store_loop.run
 
     def counted(work):
         seen.append(work)
-        return block_on(work)
+        return run(work)
 
-    monkeypatch.setattr(_blocking, "block_on", counted)
+    monkeypatch.setattr(store_loop, "run", counted)
     return seen
 
 
@@ -103,6 +104,48 @@ def test_an_item_that_was_folded_is_replaced_without_a_look_at_the_disk(tmp_path
         assert not reads
         assert (after.value, after.created_at) == ({"n": 2}, before.created_at)
         assert after.revision != before.revision
+
+
+@pytest.mark.parametrize("is_folded", [False, True], ids=["in the journal", "folded"])
+def test_a_put_and_a_deletion_see_what_another_store_wrote_just_before(tmp_path, is_folded):
+    with ContextStore.open(tmp_path) as store, ContextStore.open(tmp_path) as other:
+        kv = store.kv("k")
+        kv.put([item("a")])
+        kv.put([item("b")])
+        other.kv("k").put([item("c", 3)])
+        if is_folded:
+            other.flush()
+        (first,) = other.kv("k").get([(("n",), "c")])
+        kv.put([item("c", 4)])
+        (after,) = kv.get([(("n",), "c")])
+        assert (after.value, after.created_at) == ({"n": 4}, first.created_at)
+        other.kv("k").put([item("d")])
+        assert kv.delete([(("n",), "d"), (("n",), "e")]) == [True, False]
+        assert kv.add([item("c"), item("d", 5)]) == [False, True]
+        assert kv.count() == 4
+
+
+def test_a_small_write_asks_the_journal_once(tmp_path, monkeypatch):
+    with ContextStore.open(tmp_path) as store:
+        kv = store.kv("k")
+        kv.put([item("a")])
+        kv.put([item("b")])
+        asked = []
+
+        def watched(name):
+            do = getattr(Transactions, name)
+
+            def counted(self, *arguments):
+                asked.append(name)
+                return do(self, *arguments)
+
+            monkeypatch.setattr(Transactions, name, counted)
+
+        for name in ("view", "news", "write"):
+            watched(name)
+        kv.put([item("c")])
+        kv.put([item("b", 2)])
+        assert asked == ["write", "write"]
 
 
 def test_what_a_caller_does_to_an_item_stays_with_the_caller(tmp_path):
