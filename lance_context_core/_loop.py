@@ -7,12 +7,10 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine
 from concurrent.futures import Future
-from contextvars import Context, copy_context
-from functools import partial
-from types import coroutine
-from typing import Any, TypeVar, cast
+from contextvars import Context
+from typing import Any, TypeVar
 
 from lance_context_core.errors import BlockingCallError
 
@@ -49,25 +47,6 @@ class StoreLoop:
             future.cancel()
             raise
 
-    def run_from_here(self, work: Coroutine[Any, Any, T]) -> T:
-        """As `run`, of work that begins in this thread."""
-        loop = self._running_loop()
-        if self.is_here() or loop.get_debug():
-            # A loop that is debugged refuses what it does not see coming.
-            return self.run(work)
-        context, own = copy_context(), asyncio._get_running_loop()  # noqa: SLF001 - as loops do
-        asyncio._set_running_loop(cast(asyncio.AbstractEventLoop, _SeenFromElsewhere(loop)))  # noqa: SLF001
-        try:
-            waits_for = context.run(work.send, None)
-        except StopIteration as done:
-            return cast(T, done.value)
-        finally:
-            asyncio._set_running_loop(own)  # noqa: SLF001
-        try:
-            return self.run(_go_on(work, waits_for, context))
-        except _InterruptedError as error:
-            raise error.cause from None
-
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start `work` on the store's loop, from any thread, without waiting for it."""
         return asyncio.run_coroutine_threadsafe(work, self._running_loop())
@@ -100,88 +79,6 @@ class StoreLoop:
             return self._loop
 
 
-class _SeenFromElsewhere:
-    """The loop for work that begins in another thread: whatever it asks for is safe between threads."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
-
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        return self._loop.call_soon_threadsafe(partial(callback, *args), context=context)
-
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> "_Timer":
-        return self.call_at(self._loop.time() + delay, callback, *args, context=context)
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> "_Timer":
-        timer = _Timer(partial(callback, *args))
-        self.call_soon(partial(self._loop.call_at, when, timer.run), context=context)
-        return timer
-
-    def create_task(self, work: Coroutine[Any, Any, T], **_: Any) -> asyncio.Future[T]:
-        begun = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return asyncio.wrap_future(begun, loop=self._loop)
-
-
-class _Timer:
-    """What is called at some time, unless it is cancelled before."""
-
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self._callback: Callable[[], object] | None = callback
-
-    def run(self) -> None:
-        if self._callback is not None:
-            self._callback()
-
-    def cancel(self) -> None:
-        self._callback = None
-
-
-class _InterruptedError(Exception):
-    """Work was interrupted where it began, and has ended since; the loop itself goes on."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
-async def _go_on(work: Coroutine[Any, Any, T], waits_for: Any, context: Context) -> T:
-    """The rest of what was begun elsewhere, from where it first waits."""
-    try:
-        return await _rest(work, waits_for, context)
-    except (KeyboardInterrupt, SystemExit) as error:
-        raise _InterruptedError(error) from None
-
-
-@coroutine
-def _rest(work: Coroutine[Any, Any, T], waits_for: Any, context: Context) -> Generator[Any, Any, T]:
-    while True:
-        try:
-            step = partial(work.send, (yield waits_for))
-        except BaseException as error:  # noqa: BLE001 - it is for the work to say what becomes of it
-            step = partial(work.throw, error)
-        try:
-            waits_for = context.run(step)
-        except StopIteration as done:
-            return cast(T, done.value)
-
-
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run `loop` until it is stopped, then cancel what is left in it and close it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -192,25 +89,14 @@ store_loop = StoreLoop()
 """The one loop of the process; it serves any number of stores."""
 
 
-def block_on(work: Coroutine[Any, Any, T], *, begins_here: bool = False) -> T:
+def block_on(work: Coroutine[Any, Any, T]) -> T:
     """What `work` returns, or raises: it runs on the store's event loop, and this thread waits.
 
     For any thread, also for one that runs an event loop, which stands still meanwhile. `work` sees
     the context variables of the caller. An interrupt such as Ctrl-C cancels it. On the store's loop
     itself it would wait for itself: there it is not begun, and BlockingCallError is raised.
-
-    Work that `begins_here` runs in this thread, and goes on on the store's loop only from where it
-    first waits: for what mostly waits for nothing, as a small write or an item that is looked up, since
-    the way there and back takes longer. Until then it runs in no task: what asks for one, as others'
-    asynchronous code may, raises RuntimeError.
     """
-    return store_loop.run_from_here(work) if begins_here else store_loop.run(work)
-
-
-async def on_a_loop() -> None:
-    """Go on as a task of a loop, before others' code is called that may ask for one; see `block_on`."""
-    if asyncio.current_task() is None:
-        await asyncio.sleep(0)
+    return store_loop.run(work)
 
 
 def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":

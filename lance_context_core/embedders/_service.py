@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lance_context_core._checks import check_count
-from lance_context_core._loop import on_a_loop
 from lance_context_core._recent import Recent
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._callable import checked_dimension, checked_model
@@ -128,7 +127,6 @@ class EmbeddingService:
 
         embedder = self._embedder
         if isinstance(embedder, AsyncEmbedder):
-            await on_a_loop()
             with _Failures(self._model, n_texts=len(batch)):
                 raw = await embedder.aembed_documents(list(batch))
             return keep(raw)
@@ -147,7 +145,6 @@ class EmbeddingService:
 
         embedder = self._embedder
         if isinstance(embedder, AsyncEmbedder):
-            await on_a_loop()
             with _Failures(self._model, n_texts=1):
                 raw = await embedder.aembed_query(text)
             return keep(raw)

@@ -57,13 +57,12 @@ def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
     *,
     at_once: Callable[Concatenate[Any, P], T | None] | None = None,
-    begins_here: bool = False,
 ) -> Callable[Concatenate[Any, P], T]:
     """The method that waits for the asynchronous one.
 
     Its name, its parameters and its docstring are that one's, to type checkers, editors and `help()`.
     What can be answered `at_once` is answered in the caller's thread: the way to the store's loop and
-    back takes longer than such an answer. So what mostly has nothing to wait for `begins_here`.
+    back takes longer than such an answer.
     """
     ask = _asking(method)
     answer = None if at_once is None else _asking(at_once)
@@ -72,7 +71,7 @@ def blocking(
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         if answer is not None and (known := answer(self, *args, **kwargs)) is not None:
             return known
-        return block_on(ask(self, *args, **kwargs), begins_here=begins_here)
+        return block_on(ask(self, *args, **kwargs))
 
     return _named(call, method)
 

@@ -7,15 +7,15 @@ from lance_context_core.sync._blocking import Blocking, blocking
 class History(Blocking[AsyncHistory]):
     """The history of conversations; `AsyncHistory` is the asynchronous one."""
 
-    append = blocking(AsyncHistory.append, begins_here=True)
-    append_many = blocking(AsyncHistory.append_many, begins_here=True)
+    append = blocking(AsyncHistory.append)
+    append_many = blocking(AsyncHistory.append_many)
     replace = blocking(AsyncHistory.replace)
-    pop = blocking(AsyncHistory.pop, begins_here=True)
+    pop = blocking(AsyncHistory.pop)
     replace_tail = blocking(AsyncHistory.replace_tail)
     rewrite = blocking(AsyncHistory.rewrite)
     annotate = blocking(AsyncHistory.annotate)
-    get_messages = blocking(AsyncHistory.get_messages, begins_here=True)
-    count = blocking(AsyncHistory.count, begins_here=True)
+    get_messages = blocking(AsyncHistory.get_messages)
+    count = blocking(AsyncHistory.count)
     session_ids = blocking(AsyncHistory.session_ids)
     clear = blocking(AsyncHistory.clear)
     clear_run = blocking(AsyncHistory.clear_run)

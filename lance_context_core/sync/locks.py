@@ -28,7 +28,7 @@ class Locks(Blocking[AsyncLocks]):
         """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
         asked = self._aio.acquire(resource, mode=mode, lease=lease, wait=wait, owner=owner)
-        return Lock(block_on(_got(asked), begins_here=True))
+        return Lock(block_on(_got(asked)))
 
     def try_acquire(
         self,
@@ -40,8 +40,7 @@ class Locks(Blocking[AsyncLocks]):
     ) -> "Lock | None":
         """The lock on `resource` if it is free; else None. See `AsyncLocks.try_acquire`."""
         owner = current_owner() if owner is None else owner
-        asked = self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner)
-        held = block_on(asked, begins_here=True)
+        held = block_on(self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner))
         return None if held is None else Lock(held)
 
     list = blocking(AsyncLocks.list)
@@ -73,9 +72,9 @@ class Lock(Blocking[AsyncLock]):
         """The fencing token: larger than that of every lock granted before."""
         return self._aio.token
 
-    release = blocking(AsyncLock.release, begins_here=True)
-    renew = blocking(AsyncLock.renew, begins_here=True)
-    is_held = blocking(AsyncLock.is_held, begins_here=True)
+    release = blocking(AsyncLock.release)
+    renew = blocking(AsyncLock.renew)
+    is_held = blocking(AsyncLock.is_held)
 
     def fencing(self) -> AbstractContextManager[None]:
         """A block whose writes depend on the lock. See `AsyncLock.fencing`."""
@@ -85,7 +84,7 @@ class Lock(Blocking[AsyncLock]):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        block_on(self._aio.__aexit__(*raised), begins_here=True)
+        block_on(self._aio.__aexit__(*raised))
 
 
 async def _got(asked: Acquiring) -> AsyncLock:

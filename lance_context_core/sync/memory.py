@@ -7,7 +7,7 @@ from lance_context_core.sync._blocking import Blocking, blocking
 class Memory(Blocking[AsyncMemory]):
     """The memories of users; `AsyncMemory` is the asynchronous one."""
 
-    add = blocking(AsyncMemory.add, begins_here=True)
+    add = blocking(AsyncMemory.add)
     search = blocking(AsyncMemory.search)
     list = blocking(AsyncMemory.list)
     latest = blocking(AsyncMemory.latest)

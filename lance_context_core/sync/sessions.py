@@ -7,8 +7,8 @@ from lance_context_core.sync._blocking import Blocking, blocking
 class Sessions(Blocking[AsyncSessions]):
     """The sessions of the store; `AsyncSessions` is the asynchronous one."""
 
-    create = blocking(AsyncSessions.create, begins_here=True)
-    get = blocking(AsyncSessions.get, begins_here=True)
+    create = blocking(AsyncSessions.create)
+    get = blocking(AsyncSessions.get)
     update = blocking(AsyncSessions.update)
     list = blocking(AsyncSessions.list)
     delete = blocking(AsyncSessions.delete)

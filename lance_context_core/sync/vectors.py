@@ -7,10 +7,10 @@ from lance_context_core.sync._blocking import Blocking, blocking
 class Vectors(Blocking[AsyncVectors]):
     """One collection of documents; `AsyncVectors` is the asynchronous one."""
 
-    add = blocking(AsyncVectors.add, begins_here=True)
+    add = blocking(AsyncVectors.add)
     upsert = blocking(AsyncVectors.upsert)
     search = blocking(AsyncVectors.search)
-    get = blocking(AsyncVectors.get, begins_here=True)
+    get = blocking(AsyncVectors.get)
     list = blocking(AsyncVectors.list)
     delete = blocking(AsyncVectors.delete)
     erase = blocking(AsyncVectors.erase)

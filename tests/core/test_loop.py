@@ -4,15 +4,11 @@ import asyncio
 import subprocess
 import sys
 import textwrap
-import threading
 from concurrent.futures import CancelledError
-from contextvars import ContextVar
 
 import pytest
 
-from lance_context_core import ContextStore
-from lance_context_core._loop import StoreLoop, block_on, on_a_loop
-from lance_context_core.messages import Message
+from lance_context_core._loop import StoreLoop
 
 
 def test_a_stopped_loop_cancels_what_runs_and_starts_again_when_it_is_needed():
@@ -24,108 +20,6 @@ def test_a_stopped_loop_cancels_what_runs_and_starts_again_when_it_is_needed():
     assert own.run(asyncio.sleep(0, "again")) == "again"
     own.stop()
     own.stop()
-
-
-# Work that begins where its caller stands
-
-
-async def where_it_runs(wait):
-    """In which thread work begins, and in which it is after it has awaited `wait()`."""
-    began = threading.current_thread()
-    await wait()
-    return began, threading.current_thread()
-
-
-async def nothing():
-    """Wait for nothing."""
-
-
-@pytest.mark.parametrize(
-    "wait",
-    [
-        pytest.param(lambda: asyncio.sleep(0), id="for a turn of the loop"),
-        pytest.param(lambda: asyncio.sleep(0.001), id="for some time"),
-        pytest.param(lambda: asyncio.to_thread(int), id="for a thread"),
-        pytest.param(lambda: asyncio.gather(asyncio.sleep(0), nothing()), id="for tasks"),
-        pytest.param(lambda: asyncio.wait([asyncio.ensure_future(nothing())]), id="for a task"),
-        pytest.param(lambda: asyncio.wait([asyncio.Future()], timeout=0.001), id="in vain"),
-        pytest.param(on_a_loop, id="to be a task"),
-    ],
-)
-def test_work_that_begins_here_goes_on_on_the_loop_once_it_waits(wait):
-    began, ended = block_on(where_it_runs(wait), begins_here=True)
-    assert began is threading.current_thread()
-    assert ended.name == "lance-context"
-
-
-def test_work_that_waits_for_nothing_ends_where_it_begins():
-    here = threading.current_thread()
-    assert block_on(where_it_runs(nothing), begins_here=True) == (here, here)
-
-
-def test_a_call_beside_a_running_loop_leaves_that_loop_running():
-    async def call():
-        block_on(asyncio.sleep(0.001), begins_here=True)
-        block_on(nothing(), begins_here=True)
-        await asyncio.sleep(0)
-        return asyncio.current_task() is not None
-
-    assert asyncio.run(call())
-
-
-def test_work_sees_its_callers_variables_and_takes_back_its_own_after_it_has_waited():
-    said = ContextVar("said", default="nothing")
-    said.set("the caller's")
-
-    async def work():
-        token = said.set("its own")
-        await asyncio.sleep(0)
-        seen = said.get()
-        said.reset(token)
-        return seen, said.get()
-
-    assert block_on(work(), begins_here=True) == ("its own", "the caller's")
-    assert said.get() == "the caller's"
-
-
-def test_what_work_raises_reaches_its_caller_before_and_after_it_has_waited():
-    async def fail(wait):
-        await wait()
-        raise LookupError("gone")
-
-    for wait in (nothing, lambda: asyncio.sleep(0)):
-        with pytest.raises(LookupError, match="gone"):
-            block_on(fail(wait), begins_here=True)
-
-
-def test_an_interrupt_in_the_callers_thread_is_raised_there_and_the_loop_goes_on():
-    async def work():
-        try:
-            raise KeyboardInterrupt
-        finally:
-            await asyncio.sleep(0)
-
-    with pytest.raises(KeyboardInterrupt):
-        block_on(work(), begins_here=True)
-    assert block_on(asyncio.sleep(0, "still there")) == "still there"
-
-
-def test_others_asynchronous_code_finds_itself_in_a_task(tmp_path):
-    class Embedder:
-        model, dimension = "asks for its task", 2
-
-        async def aembed_documents(self, texts):
-            async with asyncio.timeout(60):
-                await asyncio.sleep(0)
-            return [[1.0, 0.0] for _ in texts]
-
-        async def aembed_query(self, text):
-            return (await self.aembed_documents([text]))[0]
-
-    with ContextStore.open(tmp_path / "store", embedder=Embedder()) as store:
-        for text in ("the first makes the table", "the next waits for nothing before"):
-            store.history.append("ada", Message.user(text), session_id="s")
-        assert store.history.count("ada", session_id="s") == 2
 
 
 # Exits and forks, in interpreters of their own

@@ -139,7 +139,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         batch = to_batch(ops, fields=self._fields)
         if len(batch.gets) == batch.n_operations:
             return self._got(batch)
-        results = block_on(self._blocking.do(batch), begins_here=True)
+        results = block_on(self._blocking.do(batch))
         self._sweep_from_now_on(batch)
         return results
 

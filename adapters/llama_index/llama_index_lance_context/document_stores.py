@@ -79,7 +79,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         """
         del batch_size
         entries = entries_of(docs, with_content=store_text)
-        block_on(self._log.add(entries, may_replace=allow_update), begins_here=True)
+        block_on(self._log.add(entries, may_replace=allow_update))
 
     async def async_add_documents(
         self,
@@ -96,7 +96,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
         """The node with that id. Without one None, or a ValueError if `raise_error`."""
-        (node,) = block_on(self._log.nodes([doc_id]), begins_here=True)
+        (node,) = block_on(self._log.nodes([doc_id]))
         _require(doc_id, node is not None or not raise_error)
         return node
 
@@ -111,9 +111,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
         Unknown ones are left out, or a ValueError if `raise_error`.
         """
-        return _all_found(
-            node_ids, block_on(self._log.nodes(node_ids), begins_here=True), required=raise_error
-        )
+        return _all_found(node_ids, block_on(self._log.nodes(node_ids)), required=raise_error)
 
     async def aget_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
         """As `get_nodes`."""
@@ -121,7 +119,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def document_exists(self, doc_id: str) -> bool:
         """Whether there is a node with that id."""
-        return block_on(self._log.exists(doc_id), begins_here=True)
+        return block_on(self._log.exists(doc_id))
 
     async def adocument_exists(self, doc_id: str) -> bool:
         """As `document_exists`."""
@@ -150,7 +148,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     def set_document_hashes(self, doc_hashes: dict[str, str]) -> None:
         """Write down hashes by id, in one commit."""
-        block_on(self._log.set_hashes(doc_hashes), begins_here=True)
+        block_on(self._log.set_hashes(doc_hashes))
 
     async def aset_document_hashes(self, doc_hashes: dict[str, str]) -> None:
         """As `set_document_hashes`."""
@@ -162,7 +160,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         Who asks for many, one after the other, as pipelines do, soon has them from one read of all,
         for as long as nothing is written to the store's document stores; a write is seen at once.
         """
-        return block_on(self._log.hash(doc_id), begins_here=True)
+        return block_on(self._log.hash(doc_id))
 
     async def aget_document_hash(self, doc_id: str) -> str | None:
         """As `get_document_hash`."""

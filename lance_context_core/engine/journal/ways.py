@@ -5,7 +5,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -21,8 +20,6 @@ and a turn of the loop costs as much."""
 
 _PAUSE_SECONDS = 0.0005
 _LONGEST_PAUSE_SECONDS = 0.002
-_LONGEST_PAUSE_OF_THREADS_SECONDS = 0.02
-"""Where many wait, whoever is at it is held up by each of them who looks: so they look less and less."""
 _TURNS_IN_A_ROW = 16
 """How often this is asked until the others on the loop have their turn: some milliseconds."""
 
@@ -41,12 +38,9 @@ class Waiting:
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
         self._n_turns += 1
-        if self._n_turns % _TURNS_IN_A_ROW == 0 and asyncio.current_task() is not None:
+        if self._n_turns % _TURNS_IN_A_ROW == 0:
             # Nothing else here gives way, and a caller without a pause would hold up its loop.
             await asyncio.sleep(0)
-        if asyncio.current_task() is None:
-            # In the caller's thread, which waits anyway.
-            return self.until_free(partial(work, *args, **kwargs))
         for pause in _SHORT_PAUSES_SECONDS:
             try:
                 return work(*args, **kwargs)
@@ -80,15 +74,14 @@ class Waiting:
 
 def patiently(work: Callable[[], T], seconds: float) -> T:
     """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
-    until, pause = time.monotonic() + seconds, _SHORT_PAUSES_SECONDS[-1]
+    until = time.monotonic() + seconds
     while True:
         try:
             return work()
         except file.BusyError:
             if time.monotonic() > until:
                 raise
-            time.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE_OF_THREADS_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
 
 
 class Ways:
