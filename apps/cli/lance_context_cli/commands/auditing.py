@@ -1,12 +1,16 @@
 """Who did what, and whether anything is amiss with what tells it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
-from lance_context_cli.output import Line
+from lance_context_cli.output import Line, plain
+
+if TYPE_CHECKING:
+    from lance_context_core.results import AuditEntry
 
 
 @click.command
@@ -63,9 +67,8 @@ def _list(call: Call, id: str | None) -> None:
     call.output.rows(("n", "at", "action", "table", "rows", "by"), lines)
 
 
-def _plain(entry: object) -> dict[str, object]:
-    told = {name: getattr(entry, name) for name in entry.__dataclass_fields__}  # type: ignore[attr-defined]
-    return {**told, "rows": [row._asdict() for row in told["rows"]]}
+def _plain(entry: "AuditEntry") -> dict[str, object]:
+    return {**plain(entry), "rows": [row._asdict() for row in entry.rows]}
 
 
 def _verify(call: Call, head: str | None) -> None:
@@ -81,8 +84,7 @@ def _verify(call: Call, head: str | None) -> None:
         kept = AuditHead(n=int(n), hash=hash)
     found = call.place.whole().audit.verify(head=kept)
     if call.output.format != "people":
-        told = {name: getattr(found, name) for name in found.__dataclass_fields__}
-        call.output.fields({"is_whole": found.is_whole, **told})
+        call.output.fields({"is_whole": found.is_whole, **plain(found)})
     else:
         call.output.rows(
             ("kind", "where", "what"),
