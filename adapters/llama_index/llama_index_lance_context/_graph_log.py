@@ -13,7 +13,7 @@ from lance_context_core import (
     Filter,
     InvalidRequestError,
 )
-from lance_context_core.adapting import Attempts, listed
+from lance_context_core.adapting import Attempts, check_name, listed
 from lance_context_core.filters import And, Or
 from lance_context_core.graph import Entity
 from llama_index_lance_context._graphs import (
@@ -112,8 +112,8 @@ class GraphLog:
         documents = [from_relation(relation) for relation in relations]
         ends = {id for relation in relations for id in _endpoints(relation)}
         await self._add_missing(ends)
-        await self._share(relations)
         await self._upsert(documents)
+        await self._share(relations)
 
     async def delete(
         self,
@@ -137,13 +137,15 @@ class GraphLog:
         await self._vectors.delete(filter=going)
 
     async def _upsert_nodes(self, documents: Sequence[Document]) -> None:
-        """Write nodes, and share them: first, so that what the graph refuses is written nowhere."""
-        before = await self._vectors.get([one.id for one in documents if one.id is not None])
+        """Write nodes, and share them: second, so that what is refused is written nowhere."""
+        with in_words_of(documents, id_of=name_of):
+            ids = [check_name(one.id, f"documents[{n}].id") for n, one in enumerate(documents)]
+        before = await self._vectors.get(ids)
         called = {one.id: entity_of(one) for one in documents}
         renamed = [one for one in before if _is_renamed(entity_of(one), called[one.id])]
         await self._shared.forget(renamed)
-        await self._shared.add_nodes(documents)
         await self._upsert(documents)
+        await self._shared.add_nodes(documents)
         if renamed:
             led = await self._vectors.list(filter=touching(map(id_of, renamed)))
             await self._share([to_relation(one) for one in led])

@@ -35,7 +35,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
 
     Entities and the relations between them are in `store.graph`, too, each known from its document in
     the collection: whatever else knows the store walks and ranks them there. They are written there
-    first, so that a call that died in between is repeated; what is deleted here goes there, unless
+    second: a call that died in between is repeated. What is deleted here goes there first, unless
     somebody else knows of it.
 
     In the collection, nodes and relations are written and deleted in one commit each, and a relation
