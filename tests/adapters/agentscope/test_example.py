@@ -55,9 +55,9 @@ def test_what_it_leaves_is_what_it_says(guide, home):
 
 def test_the_quickstart_shows_the_same_memory_in_every_framework(tmp_path):
     output = printed("quickstart.py", "--store", "kept", cwd=tmp_path, folders=[*PACKAGES, *OTHERS])
-    _, _, rest = output.partition("8 The same memory in LangChain")
-    _, _, rest = rest.partition("9 And in LlamaIndex")
-    llama_index, _, agentscope = rest.partition("10 And in AgentScope")
+    _, _, rest = output.partition("9 The same memory in LangChain")
+    _, _, rest = rest.partition("10 And in LlamaIndex")
+    llama_index, _, agentscope = rest.partition("11 And in AgentScope")
     sample = json.loads((ROOT / "examples" / "data" / "conversation.json").read_text("utf-8"))
     asked = next(one for one in sample["questions"] if one.get("featured"))
     [evidence] = [turn for turn in sample["turns"] if turn["id"] in asked["evidence"]]

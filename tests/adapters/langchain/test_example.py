@@ -64,7 +64,7 @@ def test_what_it_leaves_is_what_it_says(agent, home):
 
 def test_the_quickstart_shows_the_same_memory_in_langchain(tmp_path):
     output = printed("quickstart.py", "--store", "kept", cwd=tmp_path, folders=PACKAGES)
-    part = output.partition("8 The same memory in LangChain")[2]
+    part = output.partition("9 The same memory in LangChain")[2]
     sample = json.loads((ROOT / "examples" / "data" / "conversation.json").read_text("utf-8"))
     asked = next(one for one in sample["questions"] if one.get("featured"))
     [evidence] = [turn for turn in sample["turns"] if turn["id"] in asked["evidence"]]
