@@ -22,6 +22,7 @@ def known(*observations, name="Ada"):
     return {"entityName": name, "contents": [*observations]}
 
 
+@pytest.mark.process
 async def test_two_processes_create_at_the_same_time_and_nothing_is_lost(started, tmp_path):
     place = tmp_path / "memory"
     async with started("--uri", place) as one, started("--uri", place) as two:

@@ -43,6 +43,7 @@ async def listening(place, *options, token=TOKEN):
             server.terminate()
 
 
+@pytest.mark.process
 async def test_clients_with_the_token_share_the_memory_and_nobody_else_gets_in(tmp_path):
     async with listening(tmp_path / "memory", "--user", "ada") as (address, told):
         assert TOKEN not in told

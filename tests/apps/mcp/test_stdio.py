@@ -75,6 +75,7 @@ def started_at(place, *options):
     return anyio.open_process(command)
 
 
+@pytest.mark.process
 async def test_standard_output_is_the_protocols_alone(tmp_path):
     async with await started_at(tmp_path / "memory", "-W", "always") as server:
         printed = await answered(
