@@ -127,6 +127,8 @@ class AsyncJobWorker:
                 self.error = None
             except ContextStoreError as error:
                 self.error = error
+            if self._is_ending:
+                return  # Without a rest that whoever ends the block would wait for.
             self._is_resting = True
             await asyncio.sleep(self._every.total_seconds())
             self._is_resting = False
