@@ -6,6 +6,7 @@ from lance_context_core.auditing.values import (
     AuditEntry,
     AuditHead,
     AuditProblem,
+    AuditProblemKind,
     AuditReport,
     AuditRow,
     AuditRowAction,
@@ -130,6 +131,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AuditHead",
     "AuditReport",
     "AuditProblem",
+    "AuditProblemKind",
     "Recalled",
     # Knowledge
     "Jobs",

@@ -9,6 +9,7 @@ from lance_context_core.auditing.values import (
     AuditEntry,
     AuditHead,
     AuditProblem,
+    AuditProblemKind,
     AuditReport,
     AuditRow,
 )
@@ -151,5 +152,5 @@ def _where(place: Place) -> str:
     return table if branch == MAIN else f"{table} on {branch}"
 
 
-def _problem(kind: str, where: str, what: str) -> AuditProblem:
-    return AuditProblem(kind=kind, where=where, what=what)  # type: ignore[arg-type]
+def _problem(kind: AuditProblemKind, where: str, what: str) -> AuditProblem:
+    return AuditProblem(kind=kind, where=where, what=what)

@@ -11,7 +11,6 @@ from lance_context_core._resources import Resources
 from lance_context_core.auditing.log import row_of
 from lance_context_core.auditing.values import AuditRow
 from lance_context_core.engine.refs import comparing
-from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.refs.versions import AtMoment
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
@@ -33,14 +32,6 @@ class Step:
     rows: list[AuditRow]
 
 
-class _Nowhere:
-    """A moment before there was anything; satisfies `Pin`."""
-
-    async def locate(self, name: str, handle: Any) -> At | None:  # noqa: ARG002 - of no table
-        """No table."""
-        return None
-
-
 async def steps(
     resources: Resources, table: Table, first: int, later: list[Version]
 ) -> AsyncIterator[Step]:
@@ -50,23 +41,30 @@ async def steps(
     """
     n_rows = await table.count(None)
     width = max(1, -(-n_rows * len(later) // _MOST_LOOKED_AT))
-    begun, before = first, _at(resources, table, first, None)
+    begun, before = first, _at(resources, table, first, None) if first else None
     chosen = [*later[width - 1 :: width]]
     if chosen[-1:] != later[-1:]:
         chosen.append(later[-1])
     for version in chosen:
         after = _at(resources, table, version.number, version.created_at)
-        rows = await between(before, after)
+        rows = await _between(before, after)
         if rows or version is chosen[-1]:
             yield Step(begun, version, rows)
             begun = version.number
         before = after
 
 
-async def between(before: Table, after: Table) -> list[AuditRow]:
-    """What differs between two versions of a table, in the order of the commits."""
+async def _between(before: Table | None, after: Table) -> list[AuditRow]:
+    """What differs between two versions of a table, in the order of the commits.
+
+    Before the first one there was nothing.
+    """
+    repeats = after.spec.repeats_keys
+    if before is None:
+        every = await after.select(None, columns=COLUMNS)
+        return differing([], _rows(every), repeats_keys=repeats)
     old, new = await comparing.apart(before, after, None, columns=COLUMNS)
-    return differing(_rows(old), _rows(new), repeats_keys=after.spec.repeats_keys)
+    return differing(_rows(old), _rows(new), repeats_keys=repeats)
 
 
 def differing(
@@ -96,17 +94,8 @@ async def shown(resources: Resources, table: Table, version: Version) -> list[di
     return _rows(await at.select(None, columns=COLUMNS))
 
 
-def at_version(resources: Resources, table: Table, number: int) -> Table:
-    """The table at a version that is kept; at 0, before there was anything."""
-    return _at(resources, table, number, None)
-
-
 def _at(resources: Resources, table: Table, number: int, moment: datetime | None) -> Table:
-    pin = (
-        AtMoment(table.ref, moment or resources.clock.now(), {table.name: number})
-        if number
-        else _Nowhere()
-    )
+    pin = AtMoment(table.ref, moment or resources.clock.now(), {table.name: number})
     return resources.database.at(pin).table(table.name, table.spec)
 
 
@@ -117,6 +106,3 @@ def _rows(found: pa.Table) -> list[dict[str, Any]]:
 
 def _mark(row: Mapping[str, Any]) -> tuple[str, int, str | None]:
     return row[KEY], row["revision"], row.get("author")
-
-
-__all__ = ("COLUMNS", "Step", "at_version", "between", "differing", "shown", "steps")

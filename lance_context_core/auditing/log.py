@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_context_core.auditing import chain
 from lance_context_core.auditing.chain import Kept
-from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow
+from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow, AuditRowAction
 from lance_context_core.engine.database import BranchDatabase, Database, PinnedDatabase
 from lance_context_core.engine.files import erasing, maintenance
 from lance_context_core.engine.files.erasing import Gone
@@ -147,10 +147,10 @@ def head_of(links: Sequence[Link]) -> AuditHead | None:
     )
 
 
-def row_of(did: str, found: Mapping[str, object]) -> AuditRow:
+def row_of(did: AuditRowAction, found: Mapping[str, Any]) -> AuditRow:
     """What was done to a row of a table."""
-    names = (KEY, "id", "tenant", "user_id", "agent_id", "author", "revision")
-    return AuditRow(did, *(found.get(name) for name in names))  # type: ignore[arg-type]
+    told = {name: found.get(name) for name in AuditRow._fields if name != "did"}
+    return AuditRow(did, **told)
 
 
 def _key(n: int) -> str:

@@ -28,6 +28,11 @@ AuditRowAction = Literal["added", "changed", "replaced", "removed", "read", "nam
 branch or version that an entry is about."""
 
 
+AuditProblemKind = Literal["chain", "rows", "gap", "table"]
+"""`chain`: an entry is missing or was changed; `rows`: what it says of rows was changed; `gap`:
+versions went before they were noted; `table`: rows are other than the entries tell."""
+
+
 class AuditRow(NamedTuple):
     """What was done to one row."""
 
@@ -85,9 +90,7 @@ class AuditHead:
 class AuditProblem:
     """Something that the chain does not bear out."""
 
-    kind: Literal["chain", "rows", "gap", "table"]
-    """`chain`: an entry is missing or was changed; `rows`: what it says of rows was changed; `gap`:
-    versions went before they were noted; `table`: rows are other than the entries tell."""
+    kind: AuditProblemKind
     where: str
     """The entry, or the table with its branch."""
     what: str
