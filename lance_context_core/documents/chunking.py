@@ -1,11 +1,20 @@
 """Chunkers: from a text that was read to the passages that are embedded and found."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from lance_context_core._checks import shown
+from lance_context_core.documents.borders import (
+    BLANK_LINE,
+    LINE_END,
+    PARAGRAPH_END,
+    SENTENCE_END,
+    SPACED_BLANK_LINE,
+    WORD_END,
+    is_abbreviation,
+)
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
@@ -99,8 +108,57 @@ class _Splitting:
 
     def _packed(self, blocks: Sequence[Block]) -> Iterator[list[_Unit]]:
         """The units of each passage."""
-        settings, held = self._settings, list[_Unit]()
-        for unit in self._units(blocks):
+        held = list[_Unit]()
+        for block in blocks:
+            start, end = self._trimmed(block.start, block.end)
+            if block.kind == "text" and self._is_counting_characters and self._is_plain(start, end):
+                held = yield from self._packed_plain(start, end, block, held)
+            else:
+                held = yield from self._packed_on(self._units(start, end, block), held)
+        if held:
+            yield held
+
+    def _packed_plain(
+        self, start: int, end: int, block: Block, held: list[_Unit]
+    ) -> Generator[list[_Unit], None, list[_Unit]]:
+        """As `_packed_on`, of running text: by the last blank line that a passage has room for."""
+        text, target = self._text, self._settings.target
+        while start < end:
+            if not held or held[0].block is block:
+                limit = (held[0].start if held else start) + target
+                if end <= limit:
+                    return [*held, _Unit(start, end, block)]
+                if border := self._last_paragraph_end(start, limit):
+                    held.append(_Unit(start, self._trimmed(start, border)[1], block))
+                    start = self._trimmed(border, end)[0]
+                    # What is cut of a longer one may have room.
+                    has_end = text.find(BLANK_LINE, start, start + target) >= 0
+                    if has_end or end - start <= target:
+                        yield held
+                        held = []
+                    continue
+            # A paragraph that is longer by itself, or comes behind what is of another block.
+            border = text.find(BLANK_LINE, start, end)
+            stop = end if border < 0 else border
+            held = yield from self._packed_on(self._units(start, stop, block), held)
+            start = self._trimmed(stop, end)[0]
+        return held
+
+    def _last_paragraph_end(self, start: int, limit: int) -> int | None:
+        """The last blank line behind a paragraph that ends at `limit` at the latest."""
+        text = self._text
+        # White space at the limit itself may go on to a blank line.
+        while text[limit].isspace() and limit < len(text) - 1:
+            limit += 1
+        border = text.rfind(BLANK_LINE, start, limit)
+        return None if border < 0 else border
+
+    def _packed_on(
+        self, units: Iterable[_Unit], held: list[_Unit]
+    ) -> Generator[list[_Unit], None, list[_Unit]]:
+        """The units of each passage, the first of which begins with what is held; returns those of the last."""
+        settings = self._settings
+        for unit in units:
             if held:
                 is_border = unit.block.page != held[-1].block.page or (
                     unit.block.kind == "heading"
@@ -127,8 +185,7 @@ class _Splitting:
                     yield held[:n_kept]
                     held = rest
             held.append(unit)
-        if held:
-            yield held
+        return held
 
     def _overlapping(self, last: Sequence[_Unit], start: int, end: int) -> int:
         """Where a passage begins that is to repeat the end of the one before."""
@@ -141,39 +198,41 @@ class _Splitting:
             if unit.block.kind != "text" or unit.block.section != last[-1].block.section:
                 first = max(first, unit.end)
                 break
-        if self._is_counting_characters:
-            first = max(first, start - settings.overlap)
-        for border in self._sentence_starts(first, start):
-            if self._fits(border, start, settings.overlap) and self._fits(
-                border, end, settings.most
+        is_counting = self._is_counting_characters
+        if is_counting:
+            first = max(first, start - settings.overlap, end - settings.most)
+        # A little before, since what ends a sentence stands there.
+        for match in SENTENCE_END.finditer(self._text, max(0, first - _WIDEST), start):
+            border = match.end()
+            if not first <= border < start or is_abbreviation(self._text, match.start()):
+                continue
+            if is_counting or (
+                self._fits(border, start, settings.overlap)
+                and self._fits(border, end, settings.most)
             ):
                 return border
         return start
 
-    def _sentence_starts(self, first: int, end: int) -> Iterator[int]:
-        # A little before, since what ends a sentence stands there.
-        for match in _SENTENCE_END.finditer(self._text, max(0, first - 40), end):
-            if first <= match.end() < end and not _is_abbreviation(self._text, match.start()):
-                yield match.end()
-
     # Cutting
 
-    def _units(self, blocks: Sequence[Block]) -> Iterator[_Unit]:
-        for block in blocks:
-            start, end = self._trimmed(block.start, block.end)
-            if start >= end:
-                continue
-            if block.kind != "text":
-                if self._fits(start, end, self._settings.most):
-                    yield _Unit(start, end, block)
-                else:
-                    yield from self._cut(start, end, block, (_LINE_END, _WORD_END))
-                continue
-            for a, b in self._between(start, end, _PARAGRAPH_END):
-                if self._fits(a, b, self._settings.target):
-                    yield _Unit(a, b, block)
-                else:
-                    yield from self._cut(a, b, block, (_SENTENCE_END, _LINE_END, _WORD_END))
+    def _is_plain(self, start: int, end: int) -> bool:
+        """Whether blank lines have nothing in them."""
+        return SPACED_BLANK_LINE.search(self._text, start, end) is None
+
+    def _units(self, start: int, end: int, block: Block) -> Iterator[_Unit]:
+        if start >= end:
+            return
+        if block.kind != "text":
+            if self._fits(start, end, self._settings.most):
+                yield _Unit(start, end, block)
+            else:
+                yield from self._cut(start, end, block, (LINE_END, WORD_END))
+            return
+        for a, b in self._between(start, end, PARAGRAPH_END):
+            if self._fits(a, b, self._settings.target):
+                yield _Unit(a, b, block)
+            else:
+                yield from self._cut(a, b, block, (SENTENCE_END, LINE_END, WORD_END))
 
     def _cut(
         self, start: int, end: int, block: Block, ways: Sequence[re.Pattern[str]]
@@ -239,7 +298,7 @@ class _Splitting:
     def _matches(self, separator: re.Pattern[str], start: int, end: int) -> Iterator[re.Match[str]]:
         """The separators from `start` to `end`, but full stops that end no sentence."""
         for match in separator.finditer(self._text, max(start, 0), end):
-            if separator is not _SENTENCE_END or not _is_abbreviation(self._text, match.start()):
+            if separator is not SENTENCE_END or not is_abbreviation(self._text, match.start()):
                 yield match
 
     def _hard_cut(self, start: int, end: int, block: Block) -> Iterator[_Unit]:
@@ -262,7 +321,7 @@ class _Splitting:
         """The parts between the separators, without white space around them."""
         at = start
         for match in separator.finditer(self._text, start, end):
-            if separator is _SENTENCE_END and _is_abbreviation(self._text, match.start()):
+            if separator is SENTENCE_END and is_abbreviation(self._text, match.start()):
                 continue
             a, b = self._trimmed(at, match.end())
             at = match.end()
@@ -291,57 +350,11 @@ _NEAR = 400
 _WIDEST = 40
 """How many characters a separator has at most, save white space."""
 
-_PARAGRAPH_END = re.compile(r"\n[^\S\n]*\n\s*")
-_LINE_END = re.compile(r"\n\s*")
-_WORD_END = re.compile(r"\s+")
-_SENTENCE_END = re.compile(
-    # Of scripts that leave a space behind a sentence, and of those that do not.
-    r"""[.!?…؟։۔।॥]+["'”’»)\]]*\s+|[。！？｡．]+["”’」』）】]*\s*"""  # noqa: RUF001 - what they look like is another matter
-)
-_ABBREVIATIONS = frozenset(
-    [
-        "dr",
-        "mr",
-        "mrs",
-        "ms",
-        "prof",
-        "st",
-        "vs",
-        "etc",
-        "e.g",
-        "i.e",
-        "cf",
-        "no",
-        "fig",
-        "vol",
-        "pp",
-        "ca",
-        "approx",
-        "bzw",
-        "z.b",
-        "d.h",
-        "usw",
-        "nr",
-        "inc",
-        "ltd",
-    ]
-)
-_LAST_WORD = re.compile(r"[\w.]+$")
-
-
-def _is_abbreviation(text: str, stop: int) -> bool:
-    """Whether the full stop at `stop` belongs to the word before it."""
-    if text[stop] != ".":
-        return False
-    word = _LAST_WORD.search(text, max(0, stop - 10), stop)
-    if word is None:
-        return False
-    # A letter by itself is an initial.
-    return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isalpha())
-
 
 def _section(units: Sequence[_Unit]) -> str | None:
     """What a passage is under: the headings of all of it, or where it begins and where it ends."""
+    if units[0].block is units[-1].block:  # as most are
+        return units[0].block.section
     # A heading that nothing stands under is not what a passage is about.
     blocks = [unit.block for unit in units if unit.block.kind != "heading"]
     sections = [one.section for one in blocks] or [unit.block.section for unit in units]
@@ -355,6 +368,8 @@ def _section(units: Sequence[_Unit]) -> str | None:
 
 def _are_together(one: Block, other: Block) -> bool:
     """Whether what is in them may be read in one go."""
+    if one is other:
+        return one.kind == "text"
     return (one.page, one.section) == (
         other.page,
         other.section,

@@ -71,6 +71,24 @@ def test_paragraphs_are_put_together_up_to_the_target():
     ]
 
 
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=12),
+    st.sampled_from(["\n\n", "\n\n\n", " \n\n ", "\n \n"]),
+    st.integers(12, 40),
+)
+def test_a_passage_holds_as_many_paragraphs_as_fit(lengths, between, target):
+    words = ["x" * length for length in lengths]
+    text, expected = between.join(words), [words[0]]
+    for word in words[1:]:
+        if len(expected[-1] + between + word) <= target:
+            expected[-1] += between + word
+        else:
+            expected.append(word)
+    chunker = TextChunker(target=target, most=target, least=0, overlap=0)
+    cut = [text[one.start : one.end] for one in chunker.split(ReadDocument(text=text))]
+    assert cut == expected
+
+
 def test_a_heading_begins_a_passage_and_names_it():
     text = "# Travel\n\nBy train.\n\n## Flights\n\nBy plane.\n\n# Food\n\nIs paid."
     assert split(text) == [
