@@ -2,8 +2,12 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
+from typing import TypeAlias
 
 from lance_context_core.words import asks
+
+_Mentions: TypeAlias = list[tuple[re.Match[str], frozenset[str]]]
 
 
 def named(question: str, names: Collection[str]) -> set[str]:
@@ -34,8 +38,15 @@ def without_names(question: str, names: Collection[str]) -> str:
     return left if re.search(r"\w", left) else question
 
 
-def _mentions(question: str, names: Collection[str]) -> list[tuple[re.Match[str], frozenset[str]]]:
+def _mentions(question: str, names: Collection[str]) -> _Mentions:
     """The words of the question that name somebody, in order, and whom each may mean."""
+    if len(question) > _LONG:
+        return _looked_for(question, names)
+    # A search asks twice: whom to leave out of what is embedded, and whose turns gain.
+    return _looked_for_before(question, frozenset(names))
+
+
+def _looked_for(question: str, names: Collection[str]) -> _Mentions:
     meant = {name: re.findall(r"\w+", name) for name in names}
     parts: dict[str, set[str]] = {}
     for name, words in meant.items():
@@ -59,10 +70,14 @@ def _mentions(question: str, names: Collection[str]) -> list[tuple[re.Match[str]
     return found
 
 
+_looked_for_before = lru_cache(4)(_looked_for)
+
+
 def _is_unspaced(name: str) -> bool:
     return bool(_UNSPACED.search(name))
 
 
 _WORD = re.compile(r"(\w+)(?:['\u2019]s\b)?")
 _SHORTEST = 3
+_LONG = 1_000
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f\uac00-\ud7a3]")

@@ -1,9 +1,9 @@
 """A scope in memory that answers a search as its table would."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,12 @@ import pyarrow as pa
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.arrow import Row, column_of
+from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
-from lance_context_core.hot.block import LARGE, Block, UnsureError
+from lance_context_core.hot.block import LARGE, Block, Joined, UnsureError
 from lance_context_core.hot.masks import Condition
+
+_NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
 
 _STEPS = 12
 _ROWS_A_STEP = 1_000
@@ -27,9 +30,13 @@ _MANY = 512
 class Picked:
     """Some rows of a block: a `Found`."""
 
+    block: Block
+    numbers: np.ndarray
+    """Which of its rows these are, as long as it has that `revision`."""
+    revision: int
     ids: list[int]
     rows: list[Row]
-    scores: list[float]
+    scores: np.ndarray
     score: str
     """What the column of the scores is called; empty if there is none."""
     schema: pa.Schema
@@ -38,7 +45,7 @@ class Picked:
     """The column of these, if it has one."""
     vectors: list[Any] | None
     """None where these were not asked for."""
-    own: Sequence[float] | None = None
+    own: np.ndarray | None = None
     """Of scores by words: what they are without the words of other turns; None if there are none of these."""
     coverage: float = 1.0
     """Of a search by words: the share that the best has of what these could score."""
@@ -63,6 +70,18 @@ class Picked:
         if self.score:
             made[self.score] = pa.array(self.scores, pa.float32())
         return pa.table(made)
+
+
+def joined(found: Sequence[Found]) -> Joined | None:
+    """The rows of all of these, if they are of one block that has not changed since; else None."""
+    if not all(isinstance(one, Picked) for one in found):
+        return None
+    picked = cast("Sequence[Picked]", found)
+    block = picked[0].block
+    with block.lock:
+        if any(one.block is not block or one.revision != block.revision for one in picked):
+            return None
+        return block.joined([one.numbers for one in picked])
 
 
 class HotTable:
@@ -92,6 +111,10 @@ class HotTable:
         """As `Table.nothing`."""
         return self._table.nothing(columns, score or None)
 
+    def none(self, score: str) -> Picked:
+        """What a query finds that asks for nothing."""
+        return self._picked(_NONE, [], score, _NO_SCORES)
+
     async def nearest(
         self,
         vector: np.ndarray,
@@ -105,10 +128,12 @@ class HotTable:
         asked = await self._asked(where)
         with (block := self._sound()).lock:
             if block.vectors is None:
-                return self._picked([], columns, "_distance")
-            self._table.vectors.check(pa.schema([block.vectors]), len(vector), model)
+                return self._picked(_NONE, columns, "_distance", _NO_SCORES)
+            if (length := len(vector), model) != block.is_asked_by:
+                self._table.vectors.check(pa.schema([block.vectors]), length, model)
+                block.is_asked_by = length, model
             numbers, cosines = block.nearest(asked, vector, limit)
-            return self._picked(numbers, columns, "_distance", [1.0 - one for one in cosines])
+            return self._picked(numbers, columns, "_distance", 1.0 - cosines)
 
     async def match(
         self,
@@ -139,15 +164,15 @@ class HotTable:
     async def beside(
         self,
         where: sql.Clause,
+        found: Sequence[Picked],
         *,
-        keys: Collection[str],
-        before: Collection[str],
         columns: Sequence[str],
     ) -> Picked:
-        """The rows that meet `where` and follow one of `keys`, or have a key of `before`."""
+        """The rows that meet `where` just before and just after those found, but these themselves."""
         asked = await self._asked(where)
         with (block := self._sound()).lock:
-            return self._picked(block.beside(asked, keys, before), columns)
+            each = [self._numbers(one) for one in found]
+            return self._picked(block.beside(asked, np.concatenate(each)), columns)
 
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""
@@ -202,16 +227,32 @@ class HotTable:
             with block.lock:
                 block.masks.note(where, answers, first)
 
+    def _numbers(self, found: Picked) -> np.ndarray:
+        """Which rows of the block these are now, without those that are gone."""
+        if found.revision == self._block.revision:
+            return found.numbers
+        there = [self._block.number(row[KEY]) for row in found.rows]
+        return np.array([one for one in there if one is not None], np.int64)
+
     def _picked(
         self,
-        numbers: Iterable[int],
+        numbers: np.ndarray,
         columns: Sequence[str],
         score: str = "",
-        scores: Sequence[float] = (),
+        scores: np.ndarray | None = None,
     ) -> Picked:
-        there, block = list(numbers), self._block
-        rows, ids = block.some(there), block.places(there)
+        there, block = numbers.tolist(), self._block
+        rows, ids = block.some(there), block.places(numbers)
         self._found.update(zip(ids, rows, strict=True))
-        vectors = [block.vector(number) for number in there] if VECTOR in columns else None
-        schema = self._table.spec.schema
-        return Picked(ids, rows, list(scores), score, schema, block.vectors, vectors)
+        return Picked(
+            block,
+            numbers,
+            block.revision,
+            ids,
+            rows,
+            _NO_SCORES if scores is None else scores,
+            score,
+            self._table.spec.schema,
+            block.vectors,
+            [block.vector(number) for number in there] if VECTOR in columns else None,
+        )

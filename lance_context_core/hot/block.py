@@ -51,18 +51,28 @@ class UnsureError(Exception):
 class Best(NamedTuple):
     """The numbers of rows with their scores, best first, equals in the order of writing."""
 
-    numbers: list[int]
-    scores: list[float]
+    numbers: np.ndarray
+    scores: np.ndarray
 
 
 class Matching(NamedTuple):
     """The rows that match a text, and what of their scores is due to their own words."""
 
     best: Best
-    own: list[float]
+    own: np.ndarray
     """What they would have without the words that the turn before hands on; 0 without own ones."""
     coverage: float
     """The share in [0, 1] that the best has of what the question's words could score."""
+
+
+class Joined(NamedTuple):
+    """Rows that several queries found, each once, in the order of writing."""
+
+    ids: list[int]
+    previous: np.ndarray
+    """Which of them is the turn before each, or -1."""
+    parts: list[np.ndarray]
+    """Which of them each query found."""
 
 
 class Block:
@@ -88,7 +98,12 @@ class Block:
         """Is held by whoever follows the table, or searches: for a millisecond or two."""
         self.is_sound = True
         """Whether it is as its state says: what could not be followed is of no use any more."""
+        self.revision = 0
+        """Another one after each change of its rows: the numbers of two queries may be told together
+        while it is the same."""
         self.vectors = vectors
+        self.is_asked_by: tuple[int, str | None] | None = None
+        """The length and the model of the vectors that it was asked by last, to which its own are alike."""
         self._scope = scope
         self._words = words
         n = rows.num_rows
@@ -100,6 +115,8 @@ class Block:
         self._row_bytes = sum(map(_size, self._rows))
         self._n_unsure = 0
         self._next_place = n
+        self._is_in_order = True
+        """Whether rows of higher numbers were written later."""
         self._postings = Postings(map(self._words_of, self._rows))
         # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
         self._after: dict[str, int] = {}
@@ -214,33 +231,37 @@ class Block:
         found = np.flatnonzero(((own if must_match else bm25) > 0) & shown)
         best = self._best(found, bm25[found], limit)
         most = self._postings.attainable(words, counts)
-        coverage = min(1.0, best.scores[0] / most) if best.scores else 0.0
-        return Matching(best, own[best.numbers].tolist(), coverage)
+        coverage = min(1.0, float(best.scores[0]) / most) if len(best.scores) else 0.0
+        return Matching(best, own[best.numbers], coverage)
 
-    def beside(self, where: Condition, keys: Collection[str], before: Collection[str]) -> list[int]:
-        """The rows that meet `where` and follow one of `keys`, or have a key of `before`; in order.
+    def beside(self, where: Condition, numbers: np.ndarray) -> np.ndarray:
+        """The rows that meet `where` just before and just after these, but these themselves; in order."""
+        before = np.frombuffer(self._before, np.int32)
+        are_these = np.zeros(len(before), bool)
+        are_these[numbers] = True
+        near = are_these[before] & (before >= 0)
+        stand_before = before[numbers]
+        near[stand_before[stand_before >= 0]] = True
+        return self._in_order(np.flatnonzero(near & self._shown(where) & ~are_these))
 
-        Those of `keys` themselves are not among them.
-        """
-        found = {self._after[key] for key in keys if key in self._after}
-        if self._others:
-            found.update(number for key in keys for number in self._others.get(key, ()))
-        found.update(self._numbers[key] for key in before if key in self._numbers)
-        found.difference_update(self._numbers[key] for key in keys if key in self._numbers)
-        shown = self._shown(where)
-        return sorted((number for number in found if shown[number]), key=self.place)
+    def joined(self, found: Sequence[np.ndarray]) -> Joined:
+        """What several queries found of it as it is."""
+        every = np.concatenate(found)
+        places = np.full(len(self._rows) + 1, -1)
+        places[every] = 0
+        numbers = self._in_order(np.flatnonzero(places[:-1] == 0))
+        places[numbers] = np.arange(len(numbers))
+        # That of none is the last of all places, where there is none.
+        previous = places[np.frombuffer(self._before, np.int32)[numbers]]
+        return Joined(self.places(numbers), previous, [places[one] for one in found])
 
     def number(self, key: str) -> int | None:
         """Which row has this key; None if none has it any more."""
         return self._numbers.get(key)
 
-    def place(self, number: int) -> int:
-        """The lower, the earlier a row was written."""
-        return int(self._places[number])
-
-    def places(self, numbers: Sequence[int]) -> list[int]:
-        """Those of many rows."""
-        there: list[int] = self._places[np.array(numbers, np.int64)].tolist()
+    def places(self, numbers: np.ndarray) -> list[int]:
+        """The lower, the earlier each row was written."""
+        there: list[int] = self._places[numbers].tolist()
         return there
 
     def row(self, number: int) -> Row:
@@ -274,7 +295,11 @@ class Block:
             there = scores >= least
             numbers, scores = numbers[there], scores[there]
         order = np.lexsort((self._places[numbers], -scores))[:limit]
-        return Best(numbers[order].tolist(), scores[order].tolist())
+        return Best(numbers[order], scores[order])
+
+    def _in_order(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers that rise, in the order of writing."""
+        return numbers if self._is_in_order else numbers[np.argsort(self._places[numbers])]
 
     def _add(self, row: Row, place: int) -> None:
         number = len(self._rows)
@@ -289,6 +314,8 @@ class Block:
         self._postings.add(self._words_of(kept))
         self._row_bytes += _size(kept)
         self._places[number] = place
+        self._is_in_order = self._is_in_order and place >= self._next_place
+        self.revision += 1
         self._next_place = max(self._next_place, place + 1)
         self._is_alive[number] = True
         self._matrix.add(number, row.get(VECTOR))
@@ -318,6 +345,7 @@ class Block:
         number = self._numbers.pop(key)
         former = self._rows[number]
         self._is_alive[number] = False
+        self.revision += 1
         self._row_bytes -= _size(former)
         text = former.get(SEARCH_TEXT)
         self._n_unsure -= self._words is not None and text is not None and not are_sure(text)

@@ -47,6 +47,8 @@ def words_of(settings: TextIndex) -> Words | None:
     # What many texts have in common is one string: blocks keep words by the thousand.
     @lru_cache(1 << 16)
     def made(word: str) -> str:
+        if word.isascii() and word.isdecimal():
+            return word  # Numbers have no endings, and most are said once.
         return _folded(stem(word.replace("Σ", "\u03c3").lower()))
 
     def words(text: str) -> list[str]:

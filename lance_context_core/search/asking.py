@@ -62,6 +62,8 @@ class Asking(NamedTuple):
         )
 
     def _nothing(self, score: str) -> Found:
+        if isinstance(self.table, HotTable):
+            return self.table.none(score)
         return Rows(self.table.nothing(self.columns, score), score)
 
 

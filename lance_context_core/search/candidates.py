@@ -31,7 +31,8 @@ class Channel:
 
         Raises InvalidRequestError for a score that is not finite.
         """
-        for place in np.flatnonzero(~np.isfinite(raw)).tolist():
+        if not (finite := np.isfinite(raw)).all():
+            place = int(np.argmin(finite))
             key, score = candidates.keys[numbers[place]], float(raw[place])
             raise InvalidRequestError(
                 f"the raw score of {key!r:.80} is {score!r}: it must be finite"
@@ -46,6 +47,8 @@ class Channel:
         self.normalised = np.zeros(len(candidates))
         """Min-max over its own candidates, all of them `highest` if these are equal; 0 for others."""
         self.normalised[numbers] = highest * self.shares(raw)
+        self._whole: Channel | None = None
+        """What this is a part of, by whose ranks it goes."""
 
     @property
     def has(self) -> np.ndarray:
@@ -56,9 +59,7 @@ class Channel:
     @cached_property
     def ranks(self) -> np.ndarray:
         """1 + how many candidates it scores higher, for each that it found."""
-        order = np.sort(self.raw[self.numbers])
-        ranks: np.ndarray = 1 + len(order) - np.searchsorted(order, self.raw, side="right")
-        return ranks
+        return self._ranks(self.raw) if self._whole is None else self._whole.ranks
 
     def shares(self, raw: np.ndarray) -> np.ndarray:
         """(score - lowest) / (highest - lowest) for each of them; 1 where these are equal."""
@@ -67,30 +68,37 @@ class Channel:
         shares: np.ndarray = (raw - self.low) / (self.high - self.low)
         return shares
 
-    def score(self, number: int) -> ChannelScore | None:
-        """What it says of one candidate; None if it did not find it."""
-        if (raw := float(self.raw[number])) == _NOWHERE:
-            return None
-        normalised, rank = float(self.normalised[number]), int(self.ranks[number])
-        return ChannelScore(raw=raw, normalised=normalised, rank=rank)
+    def scores(self, numbers: np.ndarray) -> list[ChannelScore | None]:
+        """What it says of these candidates; None of what it did not find."""
+        raw = self.raw[numbers]
+        ranks = self._ranks(raw) if self._whole is None else self.ranks[numbers]
+        said = zip(raw.tolist(), self.normalised[numbers].tolist(), ranks.tolist(), strict=True)
+        return [
+            None if one == _NOWHERE else ChannelScore(raw=one, normalised=normalised, rank=rank)
+            for one, normalised, rank in said
+        ]
 
     def by_key(self, keys: Sequence[str]) -> dict[str, ChannelScore]:
         """What it says of each that it found, in its own order."""
-        numbers = self.numbers.tolist()
-        said = zip(numbers, map(self.score, numbers), strict=True)
+        said = zip(self.numbers.tolist(), self.scores(self.numbers), strict=True)
         return {keys[number]: score for number, score in said if score is not None}
 
     def by_own_words(self, own: np.ndarray) -> "Channel":
         """The same of those that have own words, by what these alone have of their BM25."""
         alone: Channel = object.__new__(Channel)
         there = self.numbers[own[self.numbers] > 0]
-        alone.numbers, alone.ranks = there, self.ranks
+        alone.numbers, alone._whole = there, self
         alone.highest, alone.low, alone.high = self.highest, self.low, self.high
         alone.raw, alone.normalised = np.full_like(self.raw, _NOWHERE), np.zeros(len(self.raw))
         alone.raw[there] = self.raw[there]
         shares = self.highest * np.maximum(0.0, self.shares(own[there]))
         alone.normalised[there] = np.minimum(self.normalised[there], shares)
         return alone
+
+    def _ranks(self, raw: np.ndarray) -> np.ndarray:
+        order = np.sort(self.raw[self.numbers])
+        ranks: np.ndarray = 1 + len(order) - np.searchsorted(order, raw, side="right")
+        return ranks
 
 
 class Candidates:
@@ -142,15 +150,12 @@ class Candidates:
         """Those of `among` with their scores and what each channel says: what a boost sees."""
         keys, previous = self.keys, self.previous.tolist()
         turns = map(Turn, *map(self._told, Turn._fields))
-        seen = zip(among.tolist(), scores.tolist(), turns, previous, strict=True)
+        said = (one.scores(np.arange(len(self))) for one in (vector, text))
+        seen = zip(keys, among.tolist(), scores.tolist(), *said, turns, previous, strict=True)
         return {
-            keys[number]: Candidate(
-                score,
-                vector.score(number),
-                text.score(number),
-                turn,
-                keys[before] if before >= 0 and among[before] else None,
+            key: Candidate(
+                score, near, matching, turn, keys[before] if before >= 0 and among[before] else None
             )
-            for number, (is_among, score, turn, before) in enumerate(seen)
+            for key, is_among, score, near, matching, turn, before in seen
             if is_among
         }

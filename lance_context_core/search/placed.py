@@ -8,6 +8,7 @@ import numpy as np
 
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.found import Found
+from lance_context_core.hot.answering import joined
 from lance_context_core.hot.block import LINK
 from lance_context_core.search.boosts import (
     Boost,
@@ -45,12 +46,9 @@ class Placed(NamedTuple):
 
 def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
     """The rows as candidates, of which is known what the boosts may ask for."""
-    each = [np.array(one.ids, np.uint64) for one in found]
-    ids, numbers = np.unique(np.concatenate(each), return_inverse=True)
-    ends = np.cumsum([len(one) for one in each])[:-1]
-    parts = np.split(numbers, ends)
+    known = joined(found)
+    listed, parts = _listed(found) if known is None else (known.ids, known.parts)
     rows = [(part.tolist(), one) for part, one in zip(parts, found, strict=True)]
-    listed: list[int] = ids.tolist()
     asked = asked_by(boosts)
 
     def told(name: str) -> Sequence[Any]:
@@ -61,14 +59,25 @@ def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
             return [one and one.replace(tzinfo=UTC) for one in values]
         return values
 
-    candidates = Candidates(listed, _previous(rows, len(listed), boosts), told)
-    return Placed(candidates, parts)
+    if known is None or not boosts:
+        previous = _previous(rows, len(listed), boosts)
+    else:
+        previous = known.previous
+    return Placed(Candidates(listed, previous, told), parts)
 
 
 def asked_by(boosts: Sequence[Boost]) -> list[str]:
     """What of a turn the boosts may ask for."""
     asked = {name for one in boosts for name in _ASKED.get(type(one), _TURN)}
     return [name for name in _TURN if name in asked]
+
+
+def _listed(found: Sequence[Found]) -> tuple[list[int], list[np.ndarray]]:
+    """The ids of the rows, each once, rising; and which of them each query found."""
+    each = [np.array(one.ids, np.uint64) for one in found]
+    ids, numbers = np.unique(np.concatenate(each), return_inverse=True)
+    ends = np.cumsum([len(one) for one in each])[:-1]
+    return ids.tolist(), np.split(numbers, ends)
 
 
 def _column(rows: Sequence[tuple[Sequence[int], Found]], name: str, n: int) -> list[Any]:

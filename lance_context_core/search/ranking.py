@@ -211,25 +211,38 @@ class _Ranking:
             least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
             there = there[scores[there] >= least]
         order = np.lexsort((there, -text.raw[there], -vector.raw[there], -scores[there]))
-        best = there[order][:limit].tolist()
-        own = np.minimum(scores, scaled(np.zeros(len(more))))
-        alone = own
-        if own_words is not None and unaided is not None and best:
+        best = there[order][:limit]
+        own = np.minimum(scores, scaled(np.zeros(1)))
+        said = text.scores(best)
+        handed = np.zeros(len(best))
+        if own_words is not None and unaided is not None and len(best):
             alone = np.where(text.has, unaided(own_words), own)
-        given = {name: some.tolist() for name, some in self._given.items()}
+            handed = np.maximum(0.0, own[best] - alone[best])
+            said = [
+                score if words > 0 else None
+                for score, words in zip(said, own_words[best].tolist(), strict=True)
+            ]
+        given = [(name, some[best].tolist()) for name, some in self._given.items()]
+        told = zip(
+            best.tolist(),
+            scores[best].tolist(),
+            vector.scores(best),
+            said,
+            own[best].tolist(),
+            handed.tolist(),
+            strict=True,
+        )
         return [
             FusedHit(
                 id=ids[number],
-                score=float(scores[number]),
-                vector=vector.score(number),
-                text=None
-                if own_words is not None and own_words[number] <= 0
-                else text.score(number),
-                own=float(own[number]),
-                handed=max(0.0, float(own[number] - alone[number])),
-                gains={name: some[number] for name, some in given.items() if some[number]},
+                score=score,
+                vector=near,
+                text=matching,
+                own=channels,
+                handed=more_words,
+                gains={name: some[place] for name, some in given if some[place]},
             )
-            for number in best
+            for place, (number, score, near, matching, channels, more_words) in enumerate(told)
         ]
 
 

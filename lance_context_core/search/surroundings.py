@@ -7,7 +7,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.found import Found, Rows
 from lance_context_core.engine.table.table import Table
-from lance_context_core.hot.answering import HotTable
+from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.hot.block import LINK
 from lance_context_core.records import SearchHit
 
@@ -30,13 +30,15 @@ async def surroundings(
     One query, which looks for keys, so that a session may be of any length. What is gone, or does
     not meet `where`, is not among them.
     """
+    if isinstance(table, HotTable) and LINK in table.spec.schema.names:
+        picked = [one for one in found if isinstance(one, Picked)]
+        return await table.beside(where, picked, columns=columns)
     keys = {key for rows in found for key in rows.column(KEY)}
     links = {key for rows in found for key in rows.column(LINK)}
     before = sorted(key for key in links if key and key not in keys)
-    if not keys or LINK not in table.spec.schema.names:  # documents have no turns before them
+    if not keys or isinstance(table, HotTable) or LINK not in table.spec.schema.names:
+        # Documents have no turns before them.
         return Rows(table.nothing(columns))
-    if isinstance(table, HotTable):
-        return await table.beside(where, keys=keys, before=before, columns=columns)
     return await _beside(table, where, keys=keys, before=before, columns=columns)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 
@@ -14,7 +15,7 @@ class Found(Protocol):
         """Which rows these are; the lower, the earlier one was written."""
 
     @property
-    def scores(self) -> Sequence[float]:
+    def scores(self) -> Sequence[float] | np.ndarray:
         """What a search channel says of each: the distance, or BM25."""
 
     def column(self, name: str) -> Sequence[Any]:
