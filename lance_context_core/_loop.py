@@ -10,11 +10,21 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import Context
+from enum import Enum
 from typing import Any, TypeVar
 
 from lance_context_core.errors import BlockingCallError
 
 T = TypeVar("T")
+
+
+class Later(Enum):
+    """Says that something cannot be done in the caller's thread, and that nothing of it is done."""
+
+    LATER = "later"
+
+
+LATER = Later.LATER
 
 _PATIENCE_SECONDS = 5
 """How long an exit waits for work that does not end when it is cancelled."""

@@ -8,7 +8,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
-from lance_context_core._loop import block_on
+from lance_context_core._loop import LATER, Later, block_on
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,21 +56,22 @@ class Named(Blocking[N]):
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
     *,
-    at_once: Callable[Concatenate[Any, P], T | None] | None = None,
+    at_once: Callable[Concatenate[Any, P], T | Later] | None = None,
 ) -> Callable[Concatenate[Any, P], T]:
     """The method that waits for the asynchronous one.
 
     Its name, its parameters and its docstring are that one's, to type checkers, editors and `help()`.
-    What can be answered `at_once` is answered in the caller's thread: the way to the store's loop and
-    back takes longer than such an answer.
+    What can be done `at_once` is done in the caller's thread: the way to the store's loop and back
+    takes longer than that. Where the method is replaced, as by what tells of calls, that is called.
     """
-    ask = _asking(method)
-    answer = None if at_once is None else _asking(at_once)
+    ask, name = _asking(method), method.__name__
 
     @wraps(method)
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if answer is not None and (known := answer(self, *args, **kwargs)) is not None:
-            return known
+        if at_once is not None and getattr(type(self._aio), name, None) is method:
+            done = at_once(self._aio, *args, **kwargs)
+            if done is not LATER:
+                return done
         return block_on(ask(self, *args, **kwargs))
 
     return _named(call, method)

@@ -13,7 +13,7 @@ class KeyValues(Named[AsyncKeyValues]):
     count = blocking(AsyncKeyValues.count)
     namespaces = blocking(AsyncKeyValues.namespaces)
     search = blocking(AsyncKeyValues.search)
-    put = blocking(AsyncKeyValues.put)
+    put = blocking(AsyncKeyValues.put, at_once=AsyncKeyValues._put_at_once)  # noqa: SLF001
     add = blocking(AsyncKeyValues.add)
     append = blocking(AsyncKeyValues.append)
     delete = blocking(AsyncKeyValues.delete)

@@ -139,6 +139,10 @@ class LanceContextStore(HandleOwner, BaseStore):
         batch = to_batch(ops, fields=self._fields)
         if len(batch.gets) == batch.n_operations:
             return self._got(batch)
+        if (puts := self._blocking.plain_items(batch)) is not None:
+            self._items.put(puts)
+            self._sweep_from_now_on(batch)
+            return [None] * batch.n_operations
         results = block_on(self._blocking.do(batch))
         self._sweep_from_now_on(batch)
         return results
@@ -276,6 +280,15 @@ class _Work:
             await self.kv.put(puts)
         await self.refresh(refreshed, besides=batch.puts)
         return results
+
+    def plain_items(self, batch: Batch) -> list[StoredItem] | None:
+        """What is to be written, if that is all that is asked, and nothing has to be embedded."""
+        puts = batch.puts
+        is_all = not (batch.gets or batch.searches or batch.listings)
+        if not puts or not is_all or any(put.texts or put.value is None for put in puts.values()):
+            return None
+        now = self.now()
+        return [to_stored(key, put, vectors=(), now=now) for key, put in puts.items()]
 
     async def _questions(self, searches: Iterable[Search]) -> Mapping[str, str | Sequence[float]]:
         """What the store is asked, by query."""

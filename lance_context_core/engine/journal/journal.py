@@ -87,6 +87,10 @@ class Journal:
         """What it takes; None if it takes nothing new."""
         return self._policy if self._policy is not None and await self.is_kept() else None
 
+    def policy_now(self) -> JournalPolicy | None:
+        """As `policy`, without a look at the disk: None, too, before anybody has looked."""
+        return self._policy if self._has_others is False else None
+
     async def is_kept(self) -> bool:
         """Whether its database can be used at all: no other machine may have the directory."""
         if self._has_others is None:
@@ -177,6 +181,13 @@ class Journal:
         if not self._ways.is_open():
             await self._ways.opened()
         return await self._looked(self._transactions.write, part, decide)
+
+    def write_now(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
+        try:
+            return self._transactions.write(part, decide) if self._ways.is_open() else None
+        except (file.BusyError, ManyError):
+            return None
 
     async def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """Write what `decide` makes of what is kept beside the entries, in the same transaction.

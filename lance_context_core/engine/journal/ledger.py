@@ -30,6 +30,10 @@ class Ledger:
         """What it takes; None if it takes nothing new."""
         return await self._journal.policy()
 
+    def policy_now(self) -> JournalPolicy | None:
+        """As `Journal.policy_now`."""
+        return self._journal.policy_now()
+
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)
@@ -57,6 +61,10 @@ class Ledger:
     async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Journal.write`."""
         return await self._journal.write(self.part, decide)
+
+    def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """As `Journal.write_now`."""
+        return self._journal.write_now(self.part, decide)
 
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `Journal.amend`."""

@@ -34,6 +34,16 @@ def _row(entry: Entry) -> Row:
     }
 
 
+def is_overfull(view: View, policy: JournalPolicy) -> bool:
+    """Whether writers are to wait until the journal is folded."""
+    return _fullness(len(view.entries), view.size, policy) >= _PRESSURE
+
+
+def _fullness(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
+    """From 1 on, the journal is to be folded."""
+    return max(n_entries / policy.rows, n_bytes / policy.bytes)
+
+
 class Folding:
     """The folds of one table."""
 
@@ -53,6 +63,7 @@ class Folding:
         self._written = written
         self._remembered = remembered
         self._is_at_it = threading.Lock()
+        self._watching = threading.Lock()
         self._written_at = 0.0
         self._watch: Future[None] | None = None
 
@@ -97,16 +108,25 @@ class Folding:
         """Have the journal folded once nobody writes any more."""
         self._written_at = time.monotonic()
         if self._watch is None:
-            self._watch = store_loop.spawn_apart(self._fold_when_idle(policy.idle.total_seconds()))
+            with self._watching:
+                if self._watch is None:
+                    idle = policy.idle.total_seconds()
+                    self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
 
     async def relieve_of(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
         """As `relieve`, of so many entries."""
         self.watch(policy)
-        fullness = max(n_entries / policy.rows, n_bytes / policy.bytes)
+        fullness = _fullness(n_entries, n_bytes, policy)
         if fullness >= _PRESSURE:
             await self._access.settle()
-        elif fullness >= 1 and self._is_at_it.acquire(blocking=False):
-            store_loop.spawn_apart(self._fold_beside(policy))
+        elif fullness >= 1:
+            self._begin(policy)
+
+    def relieve_later(self, view: View, policy: JournalPolicy) -> None:
+        """As `relieve`, in any thread and without a wait."""
+        self.watch(policy)
+        if _fullness(len(view.entries), view.size, policy) >= 1:
+            self._begin(policy)
 
     def stop(self) -> None:
         """Wait for nothing any more; what the journal holds stays there."""
@@ -123,6 +143,11 @@ class Folding:
             ContextStoreError
         ):  # It stays in the journal, and whoever writes next is told.
             await self._access.settle()
+
+    def _begin(self, policy: JournalPolicy) -> None:
+        """Fold beside those who write, unless that is being done."""
+        if self._is_at_it.acquire(blocking=False):
+            store_loop.spawn_apart(self._fold_beside(policy))
 
     async def _fold_beside(self, policy: JournalPolicy) -> None:
         try:

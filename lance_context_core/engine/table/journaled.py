@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
-from lance_context_core.engine.journal.entries import Entry, How, Moment, New, View, size_of
+from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.transactions import Amending, NotKnownError
@@ -20,6 +20,7 @@ from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.conditional import Seen, Tail
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.remembered import Remembered
+from lance_context_core.engine.table.sighted import Known, Sighted
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
 from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.engine.table.writing import Appended
@@ -29,20 +30,9 @@ T = TypeVar("T")
 _LOOK_HOW_FULL_EVERY = 64
 """Of how many writes that do not look at the entries one asks how many there are."""
 
-_FEW_ROWS = 8
-"""So many are looked for among the entries while others wait for the journal."""
-
 _AMENDED_FOLDS = 4
 """How many times as much is folded at once of a table whose writers do not look at its entries: a fold
 costs by the commit, and what waits is laid over nobody's look."""
-
-
-class _Known(NamedTuple):
-    """What was seen of a version of the table."""
-
-    moment: Moment
-    vectors: pa.Field | None
-    """Its column of vectors, if it has one."""
 
 
 class Journaled:
@@ -63,7 +53,8 @@ class Journaled:
         self._vectors = vectors
         self._folding = folding
         self._remembered = remembered
-        self._known: _Known | None = None
+        self._sighted = Sighted(access, ledger, folding)
+        self._known: Known | None = None
         self._n_amended = 0
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
@@ -98,7 +89,8 @@ class Journaled:
 
     async def write(self, rows: Sequence[Row]) -> list[bool] | None:
         """As `Table.write_keyed`; None if they are to be a commit of their own."""
-        if (done := await self._write_at_sight(rows)) is not None:
+        policy = await self._policy_for(len(rows))
+        if policy and (done := await self._sighted.write(rows, self._known, policy)) is not None:
             return done
 
         async def put(write: Unfolded) -> list[bool]:
@@ -108,6 +100,10 @@ class Journaled:
             return outcome
 
         return await self._written(rows, put)
+
+    def write_now(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
+        return self._sighted.write_now(rows, self._known)
 
     async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
@@ -186,47 +182,6 @@ class Journaled:
         return await self._ledger.amend(decide)
 
     # Helpers
-
-    async def _write_at_sight(self, rows: Sequence[Row]) -> list[bool] | None:
-        """As `write`, in one transaction that reads what there is; None if the journal cannot tell that."""
-        known, policy = self._known, await self._policy_for(len(rows))
-        if known is None or policy is None or len(rows) > _FEW_ROWS:
-            return None
-        if not all(row.get(VECTOR) is None and keyed.is_plain(row) for row in rows):
-            return None
-        self._access.require_writable()
-        existed: list[bool] = []
-
-        def decide(view: View) -> Sequence[New] | None:
-            if view.moment != known.moment:
-                return None
-            keys = {row[KEY] for row in rows}
-            last = {entry.key: entry for entry in view.entries if entry.key in keys}
-            if not self._access.presence.lacks_now(view.moment, KEY, keys - last.keys()):
-                return None
-            existed.clear()
-            new = [*self._plain(rows, last, existed)]
-            return new if size_of(new) <= policy.batch_bytes else None
-
-        if (written := await self._ledger.write(decide)) is None:
-            return None
-        await self._folding.relieve(written, policy)
-        return existed
-
-    def _plain(
-        self, rows: Sequence[Row], last: Mapping[str, Entry], existed: list[bool]
-    ) -> Iterable[New]:
-        """The entries of plain rows, where these are the last of their keys; says which existed."""
-        for row in rows:
-            entry = last.get(row[KEY])
-            old = None if entry is None or entry.how is How.REMOVE else entry.row
-            is_there, settled = keyed.outcome_of(row, old)
-            existed.append(is_there)
-            if settled is not None:
-                how = How.APPEND if entry is None else How.PUT
-                yield New.of(how, settled, self._access.spec.columns)
-            elif old is not None and row[keyed.HOW] == keyed.REMOVE:
-                yield New.removing(row[KEY])
 
     async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
         """The rows of these keys, which the table has by now, with the ids that they had before."""
@@ -381,13 +336,13 @@ class Journaled:
             self._vectors.check(pa.schema([there]), len(vector), model)
         return True
 
-    async def _look(self) -> _Known:
+    async def _look(self) -> Known:
         """What there is to know of the table, which the journal knows afterwards."""
         return await self._access.follow(self._look_once)
 
-    async def _look_once(self) -> _Known:
+    async def _look_once(self) -> Known:
         access = self._access
         while (view := await self._ledger.view()) is None or not view.version:
             await access.commits.know(await access.opened())
         schema = await access.schema_at(view.moment)
-        return _Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)
+        return Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)

@@ -134,6 +134,10 @@ class Table(Readable):
         await self.access.ready()
         return await self._keyed.write(rows)
 
+    def write_keyed_now(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `write_keyed`, in any thread; None, and nothing is written, where one would have to wait."""
+        return None if self._journaled is None else self._journaled.write_now(rows)
+
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `Journaled.amend`. Raises NotKnownError where there is no journal."""
         if self._journaled is None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_span, check_time
+from lance_context_core._loop import LATER, Later
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
@@ -61,7 +62,7 @@ class AsyncKeyValues:
         One read, of these rows alone.
         """
         known = self._get_at_once(keys, include_data=include_data, include_vectors=include_vectors)
-        if known is not None:
+        if known is not LATER:
             return known
         wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
@@ -77,15 +78,15 @@ class AsyncKeyValues:
         *,
         include_data: bool = True,
         include_vectors: bool = False,
-    ) -> builtins.list[Item | None] | None:
-        """As `get`, in any thread and without a wait; None if that takes a look at the disk."""
+    ) -> builtins.list[Item | None] | Later:
+        """As `get`, in any thread and without a wait; LATER if that takes a look at the disk."""
         if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
-            return None
+            return LATER
         if include_vectors:
-            return None  # They are not remembered.
+            return LATER  # They are not remembered.
         wanted = itemwriting.row_keys_at_once(self._scope, keys)
         if (known := self._table.remembered.rows_of(wanted)) is None:
-            return None
+            return LATER
         columns, now = itemrows.columns(include_data=include_data), self._now()
         found = []
         for key in wanted:
@@ -204,6 +205,14 @@ class AsyncKeyValues:
         """
         self._resources.writable()
         await itemwriting.put(self._table, items, scope=self._scope, resources=self._resources)
+
+    def _put_at_once(self, items: Sequence[Item]) -> Later | None:
+        """As `put`, in any thread and without a wait; LATER where one would have to wait."""
+        self._resources.writable()
+        is_done = itemwriting.put_now(
+            self._table, items, scope=self._scope, resources=self._resources
+        )
+        return None if is_done else LATER
 
     async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
         """Write the items whose keys hold nothing, in one commit; says which were written.

@@ -37,6 +37,9 @@ class _Draft(NamedTuple):
 
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
+_FEW = 8
+"""More are written on the store's loop, which has time for others between them."""
+
 _N_KEYS_AS_ONE = 8
 """A key takes that part of a record's time."""
 
@@ -66,6 +69,22 @@ async def put(table: Table, items: Sequence[Item], *, scope: Scope, resources: R
     await _write(
         table, dict.fromkeys(drafted, keyed.PUT), drafted, scope=scope, resources=resources
     )
+
+
+def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> bool:
+    """As `put` of a few, in any thread; False, and nothing is written, where one would have to wait."""
+    if type(items) not in (list, tuple) or not 0 < len(items) <= _FEW:
+        return False
+    now, author = resources.clock.now(), resources.author
+    rows: dict[ItemKey, dict[str, Any]] = {}
+    for number, given in enumerate(items):
+        item = itemrows.checked(given, f"items[{number}]")
+        if item.vectors:
+            return False
+        row = itemrows.to_row(item, scope=scope, now=now, author=author)
+        row[keyed.HOW] = keyed.PUT
+        rows[item.namespace, item.key] = row
+    return table.write_keyed_now([*rows.values()]) is not None
 
 
 async def add(
