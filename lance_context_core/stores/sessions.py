@@ -1,7 +1,8 @@
 """Sessions: what is known about conversations, beside their messages."""
 
+import asyncio
 import builtins
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,6 +30,9 @@ from lance_context_core.stores.records.scoped import Records
 
 _SAMPLE_ROWS = 256
 """So many of the last rows tell how far back the recent ones go."""
+
+_BATCH_ROWS = 65_536
+"""So many messages are read at a time where all sessions are asked for."""
 
 _WIDER = (1, 8, 64)
 """How many times as far it is looked where the sessions of that time are too few."""
@@ -159,6 +163,12 @@ class AsyncSessions:
         sessions.sort(key=lambda session: session.updated_at, reverse=True)
         return sessions[offset:][:limit]
 
+    async def count(self) -> int:
+        """How many sessions there are: as many as `list` has."""
+        described = await self._described(None, include_hidden=False)
+        whose = await self._summed(self._records.where(*_IN_A_SESSION), _WHOSE, _distinct)
+        return len(conversations(described, whose.to_pylist()))
+
     async def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether there was anything to forget."""
         session_id = check_name(session_id, "session_id")
@@ -230,13 +240,17 @@ class AsyncSessions:
         self, ids: Collection[str] | None, *, include_hidden: bool = False
     ) -> builtins.list[Conversation]:
         """The conversations of the view, of some ids or of all."""
+        described = await self._described(ids, include_hidden=include_hidden)
+        return conversations(described, await self._activity(ids, include_hidden=include_hidden))
+
+    async def _described(
+        self, ids: Collection[str] | None, *, include_hidden: bool
+    ) -> builtins.list[dict[str, Any]]:
+        """The descriptions of the view, of some ids or of all."""
         named = [] if ids is None else [sql.in_list("id", ids)]
-        table = self._records.resources.sessions
         where = sql.all_of([self._records.inside(), *named])
-        rows = await table.select(where or None, columns=COLUMNS)
-        activity = await self._activity(ids, include_hidden=include_hidden)
-        described = (row for row in rows.to_pylist() if include_hidden or self._is_there(row))
-        return conversations(described, activity)
+        rows = await self._records.resources.sessions.select(where or None, columns=COLUMNS)
+        return [row for row in rows.to_pylist() if include_hidden or self._is_there(row)]
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
         """The `n` sessions that were active last, the latest first.
@@ -300,22 +314,66 @@ class AsyncSessions:
             include_expired=include_hidden,
             include_retired=include_hidden,
         )
-        whose = ["session_id", *SCOPE_PARTS]
-        rows = await self._records.table.select(where, columns=[*whose, "created_at", "updated_at"])
-        if rows.num_rows == 0:
-            return []
-        summary = pa.TableGroupBy(rows, whose).aggregate(
-            [("created_at", "min"), ("updated_at", "max"), ("updated_at", "count")]
-        )
-        names = {
-            "created_at_min": "created_at",
-            "updated_at_max": "updated_at",
-            "updated_at_count": "n_messages",
-        }
-        found: builtins.list[dict[str, Any]] = summary.rename_columns(
-            [names.get(name, name) for name in summary.column_names]
-        ).to_pylist()
-        return found
+        columns = [*_WHOSE, "created_at", "updated_at"]
+        if ids is None:
+            found = await self._summed(where, columns, _first_and_last, _combined)
+        else:
+            rows = await self._records.table.select(where, columns=columns)
+            found = _combined(_first_and_last(rows))
+        return found.to_pylist()  # type: ignore[no-any-return] # Arrow has no types
+
+    async def _summed(
+        self,
+        where: sql.Clause,
+        columns: Sequence[str],
+        of_rows: Callable[[pa.Table], pa.Table],
+        of_parts: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> pa.Table:
+        """What comes of all messages that match, of which memory holds some at a time."""
+        table = self._records.table
+        of_parts = of_parts or of_rows
+
+        async def look() -> pa.Table:
+            parts = of_rows(table.nothing(columns))
+            async for batch in table.batches(where, columns=columns, batch_rows=_BATCH_ROWS):
+                part = await asyncio.to_thread(of_rows, pa.Table.from_batches([batch]))
+                parts = pa.concat_tables([parts, part])
+                if parts.num_rows > _BATCH_ROWS:
+                    parts = of_parts(parts)
+            return of_parts(parts)
+
+        return await table.access.follow(look)
 
 
 _IN_A_SESSION = (sql.equals("kind", "message"), sql.is_present("session_id"))
+
+_WHOSE = ("session_id", *SCOPE_PARTS)
+
+
+def _first_and_last(rows: pa.Table) -> pa.Table:
+    """Of each agent's part of a session: how many messages there are, and when the first and last came."""
+    aggregates = [("created_at", "min"), ("updated_at", "max"), ("updated_at", "count")]
+    found = pa.TableGroupBy(rows, [*_WHOSE]).aggregate(aggregates)
+    return found.select([*_WHOSE, "created_at_min", "updated_at_max", "updated_at_count"])
+
+
+def _combined(parts: pa.Table) -> pa.Table:
+    """The same of all parts together."""
+    aggregates = [
+        ("created_at_min", "min"),
+        ("updated_at_max", "max"),
+        ("updated_at_count", "sum"),
+    ]
+    found = pa.TableGroupBy(parts, [*_WHOSE]).aggregate(aggregates)
+    return pa.table(
+        {
+            **{name: found[name] for name in _WHOSE},
+            "created_at": found["created_at_min_min"],
+            "updated_at": found["updated_at_max_max"],
+            "n_messages": found["updated_at_count_sum"],
+        }
+    )
+
+
+def _distinct(rows: pa.Table) -> pa.Table:
+    return pa.TableGroupBy(rows, [*_WHOSE]).aggregate([])

@@ -11,5 +11,6 @@ class Sessions(Blocking[AsyncSessions]):
     get = blocking(AsyncSessions.get)
     update = blocking(AsyncSessions.update)
     list = blocking(AsyncSessions.list)
+    count = blocking(AsyncSessions.count)
     delete = blocking(AsyncSessions.delete)
     sweep = blocking(AsyncSessions.sweep)

@@ -1,6 +1,6 @@
 """What is read of a table, whoever writes it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.sql.clauses import Clause, in_list
+from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
 from lance_context_core.engine.table import indexes, overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row, rows_of
@@ -83,6 +83,25 @@ class Readable:
     async def snapshot(self) -> Snapshot:
         """The table as it is now, to be read at length; close it."""
         return await Snapshot.of(self.access)
+
+    async def batches(
+        self, where: Clause, *, columns: Sequence[str], batch_rows: int
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """The matching rows of one moment, in no order; see `Snapshot.batches`."""
+        for is_settled in (False, True):
+            snapshot = await self.snapshot()
+            try:
+                read = snapshot.batches(where, columns=columns, batch_rows=batch_rows)
+                async for batch in read:
+                    yield batch
+            except UnsureError:  # Before the first one: the journal is asked before the table is.
+                if is_settled:
+                    raise
+                await self.access.settle()
+            else:
+                return
+            finally:
+                snapshot.close()
 
     async def find(
         self, where: str | None, *, columns: Sequence[str], is_table: bool = False

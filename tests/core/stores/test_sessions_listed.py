@@ -27,6 +27,7 @@ async def check_pages(store):
     for limit, offset in ((1, 0), (5, 0), (20, 3), (1_000, 0), (3, len(whole) - 1), (5, 5_000)):
         page = await store.sessions.list(limit=limit, offset=offset)
         assert page == whole[offset:][:limit]
+    assert await store.sessions.count() == len(whole)
     return whole
 
 

@@ -31,7 +31,7 @@ def status(call: Call) -> None:
         "version": store.version(),
         "branches": [one.name for one in store.branches()],
         "tags": sorted(store.tags()),
-        "sessions": len(store.sessions.list()),
+        "sessions": store.sessions.count(),
         "last_error": stats.last_error,
     }
     if call.output.format != "people":
