@@ -16,16 +16,16 @@ WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs lint reference types unit environments adapters matrix wheel soak bench clean
+.PHONY: demo check test proofs rules imported lint reference types unit environments adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
 
-check: lint types
+check: rules
 	$(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
 
 test: export SLOWEST := $(NOTES)
-test: lint types
+test: rules
 	rm -f $(NOTES)
 	$(MAKE) --jobs 2 --output-sync=target unit environments
 	$(MAKE) adapters
@@ -42,6 +42,14 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
+
+# Beside the rules, which keep one processor busy, the tests are imported once: what pytest compiles of
+# them is then there for each of its workers.
+rules: $(VENV)/ready
+	$(MAKE) --jobs 2 --output-sync=target lint types imported
+
+imported: $(VENV)/ready
+	@$(RUN) -m pytest --collect-only --quiet --quiet > .collected || (cat .collected; exit 1)
 
 lint: $(VENV)/ready
 	$(RUN) -m ruff check --output-format concise .
@@ -92,4 +100,4 @@ $(VENV)/made: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs $(NOTES) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs $(NOTES) .collected dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -89,6 +89,7 @@ FIELDS += [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), hostile, max_size=5),
@@ -132,6 +133,7 @@ async def keep_or_refuse(store, fields, content, tags):
         await context.delete(id=(await context.list(include_retired=True))[0]["id"])
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(hostile, hostile)
 def test_what_is_related_is_found_by_any_name_or_refused(full, target, relation):
@@ -178,6 +180,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=7 * settings.default.max_examples)
 @given(st.dictionaries(keys | hostile, anything, max_size=3) | anything)
 def test_a_filter_of_anything_is_understood_or_refused_by_a_filter_error(full, filter):

@@ -77,6 +77,7 @@ def values(leaves):
     )
 
 
+@pytest.mark.slow
 @given(values(good_leaves))
 def test_a_json_value_is_accepted_and_its_text_reads_back_as_it_was(value):
     checked = check_json(value, "metadata")

@@ -425,6 +425,7 @@ def vars_of(hit):
     return {name: getattr(record, name) for name in ("id", "kind", "tenant", "user_id")}
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings.default.max_examples)
 @given(filters, st.sampled_from(TENANTS))
 @example({"$not": {"tenant": "a"}}, "a")
@@ -454,6 +455,7 @@ async def delete_through_a_filter(store, filter, tenant):
 # Names of what is another scope's
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 3)
 @given(scopes())
 def test_nothing_of_another_scope_is_reached_by_its_name(scopes):

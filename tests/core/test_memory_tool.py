@@ -67,6 +67,7 @@ def is_of_directories_alone(tool, command):
     return bool(empty) or inside or itself
 
 
+@pytest.mark.slow
 @given(st.lists(commands(), max_size=12))
 def test_each_command_says_what_it_says_over_a_directory(tmp_path_factory, sequence):
     compare(tmp_path_factory.mktemp("theirs"), sequence)

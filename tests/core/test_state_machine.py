@@ -371,4 +371,4 @@ def content(row: Row | None) -> Row | None:
 WholeStore.TestCase.settings = settings(
     max_examples=settings.default.max_examples // 3, stateful_step_count=30
 )
-TestWholeStore = WholeStore.TestCase
+TestWholeStore = pytest.mark.slow(WholeStore.TestCase)

@@ -62,6 +62,7 @@ SCOPES = [{"tenant": "acme", "user_id": "ada"}, {"user_id": "ada"}, {"agent_id":
 each_scope = pytest.mark.parametrize("scope", SCOPES, ids=" ".join)
 
 
+@pytest.mark.slow
 @each_scope
 async def test_what_is_linked_from_a_scope_is_of_that_scope(browse, shared, scope):
     found = await crawled(await browse(shared, **scope))

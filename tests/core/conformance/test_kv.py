@@ -344,6 +344,7 @@ class _Model:
         )
 
 
+@pytest.mark.slow
 @given(st.lists(_steps, min_size=1, max_size=8), st.sampled_from(_PATTERNS), st.sampled_from(_PATTERNS))  # fmt: skip
 def test_the_items_are_those_of_a_dict(steps, prefix, suffix):
     asyncio.run(_compare(steps, prefix, suffix))

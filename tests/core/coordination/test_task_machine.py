@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +197,7 @@ async def do(board, verb, *arguments):
     return None
 
 
+@pytest.mark.slow
 @given(
     some_tasks(),
     st.lists(STEP, max_size=25),

@@ -117,6 +117,7 @@ def folder(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_a_hostile_folder_is_read_to_its_end_with_an_error_for_each_file_that_cannot_be(
     folder, tmp_path
 ):

@@ -198,6 +198,7 @@ def test_another_way_to_treat_what_was_made_is_refused(store):
 TOWNS = ["Oslo", "Bergen", "Rome"]
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, settings.default.max_examples // 6))
 @given(
     told=st.lists(

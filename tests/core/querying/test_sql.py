@@ -343,6 +343,7 @@ def test_what_does_more_than_read_the_store_is_refused(lived, tmp_path, query):
     assert lived.version() == before
 
 
+@pytest.mark.slow
 def test_a_scope_sees_nobody_elses_by_any_query(lived):
     ada = lived.scope(user_id="ada")
     chance = random.Random(7)

@@ -59,6 +59,7 @@ def files_of(place):
     return manifests.contents(newest(directory), directory)
 
 
+@pytest.mark.slow
 def test_a_whole_store_is_whole_and_all_of_it_was_looked_at(place):
     seen = []
     with ContextStore.open(place, embedder=WordVectors(), maintenance=None) as store:

@@ -574,6 +574,7 @@ def merged(base, ours, theirs, policy):
     return result
 
 
+@pytest.mark.slow
 @given(start=st.dictionaries(NAMES, st.sampled_from(["0", "1"])), steps=STEPS)
 def test_merges_are_those_of_dicts(start, steps):
     asyncio.run(against_dicts(start, steps))

@@ -40,6 +40,7 @@ WRITES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_a_view_refuses_every_kind_of_write(store):
     await store.context().add("user", "known", external_id="known")
     await write(store, 0)
