@@ -1,6 +1,6 @@
 """The store: opens one directory or URI, and hands out the stores in it."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -162,16 +162,21 @@ class AsyncContextStore(AsyncAnswers):
         self,
         destination: str | PathLike[str],
         *,
+        storage_options: Mapping[str, str] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Copied:
-        """Copy the store to another directory, with all versions, tags and the audit.
+        """Copy the store to another directory or `s3://…`, with all versions, branches, tags and the audit.
 
-        The copy has its name once it is whole, and is of one moment: others may read, and write what
-        the journal takes, meanwhile; without a journal nobody may write. `progress` is told of the
-        files. Raises InvalidRequestError for an object store, in a scope, and where there are branches,
-        whose files name the place where they are; AlreadyExistsError if the destination is there.
+        The copy is of one moment: others may read, and write what the journal takes, meanwhile;
+        without a journal nobody may write. In a directory it has its name once it is whole. On S3 an
+        object `copy.unfinished` is there until then; what a process that was killed has left there
+        gives way to the next copy. `storage_options` are those of the destination, where they are
+        other than the store's. `progress` is told of the files. Raises InvalidRequestError for other
+        object stores, and in a scope; AlreadyExistsError if the destination is there.
         """
-        return await copying.copy(self._whole(), destination, progress=progress)
+        return await copying.copy(
+            self._whole(), destination, storage_options=storage_options, progress=progress
+        )
 
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Check that the store is whole, and tell what is not; nothing is written or mended.

@@ -86,7 +86,7 @@ class Connection:
         journal says what is in it; must be quick."""
         self.n_renewals = 0
         """How often it was made anew: what was opened before is to be opened again."""
-        self._storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
+        self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._engine: Any = None
         self._caches = Caches()
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class Connection:
         with translated(f"open {self.uri!r}"):
             made = await lancedb.connect_async(
                 self.uri,
-                storage_options=self._storage_options or None,
+                storage_options=self.storage_options or None,
                 session=self._caches.session,
             )
         with self._lock:

@@ -1,24 +1,40 @@
-"""A store as a whole, with its versions and tags, in another directory."""
+"""A store as a whole, with its versions, tags and branches, in another place."""
 
 import asyncio
 import os
-import shutil
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from lance_context_core._checks import shown
 from lance_context_core._progress import check_progress, tell
+from lance_context_core._retrying import Attempts
+from lance_context_core.engine.errors import translated
+from lance_context_core.engine.files import manifests
+from lance_context_core.engine.files.places import Directory, Files, copied, files_at, read
 from lance_context_core.engine.journal.file import NAME as JOURNAL
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotFoundError,
+    StorageError,
+)
 from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
-from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 
-_AT_ONCE = 256
+T = TypeVar("T")
+
+_AT_ONCE = 64
 """So many files are copied between two times that somebody is told of it."""
+
+_THREADS = 8
+"""An object store answers slowly, and several at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,71 +49,119 @@ async def copy(
     whole: Whole,
     destination: str | os.PathLike[str],
     *,
+    storage_options: Mapping[str, str] | None,
     progress: Callable[[Progress], object] | None,
 ) -> Copied:
     """What `ContextStore.copy` returns."""
     check_progress(progress)
     whole.require("copy")
-    source = Path(whole.resources.database.uri)
-    if not source.is_absolute() or "://" in os.fspath(destination):
-        raise InvalidRequestError(
-            f"cannot copy {shown(str(source))} to {shown(os.fspath(destination))}: both have to be "
-            "directories; export() writes what a store holds, and import_() reads it in anywhere"
-        )
-    goal = await asyncio.to_thread(Path(destination).absolute)
-    if await asyncio.to_thread(goal.exists):
-        raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")
-    if goal.is_relative_to(source):
-        raise InvalidRequestError(f"{str(goal)!r} is inside of the store: choose another place")
+    connection = whole.main().resources.writable().connection
+    source = files_at(connection.uri, connection.storage_options)
+    options = connection.storage_options if storage_options is None else storage_options
+    goal = files_at(destination, options)
+    if Path(goal.uri).is_relative_to(source.uri):
+        raise InvalidRequestError(f"{goal.uri!r} is inside of the store: choose another place")
+    if await _to_its_end(goal, goal.is_there):
+        raise AlreadyExistsError(f"{goal.uri!r} is there already: choose another name")
     tables = await whole.tables()
     if not tables:
-        raise NotFoundError(f"there is no store at {str(source)!r}: nothing to copy")
-    if there := [one.name for one in await branches.listed(whole)]:
-        raise InvalidRequestError(
-            f"the store has the branches {there}, whose files name the place where they are: "
-            "merge or delete them first, or export() what each shows"
-        )
-    part = goal.with_name(f"{goal.name}.part-{os.getpid()}")
-    journal = whole.main().resources.writable().connection.journal
+        raise NotFoundError(f"there is no store at {source.uri!r}: nothing to copy")
     async with AsyncExitStack() as held:
-        held.push_async_callback(asyncio.to_thread, shutil.rmtree, part, ignore_errors=True)
+        held.push_async_callback(asyncio.to_thread, goal.discard)
         await held.enter_async_context(whole.resources.upkeep.hold(tables))
+        await _to_its_end(goal, goal.begin)
+        await _with_journal(whole, connection.journal, goal, held)
+        return await _files(source, goal, progress)
+
+
+async def _with_journal(
+    whole: Whole, journal: Journal | None, goal: Files, held: AsyncExitStack
+) -> None:
+    """Have nobody commit to a table for as long as `held` is, and copy what the journal holds.
+
+    To an object store, where there is no journal, once it holds nothing.
+    """
+    await whole.resources.settle()
+    if journal is None or not await journal.exists():
+        return
+    if isinstance(goal, Directory):
+        await held.enter_async_context(journal.alone())
+        # What comes into the journal is of the tables' versions.
+        to = str(Path(goal.root, JOURNAL))
+        await journal.ask(lambda one: one.execute("VACUUM INTO ?", [to]))
+        return
+    attempts = Attempts("others kept writing small things to the store")
+    while True:
+        attempts.begin()
+        async with AsyncExitStack() as alone:
+            await alone.enter_async_context(journal.alone())
+            if not await journal.parts():
+                held.push_async_exit(alone.pop_all())
+                return
         await whole.resources.settle()
-        if journal is not None and await journal.exists():
-            # Nobody commits to a table meanwhile; what comes into the journal is of the tables' versions.
-            await held.enter_async_context(journal.alone())
-            await asyncio.to_thread(part.mkdir, parents=True)
-            await journal.ask(lambda one: one.execute("VACUUM INTO ?", [str(part / JOURNAL)]))
-        files = await asyncio.to_thread(_files, source)
-        done = 0
-        for start in range(0, len(files), _AT_ONCE):
-            some = files[start : start + _AT_ONCE]
-            done += await asyncio.to_thread(_copy, source, part, some)
-            now = Progress(n_done=start + len(some), n_total=len(files), what="files")
-            await tell(progress, now)
-        await asyncio.to_thread(part.rename, goal)
-    return Copied(files=len(files), bytes=done)
 
 
-def _files(source: Path) -> list[Path]:
-    """The files of the tables, without the claims of those who maintain this place, as copying does.
+async def _files(
+    source: Files, goal: Files, progress: Callable[[Progress], object] | None
+) -> Copied:
+    sizes = await _to_its_end(goal, partial(_listed, source))
+    names = list(sizes)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        await _to_its_end(goal, partial(_copy, source, goal, some))
+        now = Progress(n_done=start + len(some), n_total=len(names), what="files")
+        await tell(progress, now)
+    await _to_its_end(goal, goal.finish)
+    return Copied(files=len(names), bytes=sum(sizes.values()))
+
+
+async def _to_its_end(goal: Files, work: Callable[[], T]) -> T:
+    """What `work` returns, in a thread; who is cancelled waits for it, so that none goes on alone."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        with translated(f"copy to {goal.uri!r}"):
+            return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def _listed(source: Files) -> dict[str, int]:
+    """The files of the tables with their sizes, without the claims of those who maintain this place.
 
     The journal is not copied as it is, while others may write to it.
     """
-    claims = source / f"{UPKEEP_TABLE}.lance"
-    return sorted(
-        one
-        for one in source.glob("*.lance/**/*")
-        if one.is_file() and not one.is_relative_to(claims)
-    )
+    claims = f"{UPKEEP_TABLE}.lance/"
+    return {
+        name: size for name, size in sorted(source.listed().items()) if not name.startswith(claims)
+    }
 
 
-def _copy(source: Path, part: Path, files: list[Path]) -> int:
-    """Copy some; returns how many bytes they have."""
-    n_bytes = 0
-    for file in files:
-        goal = part / file.relative_to(source)
-        goal.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, goal)
-        n_bytes += goal.stat().st_size
-    return n_bytes
+def _copy(source: Files, goal: Files, names: Sequence[str]) -> None:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(partial(_copy_one, source, goal), names):
+            pass
+
+
+def _copy_one(source: Files, goal: Files, name: str) -> None:
+    """Copy a file; one of a branch, so that it names the files of others where they are copied to."""
+    table, _, rest = name.partition(".lance/")
+    moved = partial(_moved, f"{table}.lance", goal.uri)
+    if not rest.startswith("tree/"):
+        copied(source, goal, name)
+    elif name.endswith(".manifest"):
+        goal.write(name, manifests.elsewhere(read(source, name), moved))
+    elif name.endswith(".txn"):
+        goal.write(name, manifests.transaction_elsewhere(read(source, name), moved))
+    else:
+        copied(source, goal, name)
+
+
+def _moved(folder: str, uri: str, path: str) -> str:
+    """Where the table in `folder`, or a branch of it, is below `uri`, of which `path` is elsewhere."""
+    found = re.fullmatch(rf".*?/{re.escape(folder)}(/tree/.+)?", path)
+    if found is None:
+        raise StorageError(
+            f"a branch is made of {path!r}, which is no table {folder!r}: not copied"
+        )
+    return f"{uri}/{folder}{found[1] or ''}"

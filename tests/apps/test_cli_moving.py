@@ -49,11 +49,9 @@ def test_a_question_is_asked_again_in_another_way(ctx):
     assert ctx("replay", "--session", "no-such").code == 3
 
 
-def test_a_copy_has_the_versions_and_a_store_with_branches_is_refused(ctx, tmp_path):
+def test_a_copy_has_the_versions_and_the_branches(ctx, tmp_path):
     goal = str(tmp_path / "copy")
-    refused = ctx("copy", goal)
-    assert (refused.code, "try" in refused.err) == (2, True)
-    ctx("branch", "-d", "try", "--yes")
     assert ctx("copy", goal).code == 0
-    assert ctx("-C", goal, "tag").out == ctx("tag").out
-    assert ctx("-C", goal, "history", "monday").out == ctx("history", "monday").out
+    assert ctx("copy", goal).code == 4
+    for asked in (["tag"], ["branch"], ["history", "monday"], ["--branch", "try", "ls"]):
+        assert ctx("-C", goal, *asked).out == ctx(*asked).out

@@ -5,10 +5,11 @@ whose place stands in its last 16 bytes. Only the fields that lead to files are 
 """
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 _NEWEST = 2**64 - 1
@@ -18,7 +19,25 @@ _DELETIONS = {0: "arrow", 1: "bin"}
 
 _MAGIC = b"LANC"
 
+_SIZED = 2
+"""The kind of a field whose length stands before it."""
+
+_INDEXES, _TRANSACTION = 6, 21
+_SECTIONS = (_INDEXES, _TRANSACTION)
+"""The fields of a manifest that say where in the file another message is."""
+
+_BASES, _CLONE, _PATH = 18, 113, 4
+"""Of a manifest, of a transaction, and of either of these: where files of others are."""
+
 _Field = int | bytes
+
+
+class _Tagged(NamedTuple):
+    """A field as it is encoded."""
+
+    number: int
+    kind: int
+    value: _Field
 
 
 class UnknownManifestError(ValueError):
@@ -119,6 +138,49 @@ def require_whole(manifest: Path, number: int) -> None:
         raise TornError("another version")
 
 
+def elsewhere(data: bytes, moved: Callable[[str], str]) -> bytes:
+    """The manifest `data` for a copy of its table, which is at another place.
+
+    A branch's manifest names the places of the table and of the branches that it was made from, as
+    they were when it was made; `moved` is given each, and returns where that is in the copy. Raises
+    TornError if it is not whole.
+    """
+    if data[-4:] != _MAGIC:
+        raise TornError("no magic at the end")
+    place = int.from_bytes(data[-16:-8], "little")
+    fields = list(_tagged(_message(data, place)))
+    sections = sorted((_int(one.value), one.number) for one in fields if one.number in _SECTIONS)
+    ends = [*(begin for begin, _ in sections[1:]), place]
+    new = bytearray(data[: sections[0][0] if sections else place])
+    begins = {}
+    for (begin, number), end in zip(sections, ends, strict=True):
+        begins[number] = len(new)
+        section = _message(data, begin)
+        kept = data[begin + 4 + len(section) : end]
+        if number == _TRANSACTION:
+            section = transaction_elsewhere(section, moved)
+        new += len(section).to_bytes(4, "little") + section + kept
+
+    def edited(one: _Tagged) -> _Field:
+        if one.number == _BASES:
+            return _with_path(_bytes(one.value), moved)
+        return begins.get(one.number, one.value)
+
+    place, message = len(new), _encoded(fields, edited)
+    return bytes(
+        new + len(message).to_bytes(4, "little") + message + place.to_bytes(8, "little") + data[-8:]
+    )
+
+
+def transaction_elsewhere(message: bytes, moved: Callable[[str], str]) -> bytes:
+    """A transaction for a copy of its table: that which made a branch names what it was made from."""
+
+    def edited(one: _Tagged) -> _Field:
+        return _with_path(_bytes(one.value), moved) if one.number == _CLONE else one.value
+
+    return _encoded(_tagged(message), edited)
+
+
 def require_message(file: Path) -> None:
     """Raise TornError if the file is no message of protocol buffers, or an empty one."""
     if not list(_fields(file.read_bytes())):
@@ -129,7 +191,7 @@ def _contents(data: bytes, directory: Path, known: Container[bytes]) -> Contents
     if data[-4:] != _MAGIC:
         raise TornError("no magic at the end")
     message = list(_fields(_message(data, int.from_bytes(data[-16:-8], "little"))))
-    bases = dict(_base(_bytes(one)) for number, one in message if number == 18)
+    bases = dict(_base(_bytes(one)) for number, one in message if number == _BASES)
     parts: set[bytes] = set()
     files: dict[Path, int | None] = {}
     folders: list[Path] = []
@@ -138,7 +200,7 @@ def _contents(data: bytes, directory: Path, known: Container[bytes]) -> Contents
             parts.add(fragment := _bytes(value))
             if fragment not in known:
                 files.update(_files(fragment, directory, bases))
-        elif number == 6:
+        elif number == _INDEXES:
             section = _message(data, _int(value))
             for index in (_bytes(one) for number, one in _fields(section) if number == 1):
                 parts.add(index)
@@ -206,8 +268,40 @@ def _message(data: bytes, place: int) -> bytes:
     return data[begin:end]
 
 
+def _with_path(message: bytes, moved: Callable[[str], str]) -> bytes:
+    def edited(one: _Tagged) -> _Field:
+        return moved(_text(one.value)).encode() if one.number == _PATH else one.value
+
+    return _encoded(_tagged(message), edited)
+
+
+def _encoded(fields: Iterable[_Tagged], edited: Callable[[_Tagged], _Field]) -> bytes:
+    """A message of protocol buffers with these fields, each with the value that `edited` returns."""
+    message = bytearray()
+    for one in fields:
+        value = edited(one)
+        message += _as_varint(one.number << 3 | one.kind)
+        if isinstance(value, int):
+            message += _as_varint(value)
+        else:
+            message += (_as_varint(len(value)) if one.kind == _SIZED else b"") + value
+    return bytes(message)
+
+
+def _as_varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
 def _fields(message: bytes) -> Iterator[tuple[int, _Field]]:
     """The fields of a message of protocol buffers, with their numbers, in order."""
+    return ((one.number, one.value) for one in _tagged(message))
+
+
+def _tagged(message: bytes) -> Iterator[_Tagged]:
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -216,14 +310,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, _Field]]:
             raise TornError("a field without a number")
         if kind == 0:
             value, place = _varint(message, place)
-            yield tag >> 3, value
-        elif kind in (1, 2, 5):
+            yield _Tagged(tag >> 3, kind, value)
+        elif kind in (1, _SIZED, 5):
             length = {1: 8, 5: 4}.get(kind)
             if length is None:
                 length, place = _varint(message, place)
             if place + length > len(message):
                 raise TornError("a field that is cut off")
-            yield tag >> 3, message[place : place + length]
+            yield _Tagged(tag >> 3, kind, message[place : place + length])
             place += length
         else:
             raise TornError(f"a field of kind {kind}")

@@ -1,15 +1,20 @@
 """A copy is the store, with all that it was."""
 
+from datetime import timedelta
+
 import pytest
 
 from lance_context_core import (
     AlreadyExistsError,
     ContextStore,
+    Document,
     InvalidRequestError,
     Item,
     Message,
     NotFoundError,
 )
+from lance_context_core.engine.files.places import files_at
+from lance_context_core.settings import VersionRetention
 
 
 @pytest.fixture
@@ -60,11 +65,99 @@ def test_both_go_on_alone(store, tmp_path):
     assert shown(store) == before
 
 
-def test_a_store_with_branches_is_refused_by_their_names(store, tmp_path):
-    store.create_branch("try")
-    with pytest.raises(InvalidRequestError, match="try"):
-        store.copy(tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
+def branched(place, **options):
+    """A store with a tag, a branch that was merged with, and a branch of that one."""
+    with ContextStore.open(place, maintenance=None, **options) as store:
+        store.memory.add(["first"])
+        store.vectors("notes").add([Document(id="d", text="on main", embedding=[1.0, 0.0])])
+        store.tag("monday")
+        draft = store.create_branch("draft")
+        draft.memory.add(["on draft"])
+        draft.create_branch("deeper.one").memory.add(["deeper"])
+        store.memory.add(["later"])
+        draft.merge("main")
+        draft.vectors("notes").delete(ids=["d"])
+        store.maintain()
+        store.thin(retention=VersionRetention(all_for=timedelta(0)))
+
+
+def whole(store):
+    """All that is read of a store, on every branch and at every version that is kept there."""
+    found = {"branches": store.branches(), "tags": store.tags()}
+    for name in ("main", *(one.name for one in store.branches())):
+        branch = store.branch(name)
+        versions = [one.number for one in branch.versions()]
+        moments = [branch, *map(branch.checkout, [*versions, *store.tags()])]
+        found[name] = (
+            versions,
+            [
+                (one.context().list(), one.vectors("notes").list(include_embedding=True))
+                for one in moments
+            ],
+        )
+    return found
+
+
+def test_a_copy_has_all_branches_and_needs_nothing_of_the_place_it_was_copied_from(tmp_path):
+    place, goal = tmp_path / "memory", tmp_path / "cöpy 20% \U0001f600"
+    branched(place)
+    with ContextStore.open(place, maintenance=None) as store:
+        before = whole(store)
+        store.copy(goal)
+    place.rename(tmp_path / "away")
+    with ContextStore.open(goal, maintenance=None) as copy:
+        assert whole(copy) == before
+        assert copy.verify().is_whole
+        copy.branch("draft").memory.add(["goes on"])
+        assert copy.merge("draft").tables
+        assert [one.text for one in copy.memory.list().items] == [
+            "first", "later", "on draft", "goes on",
+        ]  # fmt: skip
+    assert not [
+        one for one in goal.rglob("*") if one.is_file() and str(place).encode() in one.read_bytes()
+    ]
+
+
+def test_copies_go_to_an_object_store_and_back(tmp_path, s3_server):
+    there, branches = s3_server.backend(), tmp_path / "memory"
+    branched(branches)
+    options = {"storage_options": there.storage_options}
+    with ContextStore.open(branches, maintenance=None) as store:
+        store.memory.add(["in the journal"])
+        store.flush()
+        before = whole(store)
+        store.copy(there.uri, **options)
+        with pytest.raises(AlreadyExistsError, match="there already"):
+            store.copy(there.uri, **options)
+    branches.rename(tmp_path / "away")
+    with ContextStore.open(there.uri, maintenance=None, **options) as copy:
+        told = []
+        copy.copy(tmp_path / "back", progress=told.append)
+        with pytest.raises(InvalidRequestError, match="inside"):
+            copy.copy(f"{there.uri}/below")
+    with ContextStore.open(tmp_path / "back", maintenance=None) as back:
+        assert whole(back) == before
+        assert back.verify().is_whole
+    assert told[-1].n_done == told[-1].n_total
+
+
+def test_what_a_copy_to_an_object_store_left_gives_way_to_the_next(store, s3_server):
+    there = s3_server.backend()
+    options = {"storage_options": there.storage_options}
+
+    def stop(_):
+        raise RuntimeError
+
+    files = files_at(there.uri, there.storage_options)
+    with pytest.raises(RuntimeError):
+        store.copy(there.uri, **options, progress=stop)
+    assert files.listed() == {}
+    # As one that was killed leaves it.
+    files.begin()
+    files.write("records.lance/_versions/18446744073709551614.manifest", b"half")
+    store.copy(there.uri, **options)
+    with ContextStore.open(there.uri, **options) as copy:
+        assert copy.context().list() == store.context().list()
 
 
 def test_what_ends_it_leaves_nothing(store, tmp_path):
@@ -83,7 +176,7 @@ def test_wrong_places_are_refused(store, place, tmp_path):
     with pytest.raises(InvalidRequestError, match="inside"):
         store.copy(place / "copy")
     with pytest.raises(InvalidRequestError, match="export"):
-        store.copy("s3://bucket/copy")
+        store.copy("gs://bucket/copy")
     with pytest.raises(InvalidRequestError, match="scope"):
         store.scope(user_id="ada").copy(tmp_path / "copy")
     with (

@@ -44,10 +44,7 @@ def import_(call: Call, file: str, format: Any) -> None:
 @click.argument("destination", type=click.Path())
 @pass_call
 def copy(call: Call, destination: str) -> None:
-    """Copy the store to the directory DESTINATION, with all its versions and tags.
-
-    A store with branches is refused: the files of these name the place where they are.
-    """
+    """Copy the store to DESTINATION, a directory or s3://…, with all its versions, branches and tags."""
     with progress("files copied") as tell:
         done = call.place.whole().copy(destination, progress=tell)
     call.output.fields({"to": destination, "files": done.files, "bytes": done.bytes})

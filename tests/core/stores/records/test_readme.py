@@ -161,7 +161,7 @@ def test_compaction_merges_the_fragments_of_many_small_writes(seen):
 def test_opening_an_object_store_keeps_its_options_and_connects_to_nothing(uri, options):
     with Context.create(uri, storage_options=options) as ctx:
         connection = ctx._aio._live.resources.database.connection
-        assert (ctx.uri(), connection._storage_options) == (uri, options)
+        assert (ctx.uri(), connection.storage_options) == (uri, options)
         assert connection._engine is None
 
 
