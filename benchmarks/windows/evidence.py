@@ -30,6 +30,7 @@ BUDGETS = (256, 512, 1_024, 2_048, 4_096, 8_192)
 SECTIONS = {
     "hits with the turns around them": (HistorySection(), RecallSection(limit=100, share=1)),
     "hits alone": (HistorySection(), RecallSection(limit=100, share=1, neighbours=0)),
+    "as the sections are by default": (HistorySection(), RecallSection()),
 }
 """What the windows are made of."""
 

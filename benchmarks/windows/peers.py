@@ -119,7 +119,8 @@ async def of_store(
         "counter": counts,
     }
     shown = Shown([], [], n_messages=len(said))
-    async with AsyncContextStore.open("memory://", embedder="local") as store:
+    embedder = "local" if RecallSection in kinds else None
+    async with AsyncContextStore.open("memory://", embedder=embedder) as store:
         for index in range(len(said) + 1):
             if index == len(said) or is_call(said, index):
                 window = await store.assemble(**arguments)

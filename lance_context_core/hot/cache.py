@@ -5,12 +5,11 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from lance_context_core.engine.table.following import State
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.hot.block import Block
 
 _MARK_BYTES = 1_000
 
@@ -37,7 +36,19 @@ class NotKept:
     few, and is read once it is asked for again."""
 
 
-Kept: TypeAlias = Block | NotKept
+class Held(Protocol):
+    """What is in memory of a part of a table, such as a `Block`."""
+
+    @property
+    def state(self) -> State:
+        """What of the table is in it."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes, about."""
+
+
+Kept: TypeAlias = Held | NotKept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -116,7 +127,7 @@ class Blocks:
         """Let go of all that is in memory of a table."""
         with self._alone():
             for scope in list(self._scopes.get(table, ())):
-                if isinstance(self._kept[table, scope][0], Block):
+                if not isinstance(self._kept[table, scope][0], NotKept):
                     self._forget(table, scope)
 
     def forget_store(self, store: object) -> None:

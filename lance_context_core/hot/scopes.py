@@ -2,6 +2,7 @@
 
 import asyncio
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from lance_context_core.engine.table.following import NEVER, Since, State
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LARGE, Block, OutdatedError
-from lance_context_core.hot.cache import Kept, NotKept, SearchCache, blocks_of
+from lance_context_core.hot.cache import Held, Kept, NotKept, SearchCache, blocks_of
 from lance_context_core.hot.cache import Table as CachedTable
 from lance_context_core.hot.words import words_of
 
@@ -81,6 +82,27 @@ class HotScopes:
         """Count a search that was answered."""
         self._n_hits += answered.was_known
         self._n_misses += not answered.was_known
+
+    # What else is in memory of a table, and goes as the scopes do
+
+    @property
+    def n_forgotten(self) -> int:
+        """How often anything was let go of that may have been erased."""
+        return self._n_forgotten
+
+    def known(self, table: Table, place: Hashable) -> Held | None:
+        """What was kept of a part of the table; whether it is as the table is now is not said."""
+        found = self._blocks.get(CachedTable(self._store, table.name, table.ref), place)
+        return None if isinstance(found, NotKept) else found
+
+    def keep(self, table: Table, place: Hashable, held: Held, *, n_forgotten: int) -> None:
+        """Keep it, unless something was let go of since `n_forgotten`: what was erased may be in it."""
+        if n_forgotten == self._n_forgotten:
+            self._blocks.put(CachedTable(self._store, table.name, table.ref), place, held)
+
+    def drop(self, table: Table, place: Hashable) -> None:
+        """Keep it no longer."""
+        self._blocks.forget(CachedTable(self._store, table.name, table.ref), place)
 
     def at_a_time(self) -> "HotScopes":
         """Those of the same store as it was at some time, in the same cache."""

@@ -89,9 +89,9 @@ class Assembly:
                 nominal = max(1, min(nominal, section.max_tokens))
             block = block_of(nominal)
             end = await ending_of(self.sources, room=nominal, block=block)
-            found = places(end.sizes(), nominal, section.step, first=end.first, block=block)
+            found = places(end.sizes, nominal, section.step, first=end.first, block=block)
             cuts = found.starts[found.nearest :]
-            last_user = end.last_user()
+            last_user = end.last_user
             offset = found.offset if last_user is None else min(found.offset, last_user)
             stored, self.n_not_considered = end.messages(offset), offset
         return Talk.of(

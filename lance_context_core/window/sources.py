@@ -212,6 +212,18 @@ def records_of(sources: Sources, context: str) -> Records:
 async def ending_of(sources: Sources, *, room: int, block: int) -> Ending:
     """The end of the session, as far back as a room of tokens might reach; kept for other sections."""
     where = sources._session()  # noqa: SLF001 - for the sections of this room
-    table = sources._records.table  # noqa: SLF001
-    found = sources._ending = await ending(table, where, room=room, block=block)  # noqa: SLF001
+    records = sources._records  # noqa: SLF001
+    session = [
+        sql.equals("session_id", sources.session_id),
+        sql.equals("agent_id", records.whose("agent_id", sources.agent_id)),
+    ]
+    found = sources._ending = await ending(  # noqa: SLF001
+        records.table,
+        where,
+        room=room,
+        block=block,
+        session_id=sources.session_id,
+        hot=records.resources.hot,
+        scope=records.own(*session),
+    )
     return found

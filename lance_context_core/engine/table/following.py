@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import VECTOR
-from lance_context_core.engine.sql.clauses import Clause
+from lance_context_core.engine.sql.clauses import Clause, UnsureError
 from lance_context_core.engine.table import indexes, overlay
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
@@ -100,6 +100,30 @@ async def read(table: Table, where: Clause, *, columns: Sequence[str], most: int
         handle = await access.peek() if access.spec.is_searchable else None
         settings = None if handle is None else await indexes.text_settings(handle)
         return Part(_state(view), rows, vectors, settings)
+
+    return await access.follow(look)
+
+
+async def tail(
+    table: Table, where: Clause, *, columns: Sequence[str], last: int
+) -> tuple[State, pa.Table, int] | None:
+    """What `Table.tail` finds, and at which moment; None if only the engine can tell."""
+    access = table.access
+    if access.is_pinned or not overlay.is_askable(where):
+        return None
+
+    async def look() -> tuple[State, pa.Table, int] | None:
+        known = await access.view()
+        if known is not None and known.version and await _is_passed(access, known):
+            return None
+        view = known or await _unjournaled(access)
+        if view is None or not view.version:
+            return None
+        try:
+            rows, before = await table.tail_at(view, where, columns=columns, last=last)
+        except UnsureError:
+            return None
+        return _state(view), rows, before
 
     return await access.follow(look)
 

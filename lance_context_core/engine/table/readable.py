@@ -178,8 +178,7 @@ class Readable:
         """The last matching rows, as `slice` has them, and how many there are before these."""
 
         async def over(view: View) -> tuple[pa.Table, int]:
-            nothing = await self._nothing_at(view, columns)
-            return await overlay.tail_of(self.access, view, where, columns, last, nothing=nothing)
+            return await self.tail_at(view, where, columns=columns, last=last)
 
         if (found := await self.access.over(where, over)) is not None:
             return found
@@ -189,6 +188,13 @@ class Readable:
             lambda handle: reading.tail_of(handle, where, columns, last, nothing=nothing),
             (nothing, 0),
         )
+
+    async def tail_at(
+        self, view: View, where: str | None, *, columns: Sequence[str], last: int
+    ) -> tuple[pa.Table, int]:
+        """As `tail`, with what the journal held at that moment."""
+        nothing = await self._nothing_at(view, columns)
+        return await overlay.tail_of(self.access, view, where, columns, last, nothing=nothing)
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]

@@ -1,8 +1,10 @@
 """The end of a session is read page by page, and is cut alike however much of it is read."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from core.conformance.doubles import ManualClock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +99,67 @@ def test_the_last_rows_are_found_without_listing_the_others(store, monkeypatch, 
     assert [one.id for one in found] == whole[-n:]
     paged = store.history.get_messages("", session_id="s", last=n, offset=5)
     assert [one.id for one in paged] == whole[-n - 5 : -5]
+
+
+BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
+SOON = BEGINNING + timedelta(hours=1)
+WAYS = {
+    "more is said": lambda s: s.history.append(
+        "", Message.user("one more", id="x"), session_id="s"
+    ),
+    "others say more": lambda s: said(30, "other", s),
+    "another agent says more in it": lambda s: s.history.append(
+        "planner", Message.user("not this one's", id="y"), session_id="s"
+    ),
+    "the last is taken back": lambda s: s.history.pop("", session_id="s"),
+    "the last are replaced": lambda s: s.history.replace_tail(
+        "", [Message.user("instead", id="z")], session_id="s", after="t395"
+    ),
+    "one is said otherwise": lambda s: s.history.rewrite(
+        "", Message.user("otherwise", id="t395"), session_id="s"
+    ),
+    "one is erased": lambda s: s.erase(ids=["t399"]),
+    "all expire": lambda s: s.history.touch("", session_id="s", expires_at=SOON),
+    "one that expires is said": lambda s: s.history.append(
+        "", Message.user("for a while", id="w"), session_id="s", expires_at=SOON
+    ),
+    "it is folded": lambda s: s.flush(),
+    "upkeep is done": lambda s: s.maintain(),
+}
+
+
+@pytest.mark.parametrize(
+    "ways", list(itertools.pairwise([*WAYS, "more is said"])), ids=" then ".join
+)
+def test_an_end_that_is_kept_is_what_a_read_shows(tmp_path, ways):
+    clock = ManualClock(BEGINNING)
+    with ContextStore.open(tmp_path, clock=clock, maintenance=None) as store:
+        said(400, "s", store)
+        for way in [*ways, "time goes by"]:
+            store.assemble(session_id="s", budget=400)
+            clock.advance(hours=2) if way == "time goes by" else WAYS[way](store)
+            if there := store.history.get_messages("", session_id="s"):
+                window = store.assemble(session_id="s", budget=400)
+                shown = [one for one in window.messages if one.id]
+                told = window.report.ids("kept", "dropped", "rejected")
+                assert shown == there[-len(shown) :]
+                assert list(told) == [one.id for one in there[window.report.n_not_considered :]]
+
+
+def test_a_conversation_that_goes_on_is_not_read_again(tmp_path, monkeypatch):
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        said(1_500, "s", store)
+        store.history.append("", Message.assistant("So far.", id="w"), session_id="s")
+        before = store.assemble(session_id="s", budget=400)
+        monkeypatch.setattr(reading, "slice_of", None)
+        store.history.append("", Message.user("and now?", id="x"), session_id="s")
+        after = store.assemble(session_id="s", budget=400)
+    assert after.messages[:-1] == before.messages
+    assert after.messages[-1].id == "x"
+
+
+def test_who_changes_a_message_of_a_window_does_not_change_the_next_window(store):
+    said(3, "s", store)
+    store.history.append("", Message.user("look", id="x", metadata={"seen": [1]}), session_id="s")
+    store.assemble(session_id="s", budget=400).messages[-1].metadata["seen"].append(2)
+    assert store.assemble(session_id="s", budget=400).messages[-1].metadata == {"seen": [1]}
