@@ -3,7 +3,8 @@
     python -m benchmarks.boards [--tasks 10000] [--workers 8]
 
 Each worker is a process. Claims a second by the clock, each with its completion, from the moment when all
-workers are ready; and milliseconds of CPU of all of them, by the claim. Beside a store's board: a table
+workers are ready; and milliseconds of CPU of all of them, by the claim. A worker claims one task after the
+other, or `claim_many` at once, which completes what it claimed before. Beside a store's board: a table
 of SQLite made for nothing else, with the same dependencies, from which a task is claimed by one
 `UPDATE … RETURNING`. That one knows nothing of leases, of workers who died, of subtasks and retries, and
 keeps no history. Both wait for the disk as little as the store does by default.
@@ -25,6 +26,9 @@ from random import Random
 from typing import NamedTuple
 
 from lance_context_core import ContextStore
+from lance_context_core.results import Task, TaskBoard
+
+_AT_ONCE = 16
 
 _PAUSE_SECONDS = 0.001
 """How long who finds nothing ready waits."""
@@ -44,8 +48,8 @@ class Turn(NamedTuple):
 class Queue(NamedTuple):
     """A board as one worker has it."""
 
-    take: Callable[[], bool]
-    """Claim a task and complete it; False if nothing is ready."""
+    take: Callable[[], int]
+    """Claim and complete; returns how many tasks were claimed, 0 if nothing is ready."""
     is_done: Callable[[], bool]
 
 
@@ -103,8 +107,8 @@ def _work(work: Side, folder: Path, ready: Barrier, turns: "multiprocessing.Queu
         ready.wait()
         began, cpu, n, ended = time.time(), _cpu_seconds(), 0, time.time()
         while True:
-            if queue.take():
-                n, ended = n + 1, time.time()
+            if n_taken := queue.take():
+                n, ended = n + n_taken, time.time()
             elif queue.is_done():
                 break
             else:
@@ -131,20 +135,38 @@ def _fill_store(folder: Path, needs: Needs) -> None:
 def _work_store(folder: Path) -> Iterator[Queue]:
     with ContextStore.open(folder / "store") as store:
         board = store.tasks.board("board")
-        last = str(len(board.list()) - 1)
-        name = f"worker {os.getpid()}"
+        is_done, name = _done_of(board), f"worker {os.getpid()}"
 
-        def take() -> bool:
+        def take() -> int:
             if (task := board.claim(name)) is None:
-                return False
+                return 0
             board.complete(task.id, attempt=task.attempt)
-            return True
-
-        def is_done() -> bool:
-            # The last one that is looked for: most of the time, others are at some before it.
-            return board.get(last).status == "completed" and board.progress() == 1
+            return 1
 
         yield Queue(take, is_done)
+
+
+def _work_store_with_many(folder: Path) -> Iterator[Queue]:
+    with ContextStore.open(folder / "store") as store:
+        board = store.tasks.board("board")
+        is_done, name = _done_of(board), f"worker {os.getpid()}"
+        at: list[Task] = []
+
+        def take() -> int:
+            at[:] = board.claim_many(name, limit=_AT_ONCE, completed=at)
+            return len(at)
+
+        yield Queue(take, is_done)
+
+
+def _done_of(board: TaskBoard) -> Callable[[], bool]:
+    last = str(len(board.list()) - 1)
+
+    def is_done() -> bool:
+        # The last one that is looked for: most of the time, others are at some before it.
+        return board.get(last).status == "completed" and board.progress() == 1
+
+    return is_done
 
 
 # A table of SQLite
@@ -193,17 +215,17 @@ def _work_sqlite(folder: Path) -> Iterator[Queue]:
     connection = _connected(folder)
     do = connection.execute
 
-    def take() -> bool:
+    def take() -> int:
         do("BEGIN IMMEDIATE")
         found = do(_CLAIM, (str(os.getpid()),)).fetchone()
         do("COMMIT")
         if found is None:
-            return False
+            return 0
         do("BEGIN IMMEDIATE")
         for statement in (_DONE, _UNBLOCK, _READY):
             do(statement, found)
         do("COMMIT")
-        return True
+        return 1
 
     def is_done() -> bool:
         left = "SELECT count(*) FROM tasks WHERE status IN ('pending', 'blocked', 'in_progress')"
@@ -215,6 +237,7 @@ def _work_sqlite(folder: Path) -> Iterator[Queue]:
 
 _SIDES: dict[str, tuple[Callable[[Path, Needs], None], Side]] = {
     "of a store": (_fill_store, _work_store),
+    f"of a store, {_AT_ONCE} at once": (_fill_store, _work_store_with_many),
     "a table of SQLite": (_fill_sqlite, _work_sqlite),
 }
 

@@ -136,7 +136,7 @@ class AsyncTaskBoard:
         """What became of a task, or of all, oldest first."""
         id = _name_or_none(id, "id")
         rows = await self._changes.items.list(namespace=self._changes.history)
-        events = [stored.event_of(one.value or {}) for one in rows]
+        events = [event for one in rows for event in stored.events_of(one.value or {})]
         return [one for one in events if id in (None, one.task_id)]
 
     # Changing
@@ -193,18 +193,35 @@ class AsyncTaskBoard:
         What somebody is at whose process is no more, or who was not heard of for his `lease`, is
         ready again. See `heartbeat`.
         """
-        worker, lease = check_name(worker, "worker"), _lease(lease)
+        return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
 
-        def change(graph: Graph, _: int) -> Task | None:
+    async def claim_many(
+        self,
+        worker: str,
+        *,
+        limit: int,
+        completed: Sequence[Task] = (),
+        lease: timedelta = TASK_LEASE,
+    ) -> builtins.list[Task]:
+        """Begin up to `limit` of the tasks that are ready, as `claim` does each, in one commit.
+
+        In the same commit, before that, tasks that were claimed are `completed`, as `complete_many`
+        does. For a worker that has many short tasks: a commit costs more than a task.
+        """
+        worker, lease = check_name(worker, "worker"), _lease(lease)
+        check_count(limit, "limit")
+        done = _claimed(completed, "completed")
+
+        def change(graph: Graph, _: int) -> builtins.list[Task]:
+            _complete(graph, done, "")
             graph.take_back(self._is_gone)
-            task = graph.next()
-            if task is None:
+            tasks = graph.next(limit)
+            if not tasks:
                 # Rather than leave with nothing, look whether somebody has died in this moment.
-                graph.take_back(lambda one: self._is_gone(one, within_seconds=0))
-                task = graph.next()
-            if task is None:
-                return None
-            return graph.begin(task, worker, processes.mine(), lease, "")
+                seen = set[str]()
+                graph.take_back(lambda one: self._is_gone(one, seen))
+                tasks = graph.next(limit)
+            return [graph.begin(one, worker, processes.mine(), lease) for one in tasks]
 
         return await self._changes.make(change, give_back=self._given_back)
 
@@ -224,6 +241,14 @@ class AsyncTaskBoard:
         `attempt` is that of the claim: ConflictError is raised if it is over.
         """
         return await self._move(id, TaskStatus.COMPLETED, attempt, note)
+
+    async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:
+        """Tasks are done, as they were claimed: all in one commit, or none of them.
+
+        Raises ConflictError if the attempt of one is over: it names that one.
+        """
+        done, note = _claimed(tasks, "tasks"), check_text(note, "note")
+        return await self._change(lambda graph, _: _complete(graph, done, note))
 
     async def fail(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
         """A task that is begun was not done; it may be tried again. `attempt` as for `complete`."""
@@ -282,18 +307,23 @@ class AsyncTaskBoard:
     def _changes(self) -> Changes:
         return Changes(self.name, self._resources, self._scope)
 
-    def _is_gone(self, holder: Holder, within_seconds: float = _ALIVE_FOR_SECONDS) -> bool:
+    def _is_gone(self, holder: Holder, seen: set[str] | None = None) -> bool:
+        """Whether others may have what is held; who was `seen` alive is not looked for once more."""
         process = holder.process
-        if process is not None and processes.is_dead(process, within_seconds=within_seconds):
-            return True
+        within_seconds = _ALIVE_FOR_SECONDS if seen is None or process in seen else 0.0
+        if process is not None:
+            if processes.is_dead(process, within_seconds=within_seconds):
+                return True
+            if seen is not None:
+                seen.add(process)
         if holder.ticks is not None and process and processes.is_of_this_boot(process):
             return processes.ticks() >= holder.ticks
         now = self._resources.clock.now().timestamp()
         return holder.until is not None and now >= holder.until
 
-    async def _given_back(self, task: Task | None) -> None:
-        if task is not None:
-            await self.release(task.id, attempt=task.attempt, note="the claim was cancelled")
+    async def _given_back(self, tasks: builtins.list[Task]) -> None:
+        for one in tasks:
+            await self.release(one.id, attempt=one.attempt, note="the claim was cancelled")
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
         id, note, attempt = check_name(id, "id"), check_text(note, "note"), _attempt(attempt)
@@ -304,6 +334,26 @@ class AsyncTaskBoard:
     async def _change(self, change: Change[T]) -> T:
         """Do `change` to the board as it is, and write what became another, in one commit."""
         return await self._changes.make(change)
+
+
+def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:
+    """Complete these in the attempts in which they were claimed."""
+    for one in tasks:
+        graph.move(one.id, TaskStatus.COMPLETED, note=note, of_attempt=one.attempt)
+    return [graph.get(one.id) for one in tasks]
+
+
+def _claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
+    """A caller's tasks, each of which somebody claimed."""
+    if not isinstance(tasks, Sequence) or not all(isinstance(one, Task) for one in tasks):
+        raise InvalidRequestError(
+            f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
+        )
+    if free := [one.id for one in tasks if one.status is not TaskStatus.IN_PROGRESS]:
+        raise InvalidRequestError(f"{where} has {free}, which nobody is at: claim them before")
+    if len({one.id for one in tasks}) < len(tasks):
+        raise InvalidRequestError(f"{where} has a task twice: give each once")
+    return tasks
 
 
 def _status(status: str) -> TaskStatus:

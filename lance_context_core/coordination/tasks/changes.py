@@ -108,8 +108,8 @@ class Changes:
         if not graph.before:
             return outcome
         changing.keep(self.tasks, [one.id for one in graph.changed()])
-        for item in self._events(graph, numbers):
-            changing.append(item.namespace, item.key, item.value or {})
+        for done in self._done(graph, numbers):
+            changing.append(done.namespace, done.key, done.value or {})
         changing.put_head((self.board,), _after(graph, numbers))
         return outcome
 
@@ -130,7 +130,7 @@ class Changes:
                     Item(namespace=self.tasks, key=one.id, value=stored.written(one))
                     for one in changed
                 ),
-                *self._events(graph, numbers),
+                *self._done(graph, numbers),
             ]
             return Written(puts=puts, deletes=[(self.tasks, one.id) for one in gone]), outcome
 
@@ -142,16 +142,13 @@ class Changes:
         rows = await self.items.list(namespace=self.tasks)
         return Listed(stored.task_of(one.value or {}) for one in rows)
 
-    def _events(self, graph: Graph, numbers: Mapping[str, int]) -> list[Item]:
-        return [
-            Item(
-                namespace=self.history,
-                # What another branch of the store has under this number is another change.
-                key=f"{numbers['events'] + n:012d}-{secrets.token_hex(3)}",
-                value=stored.written(one),
-            )
-            for n, one in enumerate(graph.events)
-        ]
+    def _done(self, graph: Graph, numbers: Mapping[str, int]) -> list[Item]:
+        if not graph.events:
+            return []
+        # What another branch of the store has under this number is another change.
+        key = f"{numbers['events']:012d}-{secrets.token_hex(3)}"
+        value = stored.written_events(graph.events)
+        return [Item(namespace=self.history, key=key, value=value)]
 
     def _rows(self, now: datetime) -> Callable[[tuple[str, ...], str, str], dict[str, Any]]:
         """What makes a row of an item: of its namespace, its key and its value."""

@@ -52,9 +52,9 @@ class Graph:
         """Those that somebody is at, in their order."""
         return [self.get(one.id) for one in self._tasks.holders()]
 
-    def next(self) -> Task | None:
-        """What is to be begun next."""
-        return self._tasks.next()
+    def next(self, limit: int) -> list[Task]:
+        """What is to be begun next, in this order; `limit` tasks at most."""
+        return self._tasks.next(limit)
 
     def waits_for(self, id: str) -> list[str]:
         """What is not done of what a task depends on, and of what its parents depend on."""
@@ -117,12 +117,12 @@ class Graph:
         self._settle(id)
         return self.get(id)
 
-    def begin(self, task: Task, worker: str, process: str, lease: timedelta, note: str) -> Task:
+    def begin(self, task: Task, worker: str, process: str, lease: timedelta) -> Task:
         """Have `worker` begin a task."""
         return self.move(
             task.id,
             TaskStatus.IN_PROGRESS,
-            note=note,
+            note="",
             assigned_to=worker,
             attempt=task.attempt + 1,
             process=process,

@@ -49,12 +49,11 @@ class Indexed:
         """As `Tasks.holders`."""
         return self._changing.index.holders()
 
-    def next(self) -> Task | None:
+    def next(self, limit: int) -> list[Task]:
         """As `Tasks.next`."""
-        if (found := self._changing.next()) is None:
-            return None
-        self._parts[found] = []
-        return self.find(found)
+        found = self._changing.next(limit)
+        self._parts |= {id: [] for id in found}
+        return self._all(found)
 
     def put(self, task: Task) -> None:
         """As `Tasks.put`."""

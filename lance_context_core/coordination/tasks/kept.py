@@ -26,8 +26,8 @@ class Tasks(Protocol):
     def holders(self) -> list[Holder]:
         """Who is at the tasks that are begun, in their order."""
 
-    def next(self) -> Task | None:
-        """The most urgent one that is pending and has no subtasks; of equals the one added first."""
+    def next(self, limit: int) -> list[Task]:
+        """What is pending and has no subtasks: the most urgent first, of equals the one added first."""
 
     def put(self, task: Task) -> None:
         """Have this task, in the place of the one with its id."""
@@ -80,9 +80,9 @@ class Listed:
         ]
         return sorted(found, key=lambda one: (-one.priority, one.order, one.id))
 
-    def next(self) -> Task | None:
+    def next(self, limit: int) -> list[Task]:
         """As `Tasks.next`."""
-        return next(iter(self.ready()), None)
+        return self.ready()[:limit]
 
     def put(self, task: Task) -> None:
         """As `Tasks.put`."""

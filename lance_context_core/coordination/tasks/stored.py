@@ -1,6 +1,6 @@
 """Tasks and their changes as the JSON of items, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -9,6 +9,7 @@ from lance_context_core.coordination.tasks.values import Priority, Task, TaskEve
 
 _TIMES = ("created_at", "updated_at", "started_at", "ended_at", "until", "at")
 _STATUSES = ("status", "before", "after")
+_EVENTS = "events"
 _STATUS = {str(one): one for one in TaskStatus}
 _PRIORITY = {int(one): one for one in Priority}
 _NAMES = {kind: tuple(one.name for one in fields(kind)) for kind in (Task, TaskEvent)}
@@ -38,9 +39,14 @@ def task_of(row: Mapping[str, Any]) -> Task:
     return Task(**given)
 
 
-def event_of(row: Mapping[str, Any]) -> TaskEvent:
-    """The change that was written."""
-    return TaskEvent(**_read(row))
+def written_events(events: Iterable[TaskEvent]) -> dict[str, Any]:
+    """What one change of a board did, as JSON by key."""
+    return {_EVENTS: [written(one) for one in events]}
+
+
+def events_of(row: Mapping[str, Any]) -> list[TaskEvent]:
+    """What that change did, in this order; also as earlier releases wrote it, an event a row."""
+    return [TaskEvent(**_read(one)) for one in row.get(_EVENTS, (row,))]
 
 
 def _read(row: Mapping[str, Any]) -> dict[str, Any]:

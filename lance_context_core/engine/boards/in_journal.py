@@ -57,12 +57,9 @@ class Changing:
         kept = self._now.get(id) or self._before[id]
         return None if kept is None else kept.value
 
-    def next(self) -> str | None:
-        """The id of what is to be begun next; None if there is nothing."""
-        if (found := self.index.next()) is None:
-            return None
-        self._note({found[0]: found[1]})
-        return found[0]
+    def next(self, limit: int) -> list[str]:
+        """The ids of what is to be begun next, in this order; `limit` at most."""
+        return self._note(self.index.next(limit))
 
     def parts(self, id: str) -> list[str]:
         """The ids of the subtasks of a task, in their order."""

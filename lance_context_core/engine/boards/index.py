@@ -63,7 +63,7 @@ LEFT JOIN task_heads_1 AS head ON head.tbl = known.tbl AND head.board = ? WHERE 
 _NEXT = f"""
 SELECT {_KEPT} FROM tasks_2 AS one WHERE tbl = ? AND board = ? AND status = 'pending'
 AND NOT EXISTS (SELECT 1 FROM tasks_2 WHERE tbl = one.tbl AND board = one.board AND parent = one.id)
-ORDER BY priority DESC, place, id LIMIT 1
+ORDER BY priority DESC, place, id LIMIT ?
 """
 _PARTS_OF = (
     f"SELECT {_KEPT} FROM tasks_2 WHERE tbl = ? AND board = ? AND parent = ? ORDER BY place, id"
@@ -172,10 +172,9 @@ class Index:
         )
         return [Holder(*one) for one in self._do(asked, self._at)]
 
-    def next(self) -> tuple[str, Kept] | None:
-        """What is to be begun next, with its id; None if there is nothing."""
-        found = self._do(_NEXT, self._at).fetchone()
-        return None if found is None else (found[0], Kept(*found[1:]))
+    def next(self, limit: int) -> dict[str, Kept]:
+        """What is to be begun next, by id and in this order; `limit` of it at most."""
+        return _all(self._do(_NEXT, (*self._at, limit)))
 
     def ids(self) -> list[str]:
         """The ids of all tasks, in their order."""
