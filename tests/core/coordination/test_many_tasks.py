@@ -8,6 +8,8 @@ import pytest
 from lance_context_core import ContextStore
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.records import Item
+from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 
 @pytest.fixture
@@ -133,7 +135,8 @@ async def test_a_history_that_an_earlier_release_wrote_an_event_a_row_is_read(st
     await added(board, "a")
     (event,) = await board.history()
     row = stored.written(event) | {"note": "old"}
-    await store.kv("lance_context.tasks").put("0", row, namespace=("plan", "history"))
+    items = AsyncKeyValues("lance_context.tasks", board._resources, board._scope)
+    await items.put([Item(namespace=("plan", "history"), key="0", value=row)])
     assert [one.note for one in await board.history()] == ["old", ""]
 
 
