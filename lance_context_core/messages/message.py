@@ -27,6 +27,7 @@ from lance_context_core.messages.parts import (
     Content,
     MediaPart,
     Part,
+    TextPart,
     ToolResultPart,
     UnknownPart,
     as_parts,
@@ -282,6 +283,8 @@ def _decode_part(data: object, where: str, *, nesting: int) -> Part:
 
 def _decode_known(data: Mapping[str, Any], nesting: int) -> Part:
     name, kind = data["type"], _KINDS[data["type"]]
+    if kind is TextPart and len(data) == 2 and data.get("text") is not None:
+        return TextPart(text=data["text"])  # What most messages are of.
     given = {key: data[key] for key in _FIELDS[name] if data.get(key) is not None}
     if missing := _REQUIRED[name] - given.keys():
         raise InvalidRequestError(

@@ -5,21 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.search.boosts import (
-    Boost,
-    Candidate,
-    Neighbours,
-    Period,
-    Preceding,
-    Recency,
-    Role,
-    Speaker,
-    lent,
-)
+from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Speaker, lent
 from lance_context_core.search.candidates import Candidates
-
-_OURS = (Neighbours, Preceding, Speaker, Role, Recency, Period)
-"""What these give need not be checked."""
+from lance_context_core.search.placed import OURS
 
 
 def gains(
@@ -65,7 +53,7 @@ def _of_any(
     """What a boost says when it is asked as any is; None if that is nothing at all."""
     if not (told := boost(question, shown)):
         return None
-    largest, is_ours = boost.largest, type(boost) in _OURS
+    largest, is_ours = boost.largest, type(boost) in OURS  # Of these it need not be checked.
     bound = largest * (1 + 1e-9)
     found = np.zeros(len(candidates))
     for key, gain in told.items():

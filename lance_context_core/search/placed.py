@@ -35,6 +35,9 @@ _ASKED: Mapping[type, Sequence[str]] = {
 }
 """And for those that are known."""
 
+OURS = tuple(_ASKED)
+"""The boosts of this package."""
+
 
 class Placed(NamedTuple):
     """All rows that were found, each once, in the order of writing."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
 from lance_context_core.search.boosts import Boost, asked
-from lance_context_core.search.options import ALONE, Room, SearchOptions
+from lance_context_core.search.options import ALONE, Room, SearchArguments, SearchOptions
 from lance_context_core.search.placed import asked_by, placed
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.surroundings import Around, beside_each, surroundings
@@ -102,23 +102,32 @@ async def search(
 
     `AsyncContextStore.search` says what the arguments mean, whose defaults stand here.
     """
-    given: dict[str, Any] = {"vector": vector, "mode": mode, "filter": filter, "options": options}
-    found = await search_around(searched, query, limit=limit, with_turns=False, **given)
-    return [one.hit for one in found]
+    given = SearchArguments(vector=vector, mode=mode, filter=filter, limit=limit, options=options)
+    return [one.hit for one in await _answered(searched, query, given, with_turns=False)]
+
+
+DEFAULTS = defaults_of(search)
 
 
 async def search_around(
     searched: Searched[R],
     query: str | Sequence[float] | None,
-    *,
-    vector: Sequence[float] | None = None,
-    mode: SearchMode | None = None,
-    filter: FilterLike | None = None,
-    limit: int = 10,
-    options: SearchOptions | None = None,
-    with_turns: bool = True,
+    **arguments: Unpack[SearchArguments],
 ) -> list[Around[R]]:
     """As `search`, each hit with the turns beside it, which are read together with the hits."""
+    given = cast("SearchArguments", DEFAULTS | {**arguments})
+    return await _answered(searched, query, given, with_turns=True)
+
+
+async def _answered(
+    searched: Searched[R],
+    query: str | Sequence[float] | None,
+    given: SearchArguments,
+    *,
+    with_turns: bool,
+) -> list[Around[R]]:
+    """The best hits, of what is in the process, or of what the engine has."""
+    limit, mode, options = given["limit"], given["mode"], given["options"]
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a number of hits, 0 or more")
     options = _AS_USUAL if options is None else options
@@ -126,8 +135,8 @@ async def search_around(
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
     await steps.take_all(_ASKING)
     room = searched.room.with_options(options, mode)
-    where = sql.all_of([searched.where, sql.filtered(filter, columns=searched.filterable)])
-    question = _asked(searched, query, vector, mode, options)
+    where = sql.all_of([searched.where, sql.filtered(given["filter"], columns=searched.filterable)])
+    question = _asked(searched, query, given["vector"], mode, options)
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
         table = await hot.of(searched.table, scope, where, searched.where)
@@ -142,9 +151,6 @@ async def search_around(
     return await _found(
         searched, searched.table, question, where, room, limit, options, with_turns=with_turns
     )
-
-
-DEFAULTS = defaults_of(search)
 
 
 async def _found(

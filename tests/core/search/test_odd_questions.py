@@ -30,13 +30,19 @@ async def found(store, query, **options):
 
 
 QUESTIONS = [
-    "boat " * 100_000,
     "what did they have with it",
     "船はどこですか",
     "🙈",
     "Will may will May",
     "where is the boat of Will, two weeks ago?",
 ]
+
+LONG = "boat " * 100_000
+
+
+async def test_a_question_of_a_hundred_thousand_words_finds_what_a_short_one_does(store):
+    await told(store, TURNS)
+    assert await found(store, LONG) == await found(store, "boat")
 
 
 @pytest.mark.parametrize(
