@@ -31,6 +31,8 @@ LOOKING = [
     ["jobs"],
     ["context", "monday"],
     ["sql", "SELECT id FROM messages"],
+    ["why", "allergic", "nuts"],
+    ["doctor"],
 ]
 each_that_looks = pytest.mark.parametrize("command", LOOKING, ids=" ".join)
 

@@ -41,6 +41,13 @@ PROMISES = {
     "what is not installed is said in one line": [
         "what_is_not_installed_is_said_in_one_line_with_the_way_out",
     ],
+    "what should be done is told, what the store answers is measured, and shells complete": [
+        "what_is_due_is_told_with_the_command_that_does_it",
+        "what_the_store_answers_is_measured_and_nothing_is_written",
+        "why_something_is_found_and_why_not",
+        "commands_are_completed",
+        "a_list_is_printed_for_a_spreadsheet",
+    ],
     # SQL
     "a query finds what it finds in a copy, now, at a tag and on a branch": [
         "a_query_finds_what_it_finds_in_a_full_copy",

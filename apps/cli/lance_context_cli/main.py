@@ -49,6 +49,7 @@ from lance_context_cli.place import Place
 )
 @click.option("--json", "format", flag_value="json", help="Print one document of JSON.")
 @click.option("--jsonl", "format", flag_value="jsonl", help="Print a line of JSON for each thing.")
+@click.option("--csv", "format", flag_value="csv", help="Print lists as CSV, with a heading.")
 @click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
 @click.version_option(__version__, prog_name="lance-ctx")
 @click.pass_context

@@ -14,7 +14,7 @@ import click
 
 from lance_context_cli.safe import escaped, shown, shown_in_lines
 
-Format = Literal["people", "json", "jsonl"]
+Format = Literal["people", "json", "jsonl", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Output:
         elif self.format == "jsonl":
             for one in lines:
                 click.echo(_json(one.plain))
+        elif self.format == "csv":
+            csv_rows(heading, (one.cells for one in lines))
         elif sys.stdout.isatty():
             _table(heading, (self._cells(one) for one in lines))
         else:
@@ -48,6 +50,9 @@ class Output:
 
     def fields(self, value: Mapping[str, object]) -> None:
         """Print one thing: a line for each of its fields that has a value, or an object of JSON."""
+        if self.format == "csv":
+            csv_rows([*value], [value.values()])
+            return
         if self.format != "people":
             click.echo(_json(value, indent=2 if self.format == "json" else None))
             return

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.commands._filters import filter_option, parsed
 from lance_context_cli.commands._lines import RECORD, fields_of, record_line, text_of
@@ -159,6 +160,42 @@ def search(
     call.output.rows(heading, (_hit(hit, explain=explain) for hit in hits))
 
 
+@click.command
+@click.argument("query")
+@click.argument("id")
+@click.option(
+    "--mode", type=click.Choice(["hybrid", "vector", "text"]), help="By what is searched."
+)
+@click.option("--reach", type=click.IntRange(1), default=1_000, show_default=True,
+              help="How many hits are looked through.")  # fmt: skip
+@pass_call
+def why(call: Call, query: str, id: str, mode: Any, reach: int) -> None:
+    """Tell why a search for QUERY finds the record ID, or why it does not; ends with 1 then."""
+    from lance_context_core.errors import NotFoundError
+
+    store = call.place.reading()
+    hits = store.search(query, mode=mode, limit=reach)
+    for rank, hit in enumerate(hits, 1):
+        if hit.record.id == id:
+            told = {"found": True, "rank": rank, "score": hit.score}
+            call.output.fields({**told, "why": hit.why, "channels": hit.channels})
+            return
+    every = {"include_expired": True, "include_retired": True}
+    if not (there := store.context().list(1, filters={"id": id}, **every)):
+        raise NotFoundError(f"there is no record {id!r} here")
+    if store.context().get(id=id) is None:
+        reason = "it is hidden from every read"
+        for name in ("expires_at", "retired_at", "superseded_by_id", "lifecycle_status"):
+            if there[0].get(name) not in (None, "active"):
+                reason += f": its {name} is {there[0][name]}"
+    elif len(hits) == reach:
+        reason = f"{reach} others are better, the last one with {hits[-1].score:.3f}: see --reach"
+    else:
+        reason = "it has nothing of the query: neither a word, nor a vector that is near"
+    call.output.fields({"found": False, "reason": reason})
+    raise click.exceptions.Exit(exits.NO)
+
+
 def _hit(hit: Any, *, explain: bool) -> Line:
     line = record_line(hit.record, hit.score)
     why = " ".join(f"{part} {share:+.3f}" for part, share in hit.why.items())
@@ -180,4 +217,4 @@ def _table(stats: Any) -> dict[str, Any]:
     }
 
 
-COMMANDS = (status, sessions, ls, show, history, search)
+COMMANDS = (status, sessions, ls, show, history, search, why)

@@ -1,6 +1,7 @@
 """The store in time: what was when, what differs, and ways that part and come together."""
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -37,14 +38,17 @@ def log(call: Call, limit: int, stat: bool) -> None:
 @click.argument("before")
 @click.argument("after", required=False)
 @click.option("--quiet", is_flag=True, help="Print nothing; end with 1 if they differ.")
+@click.option(
+    "--word", "by_word", is_flag=True, help="Of changed texts, mark [-old-] {+new+} words."
+)
 @pass_call
-def diff(call: Call, before: str, after: str | None, quiet: bool) -> None:
+def diff(call: Call, before: str, after: str | None, quiet: bool, by_word: bool) -> None:
     """Show the records that differ between two versions, tags or moments; else with now."""
     found = call.place.reading().diff(ref(before), ref(after) if after is not None else None)
     if quiet:
         raise click.exceptions.Exit(exits.NO if any(_counts(found).values()) else exits.OK)
     lines = [_difference("-", "removed", one) for one in found.removed]
-    lines += [_change(one) for one in found.changed]
+    lines += [_change(one, by_word=by_word) for one in found.changed]
     lines += [_difference("+", "added", one) for one in found.added]
     call.output.rows(("", "id", "kind", "session", "text", "fields"), lines)
 
@@ -147,10 +151,28 @@ def _difference(sign: str, change: str, record: Any, fields: tuple[str, ...] = (
     return Line(cells, {"change": change, "record": value})
 
 
-def _change(change: Any) -> Line:
+def _change(change: Any, *, by_word: bool) -> Line:
     line = _difference("~", "changed", change.after, change.fields)
     before = {"before": fields_of(change.before), "fields": change.fields}
-    return Line(line.cells, {"change": "changed", "record": fields_of(change.after)} | before)
+    cells = list(line.cells)
+    if by_word:
+        cells[4] = _words(text_of(before["before"]), str(cells[4]))
+    return Line(tuple(cells), {"change": "changed", "record": fields_of(change.after)} | before)
+
+
+def _words(before: str, after: str) -> str:
+    """The words of both texts: those that went in `[-…-]`, those that came in `{+…+}`."""
+    old, new = before.split(), after.split()
+    told: list[str] = []
+    for what, start, end, first, last in SequenceMatcher(None, old, new, False).get_opcodes():
+        if what == "equal":
+            told += old[start:end]
+            continue
+        if start < end:
+            told.append(f"[-{' '.join(old[start:end])}-]")
+        if first < last:
+            told.append(f"{{+{' '.join(new[first:last])}+}}")
+    return " ".join(told)
 
 
 def _deleted(kind: str, name: str, *, was_there: bool) -> None:
