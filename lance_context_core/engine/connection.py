@@ -43,6 +43,22 @@ _SLACK_BYTES = 16 * 1024 * 1024
 """What the caches may grow by, however little is in use."""
 
 
+class _Process:
+    """This process: who asks the system for its number at each call pays for that."""
+
+    def __init__(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """Know the number, anew after a fork."""
+        self.pid = os.getpid()
+
+
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.look)
+
+
 class Connection:
     """The place of a store, and the way to its tables; safe to share between threads and loops.
 
@@ -90,7 +106,7 @@ class Connection:
         self._engine: Any = None
         self._caches = Caches()
         self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = _process.pid
         self._is_closed = False
 
     @property
@@ -162,7 +178,7 @@ class Connection:
         """
         if self._is_closed:
             raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
-        if os.getpid() != self._pid:
+        if _process.pid != self._pid:
             raise StoreClosedError(
                 f"the store at {self.uri!r} was opened before this process was forked: "
                 "start children with 'spawn' or 'forkserver', and open it there"

@@ -106,9 +106,7 @@ def from_row(row: Mapping[str, Any]) -> Item:
         if name in row
     }
     for name in ("created_at", "updated_at", "expires_at"):
-        moment = row[name]
-        # Arrow has a UTC of its own.
-        values[name] = moment and (moment if moment.tzinfo is UTC else moment.replace(tzinfo=UTC))
+        values[name] = _in_utc(row[name])
     return Item(
         key=row["id"],
         namespace=decoded(row["namespace"]),
@@ -123,6 +121,26 @@ def from_row(row: Mapping[str, Any]) -> Item:
     )
 
 
+def from_known(row: Mapping[str, Any], *, include_data: bool) -> Item:
+    """The item, without its vectors, of a row that lacks what is null, and was read with all else."""
+    known, value = row.get, row.get("value")
+    return Item(
+        key=row["id"],
+        namespace=decoded(row["namespace"]),
+        value=None if value is None else loads(value, "value"),
+        data=known("data") if include_data else None,
+        data_type=known("data_type"),
+        expires_at=_in_utc(known("expires_at")),
+        created_at=_in_utc(known("created_at")),
+        updated_at=_in_utc(known("updated_at")),
+        revision=known("revision"),
+        tenant=known("tenant"),
+        user_id=known("user_id"),
+        agent_id=known("agent_id"),
+        author=known("author"),
+    )
+
+
 def columns(*, include_data: bool, include_vectors: bool = False) -> list[str]:
     """What `from_row` reads an item from."""
     return [
@@ -134,7 +152,8 @@ def columns(*, include_data: bool, include_vectors: bool = False) -> list[str]:
 
 def checked_key(key: Any, where: str) -> ItemKey:
     """A namespace and a key in plain types."""
-    if isinstance(key, str) or not isinstance(key, Sequence) or len(key) != 2:
+    is_pair = type(key) is tuple or (isinstance(key, Sequence) and not isinstance(key, str))
+    if not is_pair or len(key) != 2:
         raise InvalidRequestError(f"{where} is {shown(key)}: give a namespace and a key")
     return checked_namespace(key[0], f"{where}.namespace"), check_segment(key[1], f"{where}.key")
 
@@ -171,6 +190,11 @@ def check_segment(value: Any, where: str) -> str:
     if "\0" in text:
         raise InvalidRequestError(f"{where} holds a NUL character: {shown(text)}; remove it")
     return text
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    # Arrow has a UTC of its own.
+    return moment if moment is None or moment.tzinfo is UTC else moment.replace(tzinfo=UTC)
 
 
 def _is_segment(value: object) -> TypeGuard[str]:

@@ -11,7 +11,13 @@ from typing import Any
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from lance_context_core import AlreadyExistsError, AsyncKeyValues, ConflictError, Item
+from lance_context_core import (
+    AlreadyExistsError,
+    AsyncKeyValues,
+    ConflictError,
+    Item,
+    KeyValues,
+)
 from lance_context_core.adapting import Attempts, in_steps
 from lance_context_core.arguments import ItemKey
 from llama_index_lance_context._known_hashes import KnownHashes
@@ -20,6 +26,9 @@ from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
 
 _N_KEYS_AS_ONE = 64
 """So many keys are made in the time of a node."""
+
+_FEW = 8
+"""More are written on the store's loop, which has time for others between them."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -79,6 +88,22 @@ class NodeLog:
                     puts=puts, deletes=deletes, expected={} if may_replace else there
                 )
                 return None
+
+    def add_few(self, kv: KeyValues, entries: Sequence[Entry]) -> bool:
+        """As `add`, which may replace, by the same items' blocking calls; whether it was done.
+
+        A few whole nodes, for which no hash was set, take a transaction in the caller's thread.
+        """
+        if len(entries) > _FEW or any(entry.data is None for entry in entries):
+            return False
+        places = [self._node(entry.id) for entry in entries]
+        hashes = [self._hash(entry.id) for entry in entries]
+        found = kv.get([*places, *hashes], include_data=False)
+        if any(found[len(places) :]):
+            return False
+        old = found[: len(places)]
+        kv.put([self._item(*one) for one in zip(entries, range(len(entries)), old, strict=True)])
+        return True
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
         """The nodes with these ids, in their order; None for one that is not kept."""

@@ -79,6 +79,12 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         """
         del batch_size
         entries = entries_of(docs, with_content=store_text)
+        if (
+            allow_update
+            and entries
+            and self._log.add_few(self._handle.sync.kv(self._name), entries)
+        ):
+            return
         block_on(self._log.add(entries, may_replace=allow_update))
 
     async def async_add_documents(

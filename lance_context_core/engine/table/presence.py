@@ -164,7 +164,7 @@ class _Numbers:
             return True
         if not len(self._settled):
             return False
-        place = int(np.searchsorted(self._settled, np.uint64(number)))
+        place = int(self._settled.searchsorted(np.uint64(number)))
         return place < len(self._settled) and int(self._settled[place]) == number
 
 

@@ -117,12 +117,15 @@ class Remembered:
             if (view := self._view) is None or (at is not None and not _is_same(view, at)):
                 return None
             rows: dict[str, Sequence[Row]] = {}
+            unknown: list[str] = []
             for key in keys:
                 if (known := self._known.get(key)) is None:
-                    return None
-                self._known.move_to_end(key)
-                rows[key] = known.rows
-        return rows
+                    unknown.append(key)
+                    rows[key] = ()
+                else:
+                    self._known.move_to_end(key)
+                    rows[key] = known.rows
+        return rows if not unknown or self._are_absent(unknown, view) else None
 
     def begin(self, where: Clause, columns: Sequence[str]) -> Begun | None:
         """Begin to read all rows of the keys of a condition, with all that is remembered; see `keep`.
@@ -188,6 +191,11 @@ class Remembered:
                 self._go_on(news)
         self._take_shares()
         return news.view
+
+    def _are_absent(self, keys: Collection[str], view: View) -> bool:
+        """Whether neither the table nor the journal has these keys, as far as is known without a look."""
+        lacks = self._access.presence.lacks_now(view.moment, KEY, keys)
+        return lacks and not view.places(keys)
 
     def _news(self, moment: _Moment) -> News | None:
         return None if self._ledger is None else self._ledger.news_now(moment.token, moment.last)

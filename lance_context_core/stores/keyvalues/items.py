@@ -87,13 +87,11 @@ class AsyncKeyValues:
         wanted = itemwriting.row_keys_at_once(self._scope, keys)
         if (known := self._table.remembered.rows_of(wanted)) is None:
             return LATER
-        columns, now = itemrows.columns(include_data=include_data), self._now()
-        found = []
+        now, found = self._now(), []
         for key in wanted:
             # The key says whose it is. Of two that were appended under it the later one counts.
             rows = [row for row in known[key] if _is_alive(row, now)]
-            last = {name: rows[-1].get(name) for name in columns} if rows else None
-            found.append(None if last is None else itemrows.from_row(last))
+            found.append(itemrows.from_known(rows[-1], include_data=include_data) if rows else None)
         return found
 
     @takes(ItemListing, LISTING)

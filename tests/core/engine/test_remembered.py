@@ -76,6 +76,21 @@ def test_what_was_written_is_known_without_the_loop_and_the_disk(tmp_path, reads
         assert not reads
 
 
+def test_that_there_is_none_is_known_until_another_store_writes_one(tmp_path, hops):
+    with ContextStore.open(tmp_path) as store, ContextStore.open(tmp_path) as other:
+        kv = store.kv("k")
+        kv.put([item("a")])
+        kv.put([item("b")])
+        hops.clear()
+        assert kv.get([(("n",), "c")]) == [None]
+        assert not hops
+        other.kv("k").put([item("c", 3)])
+        assert value(kv.get([(("n",), "c")])) == 3
+        other.kv("k").put([item("d", 4)])
+        other.flush()
+        assert value(kv.get([(("n",), "d")])) == 4
+
+
 def test_what_was_folded_is_read_once(tmp_path, reads, hops):
     with ContextStore.open(tmp_path) as store:
         store.kv("k").put([item()])
