@@ -1,6 +1,6 @@
-"""What a graph costs: laying it, and who is near somebody, beside networkx.
+"""What a graph costs: laying it, and who is near somebody, beside networkx and LlamaIndex.
 
-    python -m benchmarks.graph [--relations 50000] [--entities 10000] [--batch 50000] [--repeats 20]
+    python -m benchmarks.graph [--relations 1000000] [--entities 10000] [--batch 50000] [--repeats 20]
 
 Seconds of CPU of all threads, through the public API, in a fresh directory; the graph is drawn at
 random. networkx holds a graph in memory: what it has of a program that begins is a file, here a list
@@ -11,6 +11,7 @@ without the load. Both are asked for the same entities, and the answers are comp
 import argparse
 import asyncio
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -101,8 +102,10 @@ async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float
 
     found["two steps: opened, and asked once"], _ = await timed(first)
     try:
+        before = peak()
         costs = [(await timed(partial(walk, one)))[0] for one in asked[1:]]
         found["two steps: asked again, median"] = median(costs)
+        found["two steps: memory that all of them added, MB"] = peak() - before
     finally:
         await store.close()
 
@@ -119,8 +122,52 @@ async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float
     found["networkx: asked again, median"] = median(costs[1:])
     if reached != expected:
         raise AssertionError("the store and networkx reach different entities")
+    found |= of_llama_index(folder / "simple.json", ends, asked)
     found["entities reached, mean"] = sum(map(len, reached)) / len(reached)
     return found
+
+
+def of_llama_index(
+    file: Path, ends: Sequence[tuple[int, int]], asked: Sequence[int]
+) -> dict[str, float]:
+    """The same of LlamaIndex's store, by what was done; nothing where it is not installed."""
+    try:
+        from llama_index.core.graph_stores import SimplePropertyGraphStore
+        from llama_index.core.graph_stores.types import EntityNode, Relation
+    except ImportError:
+        print("llama-index-core is not installed: it is not measured")
+        return {}
+
+    def near(graph: Any, one: int) -> None:
+        # Who asks for relations on the way is told those of each entity that is named.
+        graph.get_rel_map(graph.get(ids=[f"e{one}"]), depth=_DEPTH, limit=_MOST)
+
+    simple, found = SimplePropertyGraphStore(), dict[str, float]()
+    start = time.process_time()
+    names = dict.fromkeys(one for pair in ends for one in pair)
+    simple.upsert_nodes([EntityNode(name=f"e{one}", label="entity") for one in names])
+    simple.upsert_relations(
+        [
+            Relation(label=_TYPES[n % len(_TYPES)], source_id=f"e{one}", target_id=f"e{other}")
+            for n, (one, other) in enumerate(ends)
+        ]
+    )
+    simple.persist(str(file))
+    found["LlamaIndex: laid and written to a file"] = time.process_time() - start
+    before, start = peak(), time.process_time()
+    simple = SimplePropertyGraphStore.from_persist_path(str(file))
+    near(simple, asked[0])
+    found["LlamaIndex: loaded, and asked once"] = time.process_time() - start
+    found["LlamaIndex: memory that the load added, MB"] = peak() - before
+    start = time.process_time()
+    near(simple, asked[1])
+    found["LlamaIndex: asked again"] = time.process_time() - start
+    return found
+
+
+def peak() -> float:
+    """The most memory that this process had at any time, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 async def main(arguments: Sequence[str]) -> None:

@@ -319,7 +319,7 @@ async def _path(
 ) -> Path | None:
     """What stands on a way; None if others have taken something of it away meanwhile."""
     entities = await walk.graph.entities(nodes)
-    found = {row[KEY]: row for row in await walk.graph.among(KEY, keys)}
+    found = {row[KEY]: row for row in await walk.graph.among(KEY, keys, columns=[KEY, *COLUMNS])}
     if not all(one in entities for one in nodes) or not all(one in found for one in keys):
         return None
     return Path(

@@ -36,10 +36,10 @@ ENTITY, RELATION, MENTION, STATEMENT = "entity", "relation", "mention", "stateme
 MERGED = "merged"
 """The kind of an entity that was merged into another one: no walk comes to it, only its id leads on."""
 
-COLUMNS = (KEY, "id", "kind", "content", "recorded_at", *SCOPE_PARTS)
+COLUMNS = ("id", "kind", "content", "recorded_at", *SCOPE_PARTS)
 """What a thing is read from."""
 
-REPLACED = (*COLUMNS, "revision", "created_at", "source_ids")
+REPLACED = (KEY, *COLUMNS, "revision", "created_at", "source_ids")
 """What is read of a row that another one is about to replace."""
 
 KINDS: Mapping[type, str] = {

@@ -27,11 +27,14 @@ _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
 
-async def scan(handle: Any, where: str | None, columns: Sequence[str]) -> pa.Table:
-    """The matching rows in the order of their commits, with their `_rowid`."""
+async def scan(
+    handle: Any, where: str | None, columns: Sequence[str], *, most: int | None = None
+) -> pa.Table:
+    """The matching rows in the order of their commits, with their `_rowid`; any `most` of them."""
     query = handle.query().select(await present(handle, columns)).with_row_id()
     where = await _asked(handle, where)
-    rows = await _rows(query.where(where) if where else query)
+    query = query.where(where) if where else query
+    rows = await _rows(query if most is None else query.limit(most))
     if rows.num_rows > _FEW:
         return await asyncio.to_thread(rows.sort_by, "_rowid")
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
@@ -107,6 +110,11 @@ async def slice_of(
     """
     if limit is None and last is None and offset == 0:
         return await scan(handle, where, columns)
+    if limit is not None and limit > _MANY and offset == 0:
+        # Where there are as good as never so many, one query does: to list the ids is another one.
+        rows = await scan(handle, where, columns, most=limit + 1)
+        if rows.num_rows <= limit:
+            return rows
     n_wanted = None if last is None else offset + last
     ids = await _last_ids(handle, where, n_wanted)
     end = len(ids) if last is None else max(len(ids) - offset, 0)

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from lance_context_core import Message
+from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.graph import Entity, Mention, Relation
 from lance_context_core.testing.samples import NO_NAMES
@@ -254,3 +255,15 @@ async def _has_what_r2_says(graph, second="r2"):
     }
     assert {one.id: one.source_ids for one in await graph.relations()} == {"stays": (second,)}
     assert await graph.mentions() == []
+
+
+@pytest.mark.parametrize("limit", [3, 5, 9], ids=["fewer", "all", "more"])
+async def test_the_first_ones_are_listed_in_order_however_many_are_asked_for(
+    store, graph, limit, monkeypatch
+):
+    monkeypatch.setattr(reading, "_MANY", 2)
+    for name in "cabed":
+        await graph.add_entities([Entity(name=name)])
+    await store.flush()
+    listed = await graph.entities(limit=limit)
+    assert [one.name for one in listed] == list("cabed")[:limit]
