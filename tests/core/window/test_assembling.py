@@ -450,17 +450,17 @@ def test_a_summary_that_a_job_made_serves_windows_that_make_none_until_a_step_la
     calls = []
 
     def window():
-        return assembled(store, 900, SummarySection(), HistorySection())
+        return assembled(store, 500, SummarySection(), HistorySection())
 
     def job():
         summary = SummarySection(summariser=lambda text: calls.append(text) or f"No. {len(calls)}.")
-        return assembled(store, 900, summary, HistorySection())
+        return assembled(store, 500, summary, HistorySection())
 
-    store.history.append_many("", turns(40), session_id="s")
+    store.history.append_many("", turns(12), session_id="s")
     assert not window().tokens_by_section["summary"]
     assert window().messages != job().messages == window().messages
     cuts = set()
-    for number in range(40, 70):
+    for number in range(12, 24):
         store.history.append_many("", turns(1, first=number), session_id="s")
         waiting = window()
         assert f"No. {len(calls)}." in waiting.messages[0].text, "the last one that there is"
