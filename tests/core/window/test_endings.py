@@ -135,6 +135,7 @@ def test_an_end_that_is_kept_is_what_a_read_shows(tmp_path, ways):
     clock = ManualClock(BEGINNING)
     with ContextStore.open(tmp_path, clock=clock, maintenance=None) as store:
         said(400, "s", store)
+        store.history.append("", Message.assistant("So far.", id="v"), session_id="s")
         for way in [*ways, "time goes by"]:
             store.assemble(session_id="s", budget=400)
             clock.advance(hours=2) if way == "time goes by" else WAYS[way](store)
