@@ -9,8 +9,8 @@ the clock. Before each window two more turns are said; the first windows of a pr
 
 import argparse
 import asyncio
-import random
 import os
+import random
 import sys
 import tempfile
 import time
