@@ -1,6 +1,6 @@
 """What is asked of all that a handle sees: searches, SQL, what an agent is shown, and who did it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.querying import running as querying
 from lance_context_core.records import (
     ContextRecord,
+    Progress,
     SearchHit,
 )
 from lance_context_core.replaying import replaying
@@ -119,6 +120,7 @@ class AsyncAnswers(AsyncMoments):
         before: Mapping[str, Any] | None = None,
         after: Mapping[str, Any] | None = None,
         limit: int = 10,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Replay:
         """What questions find in two ways, at one moment: what is gained, and what is lost.
 
@@ -126,7 +128,8 @@ class AsyncAnswers(AsyncMoments):
         - `at`: the version, tag, branch or time whose records are searched; else those of now;
         - `before`, `after`: arguments of `search` (`mode`, `filter`, `options`, …), and `embedder`,
           whose vectors are made anew, in memory, of all records that the handle sees; else those of
-          the store, and what is usual.
+          the store, and what is usual;
+        - `progress`: called after each question.
 
         Nothing is written. Raises NotFoundError if there was no such moment or session,
         InvalidRequestError for what is no argument of a search.
@@ -140,6 +143,7 @@ class AsyncAnswers(AsyncMoments):
             before=before or {},
             after=after or {},
             limit=limit,
+            progress=progress,
         )
 
     # Who did what

@@ -1,6 +1,6 @@
 """Questions that were asked, asked again of the same moment in two ways: what one finds alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -9,13 +9,14 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_text, listed, shown
 from lance_context_core._opening import opened
 from lance_context_core._options import check_options
+from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.embedders import as_embedder
 from lance_context_core.engine import sql
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row, to_row
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
@@ -86,8 +87,10 @@ async def replay(
     before: Way,
     after: Way,
     limit: int,
+    progress: Callable[[Progress], object] | None,
 ) -> Replay:
     """What `ContextStore.replay` returns."""
+    check_progress(progress)
     if (questions is None) is (session_id is None):
         raise InvalidRequestError(
             "give questions, or the session_id of those that were asked in it"
@@ -107,20 +110,18 @@ async def replay(
         asked = [_Asked(check_text(one, "questions"), None, None) for one in given]
     found = [await _Searching.of(records, way, limit) for way in (before, after)]
     try:
-        return Replay(
-            questions=tuple(
-                [
-                    ReplayedQuestion(
-                        question=one.text,
-                        id=one.id,
-                        asked_at=one.at,
-                        before=tuple(await found[0].search(one)),
-                        after=tuple(await found[1].search(one)),
-                    )
-                    for one in asked
-                ]
+        answered = []
+        for n, question in enumerate(asked, start=1):
+            now = ReplayedQuestion(
+                question=question.text,
+                id=question.id,
+                asked_at=question.at,
+                before=tuple(await found[0].search(question)),
+                after=tuple(await found[1].search(question)),
             )
-        )
+            answered.append(now)
+            await tell(progress, Progress(n_done=n, n_total=len(asked), what="questions"))
+        return Replay(questions=tuple(answered))
     finally:
         for one in found:
             await one.close()

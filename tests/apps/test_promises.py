@@ -93,6 +93,19 @@ PROMISES = {
     "a page of a moment is that of the store then": [
         "at_a_moment_a_page_is_that_of_the_store_then",
         "a_branch_is_looked_at_as_it_is",
+        "a_link_to_a_moment_shows_the_same_later",
+    ],
+    "what was erased is on no page": ["what_was_erased_is_on_no_page"],
+    "pages are shown while others write, and who writes is not troubled by their end": [
+        "two_browsers_see_what_is_written_meanwhile",
+        "a_page_that_is_killed_leaves_those_who_write_alone",
+    ],
+    "without a browser there is the link": [
+        "without_a_browser_the_link_is_told_and_an_interrupt_ends_it",
+    ],
+    "a copy is whole where it is, with its branches, and may be on an object store": [
+        "a_copy_has_all_branches_and_needs_nothing_of_the_place_it_was_copied_from",
+        "copies_go_to_an_object_store_and_back",
     ],
     "a difference and a merge on a page are those of the store": [
         "a_difference_is_that_of_the_store",

@@ -7,7 +7,12 @@ import threading
 import pytest
 from core.conformance.doubles import WordVectors
 
-from lance_context_core import ContextStore, Document, InvalidRequestError
+from lance_context_core import (
+    AsyncContextStore,
+    ContextStore,
+    Document,
+    InvalidRequestError,
+)
 from lance_context_core.results import Progress
 from lance_context_core.stores.records import pending
 
@@ -249,6 +254,57 @@ async def test_a_change_of_model_ends_between_two_tables_and_is_completed(open_s
     await store.change_model()
     assert await store.embed_pending() == 8
     assert await vectors_of(store) == made_by(new, before)
+
+
+# Out, in, elsewhere, and again
+
+
+async def asked_twice(store, place, progress):
+    return await store.replay(["word1", "word2", "text3"], progress=progress)
+
+
+async def written_out(store, place, progress):
+    return await store.export(place / "out", progress=progress)
+
+
+async def written_out_as_parquet(store, place, progress):
+    return await store.export(place / "out", format="parquet", progress=progress)
+
+
+async def copied(store, place, progress):
+    return await store.copy(place / "out", progress=progress)
+
+
+async def verified(store, place, progress):
+    return await store.verify(progress=progress)
+
+
+async def read_in(store, place, progress):
+    async with await AsyncContextStore.open(place / "out") as other:
+        try:
+            return await other.import_(place / "before", progress=progress)
+        finally:
+            assert await kept(other) == ([], [])
+
+
+LOOKING = [asked_twice, written_out, written_out_as_parquet, copied, verified, read_in]
+
+
+@WAYS
+@pytest.mark.parametrize("call", LOOKING, ids=[one.__name__ for one in LOOKING])
+async def test_what_only_looks_ends_where_it_is_told_to_and_leaves_nothing(
+    open_store, tmp_path, call, way
+):
+    store = await of_several_tables(open_store)
+    await store.export(tmp_path / "before")
+    before, there = await kept(store), {one.name for one in tmp_path.iterdir()}
+    (first,) = await ended(call, store, tmp_path, step=1, way=way)
+    assert first.n_done >= 1
+    assert {one.name for one in tmp_path.iterdir()} - {"out"} == there
+    assert call is read_in or not (tmp_path / "out").exists()
+    assert await kept(store) == before
+    with pytest.raises(InvalidRequestError, match="progress="):
+        await call(store, tmp_path, True)
 
 
 # Who is told, and where
