@@ -61,7 +61,10 @@ PROMISES = {
     ],
     "an endless query ends": ["an_endless_query_ends_at_its_time_and_the_next_one_works"],
     "no query leads out of a scope": ["a_scope_sees_nobody_elses_by_any_query"],
-    "only what is asked for is read": ["conditions_and_columns_reach_the_engine"],
+    "only what is asked for is read": [
+        "conditions_and_columns_reach_the_engine",
+        "vectors_and_blobs_are_not_read_unless_they_are_named",
+    ],
     # The pages
     "everybody can use every page, in both themes, on a small screen, without a script": [
         "everybody_can_read_and_use_every_page",

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import duckdb
 import pandas as pd
@@ -415,6 +416,36 @@ def test_conditions_and_columns_reach_the_engine(lived, monkeypatch):
     assert {*columns} == {"id", "text", "created_at"}
     assert "`id` IN ('r7', 'r8')" in where
     assert "`created_at` > " in where
+
+
+def test_vectors_and_blobs_are_not_read_unless_they_are_named(tmp_path):
+    n, size, draw = 40, 250_000, random.Random(1)
+    records = [
+        {
+            "role": "user",
+            "content": draw.randbytes(size),
+            "content_type": "image/png",
+            "embedding": [draw.random() for _ in range(2_000)],
+        }
+        for _ in range(n)
+    ]
+    with ContextStore.open(tmp_path / "memory", journal=None) as store:
+        store.context().add_many(records)
+
+    def n_read(query):
+        with ContextStore.open(tmp_path / "memory", maintenance=None) as store:
+            before = _bytes_read()
+            assert store.sql(query).num_rows == n
+            return _bytes_read() - before
+
+    assert n_read("SELECT blob FROM records") > n * size
+    assert n_read("SELECT * FROM records") < n * 2_000 * 4
+
+
+def _bytes_read():
+    """What this process has read of files so far, as the system counts it."""
+    told = Path("/proc/self/io").read_text(encoding="ascii")
+    return int(told.split("rchar:")[1].split()[0])
 
 
 def test_an_answer_has_types_that_frames_of_pandas_and_polars_know(lived):
