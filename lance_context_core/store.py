@@ -16,12 +16,14 @@ from lance_context_core.erasure import erase, target
 from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import forgetting
+from lance_context_core.knowledge.makers import RULES
+from lance_context_core.knowledge.parts import Parts
 from lance_context_core.protocols import Clock
 from lance_context_core.records import (
     Erasure,
     Progress,
 )
-from lance_context_core.stores.records import pending
+from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.exporting import Exported, ExportFormat
@@ -92,7 +94,7 @@ class AsyncContextStore(AsyncAnswers):
           saw these are discarded.
         - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
           left may go too. Never with other writers: it removes what they are about to commit.
-        - `dry_run`: change nothing, and return the same counts.
+        - `dry_run`: change nothing that is read, and return the same counts.
         - `progress`: called after each table; by then no read shows what is erased.
 
         The older versions of all tables concerned go with it, branches and tags stay without the
@@ -101,8 +103,11 @@ class AsyncContextStore(AsyncAnswers):
         """
         check_progress(progress)
         meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
-        if derived == "rebuild" and not meant.is_whole_scope and not meant.is_nothing:
+        is_of_some = not meant.is_whole_scope and not meant.is_nothing
+        if is_of_some:
             self._resources.writable()
+            await cold.bring_all_back(self._records())
+        if derived == "rebuild" and is_of_some:
             staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)
             meant = replace(meant, staying=staying)
         return await erase.erase(
@@ -236,6 +241,8 @@ class AsyncContextStore(AsyncAnswers):
         would do by itself; else all of it. `progress` is called after each table.
         """
         tables = await self._whole().tables_to("maintain")
+        if not only_due:
+            await Parts(self._records(), RULES).tidying.put_all_away()
         await self._resources.settle()
         await self._note_writes()
         return await self._resources.upkeep.maintain(

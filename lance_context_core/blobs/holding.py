@@ -2,8 +2,8 @@
 
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import DOCUMENTS_TABLE
-from lance_context_core.engine.schema import DOCUMENTS
+from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
+from lance_context_core.engine.schema import COLD, DOCUMENTS
 from lance_context_core.records.blobs import uri_of
 from lance_context_core.scope import Scope
 
@@ -13,7 +13,8 @@ async def holders(resources: Resources, scope: Scope, hash: str) -> list[str]:
     documents = resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
     where = sql.all_of([sql.equals("payload_uri", uri_of(hash)), sql.all_equal(scope.parts())])
     found = []
-    for table in (documents, resources.records):
+    cold = resources.database.table(COLD_TABLE, COLD)
+    for table in (documents, resources.records, cold):
         if "payload_uri" in (await table.schema()).names:
             found += (await table.select(where, columns=["id"]))["id"].to_pylist()
     return found

@@ -20,6 +20,7 @@ from lance_context_core.engine.refs import refs, tails
 from lance_context_core.engine.refs.refs import Pin
 from lance_context_core.engine.schema import (
     BLOBS,
+    COLD,
     DOCUMENTS,
     GRAPH,
     KEY_VALUES,
@@ -34,6 +35,9 @@ from lance_context_core.errors import NotFoundError
 
 RECORDS_TABLE = "records"
 """The table that tells which branches and tags the store has."""
+
+COLD_TABLE = "cold"
+"""The records of archived sessions."""
 
 SESSIONS_TABLE = "sessions"
 
@@ -349,6 +353,7 @@ def spec_of(table: str) -> TableSpec:
 
 _SPECS = {
     RECORDS_TABLE: RECORDS,
+    COLD_TABLE: COLD,
     SESSIONS_TABLE: SESSIONS,
     DOCUMENTS_TABLE: DOCUMENTS,
     BLOBS_TABLE: BLOBS,

@@ -1,7 +1,7 @@
 """The tables of the store: their columns, their keys, and the format that they are written in."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -52,6 +52,8 @@ class TableSpec:
     is_journaled: bool = True
     """Whether small writes go through the journal, where the store has one."""
 
+    is_cold: bool = False
+    """Whether its rows are kept and never searched: no index of words or vectors is made of them."""
     serves_the_store: bool = False
     """Whether it is one of the store's own, which no version or branch shows."""
 
@@ -63,7 +65,7 @@ class TableSpec:
     @property
     def is_searchable(self) -> bool:
         """Whether rows carry a text for full-text search and may carry a vector."""
-        return SEARCH_TEXT in self.schema.names
+        return SEARCH_TEXT in self.schema.names and not self.is_cold
 
 
 def check_format(schema: pa.Schema, name: str) -> None:
@@ -192,6 +194,9 @@ RECORDS = TableSpec(
         few_values=("tenant", "user_id", "agent_id", "kind"),
     ),
 )
+
+COLD = replace(RECORDS, indexed=_indexed(ranges=("session_id",)), is_cold=True, is_journaled=False)
+"""Records that no search shall go over, as they were among the others."""
 
 SESSIONS = TableSpec(
     schema=_schema(

@@ -13,6 +13,7 @@ from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
+    COLD_TABLE,
     DOCUMENTS_TABLE,
     GRAPH_TABLE,
     RECORDS_TABLE,
@@ -97,8 +98,10 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
     of = {plan.name: plan for plan in plans}
     due = {ref.name for plan in plans for ref in plan.due}
     of_records, of_sessions = of.get(RECORDS_TABLE), of.get(SESSIONS_TABLE)
+    kept = [of[name] for name in (RECORDS_TABLE, COLD_TABLE) if name in of]
+    derived = of_records.derived if of_records else set()
     return Erasure(
-        records=len(of_records.matched) if of_records else 0,
+        records=len({key for one in kept for key in one.matched} - derived),
         derived=len(of_records.derived) if of_records else 0,
         documents=sum(map(_n_documents, plans)),
         graph=len(of[GRAPH_TABLE].matched) if GRAPH_TABLE in of else 0,

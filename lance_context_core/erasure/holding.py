@@ -4,7 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import DOCUMENTS_TABLE, RECORDS_TABLE, Database
+from lance_context_core.engine.database import (
+    COLD_TABLE,
+    DOCUMENTS_TABLE,
+    RECORDS_TABLE,
+    Database,
+)
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.schema import KEY, TableSpec
@@ -14,7 +19,7 @@ from lance_context_core.rows import blobs
 from lance_context_core.scope import SCOPE_PARTS
 
 _NAMES = "payload_uri"
-_HOLDERS = (RECORDS_TABLE, DOCUMENTS_TABLE)
+_HOLDERS = (RECORDS_TABLE, COLD_TABLE, DOCUMENTS_TABLE)
 """The tables whose rows name blobs."""
 
 

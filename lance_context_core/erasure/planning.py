@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
+    COLD_TABLE,
     DOCUMENTS_TABLE,
     GRAPH_TABLE,
     RECORDS_TABLE,
@@ -17,6 +18,7 @@ from lance_context_core.engine.schema import (
     BLOBS,
     GRAPH,
     IMAGES_COLLECTION,
+    KEY,
     RECORDS,
     SESSIONS,
     TableSpec,
@@ -59,6 +61,8 @@ async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Tar
     if target.records is None or RECORDS_TABLE not in specs:
         return await _with_graph(plans, database, specs, target)
     of_records = await _plan_records(database, target)
+    if COLD_TABLE in specs:
+        plans.append(await _plan_cold(database, specs[COLD_TABLE], of_records, target))
     if IMAGES in specs and not target.is_whole_scope:
         ids = sorted({state.id for state in of_records.states if is_media(state.id)})
         where = sql.all_of([target.scope_condition, sql.in_list("id", ids)])
@@ -173,6 +177,17 @@ async def _plan_records(database: Database, target: Target) -> Plan:
             if plan.names.mean(named, link.state.named_within):
                 plan.mentions.add(link.state.key)
                 plan.touched.add(name)
+    await plan.look()
+    return plan
+
+
+async def _plan_cold(database: Database, spec: TableSpec, of_records: Plan, target: Target) -> Plan:
+    """What is or was put away of the same records: a row has the same key wherever it is."""
+    assert target.records is not None
+    gone = of_records.matched | of_records.derived
+    where = sql.any_of([target.records, *([sql.in_list(KEY, sorted(gone))] if gone else [])])
+    plan = await _plan(database, COLD_TABLE, spec, where, target)
+    plan.rewritten = of_records.rewritten
     await plan.look()
     return plan
 

@@ -12,10 +12,11 @@ from lance_context_core.jobs.rows import from_record
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT
-from lance_context_core.knowledge.tidying import ARCHIVE, PRUNE
-from lance_context_core.knowledge.undoing import UNDO
+from lance_context_core.knowledge.tidying import PRUNE
+from lance_context_core.knowledge.undoing import ARCHIVE, UNDO
 from lance_context_core.knowledge.values import FactChange
 from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
 
@@ -23,6 +24,7 @@ async def history(made: Records, id: str) -> list[FactChange]:
     """All that became of a fact, the first first. Raises NotFoundError if there is none."""
     named = sql.all_of([sql.equals("kind", kept.FACT), sql.equals("id", check_name(id, "id"))])
     found = await made.read(made.own(named), columns=WITHOUT_BLOB)
+    found = found or await cold.read(made, named, columns=WITHOUT_BLOB)
     if not found:
         raise NotFoundError(f"{id!r} is no fact of this store")
     fact = found[0]

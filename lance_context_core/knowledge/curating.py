@@ -8,7 +8,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import held
 from lance_context_core.knowledge import kept, states
 from lance_context_core.records import ContextRecord
-from lance_context_core.stores.records import changing
+from lance_context_core.stores.records import changing, cold
 from lance_context_core.stores.records.scoped import Records
 
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
@@ -49,7 +49,10 @@ async def pin(made: Records, id: str, *, pinned: bool) -> ContextRecord:
 
 async def _changed(made: Records, id: str, change: changing.Change) -> ContextRecord:
     named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
-    if len(await held(made, named)) == 0:
+    is_there = bool(await held(made, named))
+    if not is_there and await cold.are_any(made):
+        is_there = bool(await cold.bring_back(made, named))
+    if not is_there:
         raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
     record = await changing.patch(made, made.own(named), change)
     assert record is not None

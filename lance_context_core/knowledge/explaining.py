@@ -16,6 +16,7 @@ from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
 from lance_context_core.messages import ToolCallPart, ToolResultPart
 from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
@@ -59,7 +60,7 @@ class Explaining:
         session_id = check_name(session_id, "session_id")
         spoken = await turns.session_records(self.spoken, session_id, hidden=True)
         here = sql.equals("session_id", session_id)
-        made = await self.made.read(self.made.own(here), columns=WITHOUT_BLOB)
+        made = await self._all(self.made, here)
         if not spoken and not made:
             raise NotFoundError(f"session {session_id!r} has no turns, and nothing was made of it")
         events = [event for one in spoken for event in _of_turn(one)]
@@ -70,10 +71,8 @@ class Explaining:
 
     async def _one(self, id: str) -> ContextRecord:
         named = sql.equals("id", id)
-        found = await self.made.read(self.made.own(_MADE, named), columns=WITHOUT_BLOB)
-        found = found or await self.spoken.read(
-            self.spoken.own(turns.MESSAGES, named), columns=WITHOUT_BLOB
-        )
+        found = await self._all(self.made, _MADE, named)
+        found = found or await self._all(self.spoken, turns.MESSAGES, named)
         if not found:
             raise NotFoundError(f"{id!r} is no fact, chunk, summary or turn of this store")
         if len(found) > 1:
@@ -116,7 +115,12 @@ class Explaining:
         return pairs
 
     async def _made(self, condition: sql.Clause) -> builtins.list[ContextRecord]:
-        return await self.made.read(self.made.own(condition), columns=WITHOUT_BLOB)
+        return await self._all(self.made, condition)
+
+    async def _all(self, records: Records, *conditions: sql.Clause) -> builtins.list[ContextRecord]:
+        """The matching records, those of archived sessions too."""
+        found = await records.read(records.own(*conditions), columns=WITHOUT_BLOB)
+        return found + await cold.read(records, *conditions, columns=WITHOUT_BLOB)
 
 
 def _of_turn(turn: ContextRecord) -> builtins.list[TraceEvent]:

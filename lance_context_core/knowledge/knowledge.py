@@ -253,11 +253,14 @@ class AsyncKnowledge:
     async def archive(self, session_id: str) -> Job:
         """Hide a session, with all that was made of it: no read shows it, only `trace` does.
 
-        Returns the job; that of the first call, if it is archived already. Raises NotFoundError for a
+        It is kept apart from then on, in the table `cold`, where no search goes over it. Returns the job; that of the first call, if it is archived already. Raises NotFoundError for a
         session without turns.
         """
-        job = await self._parts.tidying.archiving(check_name(session_id, "session_id"))
-        return job if job.state == "succeeded" else await self._parts.run(job)
+        tidying = self._parts.tidying
+        job = await tidying.archiving(check_name(session_id, "session_id"))
+        done = job if job.state == "succeeded" else await self._parts.run(job)
+        await tidying.put_away(done)
+        return done
 
     async def unarchive(self, session_id: str) -> Undone:
         """Show an archived session again, as it was. Raises NotFoundError if it is not archived."""

@@ -6,6 +6,7 @@ from lance_context_core.engine import sql
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.values import Evidence, Quote
 from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
 Place = tuple[str | None, ...]
@@ -17,8 +18,10 @@ async def said(records: Records, made: Iterable[ContextRecord]) -> dict[Place, C
     ids = {found.source_id for one in made for found in kept.evidence(one)}
     if not ids:
         return {}
-    where = records.own(turns.MESSAGES, sql.in_list("id", sorted(ids)))
-    found = await records.read(where, columns=WITHOUT_BLOB)
+    which = (turns.MESSAGES, sql.in_list("id", sorted(ids)))
+    found = await records.read(records.own(*which), columns=WITHOUT_BLOB)
+    if ids - {one.id for one in found}:
+        found += await cold.read(records, *which, columns=WITHOUT_BLOB)
     return {place_of(one): one for one in found}
 
 

@@ -17,8 +17,8 @@ from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.quoting import Place, place_of
-from lance_context_core.knowledge.tidying import ARCHIVE
 from lance_context_core.knowledge.turns import Conversation
+from lance_context_core.knowledge.undoing import ARCHIVE
 from lance_context_core.knowledge.values import Evidence
 from lance_context_core.records import ContextRecord
 from lance_context_core.scope import Scope

@@ -1,7 +1,11 @@
-"""The jobs that hide what is no longer worth showing: nothing is deleted, and all can be undone."""
+"""The jobs that hide what is no longer worth showing: nothing is deleted, and all can be undone.
+
+An archive hides a session in one commit, and then puts its rows away: where it was killed in between,
+the next archive of it, or `maintain`, does so.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,17 +15,19 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.rows import job_id, scheduled
+from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
+from lance_context_core.knowledge.undoing import ARCHIVE
 from lance_context_core.knowledge.values import Prune
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.visibility import is_visible
 from lance_context_core.scope import Scope
+from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import Records
 
-PRUNE, ARCHIVE = "prune", "archive"
-_KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
+PRUNE = "prune"
+KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +79,10 @@ class Tidying:
         """
         here = sql.equals("session_id", session_id)
         held = await commits.held(self.spoken, turns.MESSAGES, here)
-        if not held:
+        before = await self.archived(session_id)
+        if not held and not before:
             raise NotFoundError(f"session {session_id!r} has no turns: there is nothing to archive")
         shown_ids = [one.record.id for one in held if is_visible(one.record, self.spoken.now())]
-        before = await self.archived(session_id)
         if before and not shown_ids and before[-1].undone_by is None:
             return before[-1]
         return self._job(ARCHIVE, self.made.scope, session_id, shown_ids, str(len(before)))
@@ -95,9 +101,22 @@ class Tidying:
         here = sql.equals("session_id", job.session_id)
         held = [
             *await commits.held(self.spoken, turns.MESSAGES, here),
-            *await commits.held(self.made, _KNOWLEDGE, here),
+            *await commits.held(self.made, KNOWLEDGE, here),
         ]
         return self._hidden([one for one in held if one.record.retired_at is None], ARCHIVE)
+
+    async def put_away(self, job: Job) -> None:
+        """Take what an archive has hidden out of the table that reads go over."""
+        here, hidden = sql.equals("session_id", job.session_id), sql.is_present("retired_at")
+        spoken, made = (replace(one, scope=owner_of(job)) for one in (self.spoken, self.made))
+        await cold.put_away(spoken, turns.MESSAGES, here, hidden)
+        await cold.put_away(made, KNOWLEDGE, here, hidden)
+
+    async def put_all_away(self) -> None:
+        """As `put_away`, of all sessions that are archived: what is done already costs a look."""
+        for job in await self.jobs.list(kind=ARCHIVE, state="succeeded"):
+            if job.undone_by is None:
+                await self.put_away(job)
 
     # Helpers
 

@@ -12,6 +12,7 @@ from lance_context_core.knowledge.values import SpokenTurn
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import Records
 
 MESSAGES = sql.equals("kind", "message")
@@ -87,14 +88,10 @@ async def session_records(
 ) -> list[ContextRecord]:
     """The messages of a session as records, in order: of one owner, or of all in the scope."""
     owner = [] if conversation is None else [owned_by(conversation.owner)]
-    where = records.where(
-        MESSAGES,
-        sql.equals("session_id", session_id),
-        *owner,
-        include_retired=hidden,
-        include_expired=hidden,
-    )
-    return await records.read(where, columns=COLUMNS)
+    which = (MESSAGES, sql.equals("session_id", session_id), *owner)
+    where = records.where(*which, include_retired=hidden, include_expired=hidden)
+    found = await records.read(where, columns=COLUMNS)
+    return [*(await cold.read(records, *which, columns=COLUMNS) if hidden else []), *found]
 
 
 def conversation_of(row: Mapping[str, Any]) -> Conversation:

@@ -17,8 +17,10 @@ from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
 from lance_context_core.records import ContextRecord
+from lance_context_core.stores.records import cold
 
 UNDO = kept.UNDONE
+ARCHIVE = "archive"
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 
 
@@ -65,9 +67,26 @@ class Undoing:
     async def decide(self, job: Job) -> Outcome:
         """What is to be changed for it, by what the store holds now."""
         target = await self.jobs.get(job.input_ids[0])
+        await self._bring_back(target)
         if target.kind in (EXTRACT, "distill"):
             return await self._of_turns(job, target)
         return await self._noted(job, target)
+
+    async def _bring_back(self, target: Job) -> None:
+        """Have what the job may be about among the other records, where it was put away."""
+        spoken, made = (
+            replace(one, scope=owner_of(target))
+            for one in (self.distiller.spoken, self.distiller.made)
+        )
+        if not await cold.are_any(made):
+            return
+        if target.kind != ARCHIVE:
+            await cold.bring_back(made)
+            return
+        here = sql.equals("session_id", target.session_id)
+        await cold.bring_back(made, here)
+        if await cold.bring_back(spoken, turns.MESSAGES, here):
+            await cold.put_last(spoken, spoken.where(turns.MESSAGES, here))
 
     # What was made of turns
 

@@ -26,7 +26,7 @@ from lance_context_core.messages.message import stored_message
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records import changing, tails, writing
+from lance_context_core.stores.records import changing, cold, tails, writing
 from lance_context_core.stores.records.scoped import SESSION, Records
 from lance_context_core.stores.records.writing import Draft
 
@@ -108,8 +108,9 @@ class AsyncHistory:
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
         if not (given := listed(messages, "messages")):
-            await self._records.table.delete(where)
+            await self._delete(where)
             return []
+        await cold.forget(self._records, where)
         return await writing.exchange(
             self._records, where, draft, given, within=within, keep_existing=keep_existing
         )
@@ -268,13 +269,13 @@ class AsyncHistory:
         Older versions keep them.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        return await self._records.table.delete(where)
+        return await self._delete(where)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
-        return await self._records.table.delete(where)
+        return await self._delete(where)
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
         """Let all messages of a session expire together, at another moment, or never; returns how many.
@@ -332,6 +333,11 @@ class AsyncHistory:
             include_expired=hidden,
             include_retired=hidden,
         )
+
+    async def _delete(self, where: sql.Clause) -> int:
+        """Delete the matching messages, those of an archived session too."""
+        n = await self._records.table.delete(where)
+        return n + await cold.forget(self._records, where)
 
 
 _SAID = ("role", "name", "text", "parts", "native", "metadata")

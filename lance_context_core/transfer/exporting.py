@@ -19,7 +19,6 @@ from lance_context_core._checks import dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.records import Progress
@@ -28,7 +27,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.transfer.conversations import FORMS
-from lance_context_core.transfer.tables import Outgoing, lines, outgoing
+from lance_context_core.transfer.tables import OF_RECORDS, Outgoing, lines, outgoing
 
 ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
 """How a store is written out: all of it, or its conversations as a framework keeps them."""
@@ -160,7 +159,7 @@ async def _parquet(
 def _shown(one: Outgoing) -> list[str]:
     """The columns of a Parquet file: those that a row is made of, and those that readers look at."""
     derived = ("search_text", "edges", "acknowledged_at")
-    if one.table.name != RECORDS_TABLE:
+    if one.table.name not in OF_RECORDS:
         return one.columns
     return [each.name for each in one.table.spec.schema if each.name not in derived]
 

@@ -12,8 +12,8 @@ from lance_context_core._checks import dumps, loads, shown
 from lance_context_core._resources import Resources
 from lance_context_core.composition import Composer
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import RECORDS_TABLE, spec_of
-from lance_context_core.engine.schema import KEY, RECORDS, VECTOR, TableSpec
+from lance_context_core.engine.database import COLD_TABLE, RECORDS_TABLE, spec_of
+from lance_context_core.engine.schema import COLD, KEY, RECORDS, VECTOR, TableSpec
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import NO_CONTEXT, checked, from_row, to_row
@@ -22,6 +22,9 @@ from lance_context_core.versioning.places import Whole
 
 _PACKED = (KEY, "revision", "previous_key", "fields", "text", "parts", "native", "blob")
 """What of a record goes out: `fields` has the rest."""
+
+OF_RECORDS = (RECORDS_TABLE, COLD_TABLE)
+"""The tables whose rows are records."""
 
 _JSON_TEXTS = frozenset(("fields", "parts", "native", "metadata", "value", "properties"))
 """Columns that hold JSON as a text, which stands in a line as what it says."""
@@ -37,7 +40,7 @@ class Outgoing:
     @property
     def columns(self) -> list[str]:
         """What goes out of each row, the vector apart."""
-        if self.table.name == RECORDS_TABLE:
+        if self.table.name in OF_RECORDS:
             return list(_PACKED)
         return [one.name for one in self.table.spec.schema]
 
@@ -51,7 +54,7 @@ async def outgoing(resources: Resources, scope: Scope) -> list[Outgoing]:
         Outgoing(
             one,
             sql.all_of([inside, sql.differs("context", NO_CONTEXT)])
-            if one.name == RECORDS_TABLE
+            if one.name in OF_RECORDS
             else inside,
         )
         for one in tables
@@ -110,7 +113,7 @@ class Incoming:
     def row(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The row that a line stands for. Raises InvalidRequestError, which says `where`."""
         try:
-            row = self._record(given) if self.spec is RECORDS else self._other(given)
+            row = self._record(given) if self.spec in (RECORDS, COLD) else self._other(given)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidRequestError(f"{where} is no row of an export: {error}") from error
         for part in SCOPE_PARTS:

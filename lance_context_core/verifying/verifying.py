@@ -15,7 +15,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine.files.checking import damaged
 from lance_context_core.engine.refs.refs import MAIN
-from lance_context_core.engine.schema import KEY, RECORDS, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.schema import COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import equals
 from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.table import Table
@@ -145,7 +145,9 @@ class _Looked:
         try:
             async for batch in _all(table):
                 self.rows += batch.num_rows
-                await asyncio.to_thread(self._check, batch, where, is_record=table.spec is RECORDS)
+                await asyncio.to_thread(
+                    self._check, batch, where, is_record=table.spec in (RECORDS, COLD)
+                )
                 keys.append(batch.column(batch.schema.names.index(KEY)))
                 now = Progress(n_done=self.rows, what="rows", name=table.name)
                 await tell(self._progress, now)

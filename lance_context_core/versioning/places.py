@@ -9,6 +9,7 @@ from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
+    COLD_TABLE,
     DOCUMENTS_TABLE,
     GRAPH_TABLE,
     RECORDS_TABLE,
@@ -31,7 +32,10 @@ from lance_context_core.errors import (
 )
 from lance_context_core.scope import Scope
 
-NAMED = (RECORDS_TABLE, SESSIONS_TABLE, DOCUMENTS_TABLE, BLOBS_TABLE, GRAPH_TABLE)
+NAMED = (
+    *(RECORDS_TABLE, COLD_TABLE, SESSIONS_TABLE),
+    *(DOCUMENTS_TABLE, BLOBS_TABLE, GRAPH_TABLE),
+)
 """The tables of which there is one each."""
 
 _PATIENCE_SECONDS = 600

@@ -11,7 +11,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import DOCUMENTS_TABLE
+from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
 from lance_context_core.engine.names import collection_of
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import (
@@ -139,7 +139,7 @@ async def change_model(
 ) -> None:
     """Empty the vectors of the records that another model than the embedder's made.
 
-    The same for the chunks of files, and for each collection, that the records' model made; these come first, so that after a
+    The same for those of archived sessions, the chunks of files, and each collection, that the records' model made; these come first, so that after a
     crash the records still tell which it was.
     """
     check_progress(progress)
@@ -151,8 +151,11 @@ async def change_model(
         return
     tables = [records]
     for table in await whole.tables():
-        is_of_documents = collection_of(table.name) is not None or table.name == DOCUMENTS_TABLE
-        if is_of_documents and old and await _model(table) == old:
+        follows = collection_of(table.name) is not None or table.name in (
+            DOCUMENTS_TABLE,
+            COLD_TABLE,
+        )
+        if follows and old and await _model(table) == old:
             tables.insert(0, table)
     for table in tables:
         without = sql.all_of(

@@ -14,8 +14,9 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
+from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import COLD, KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.records import ContextRecord, SearchHit
@@ -50,10 +51,14 @@ class Records:
     resources: Resources
     scope: Scope
     context: str = "default"
+    is_cold: bool = False
+    """Whether they are those of archived sessions, which stand apart."""
 
     @property
     def table(self) -> Table:
         """The table that they are in."""
+        if self.is_cold:
+            return self.resources.database.table(COLD_TABLE, COLD)
         return self.resources.records
 
     # Which

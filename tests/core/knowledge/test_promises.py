@@ -104,6 +104,10 @@ PROMISES = {
     ],
     "an archived session leaves the search, keeps its trace, and comes back": [
         "an_archived_session_leaves_all_reads_but_its_trace_and_comes_back_whole",
+        "the_rows_of_an_archived_session_leave_the_table_that_is_searched",
+        "it_comes_back_in_order_with_its_vectors_ids_and_external_ids",
+        "killed_while_it_is_put_away_it_is_there_once_and_the_next_does_it",
+        "killed_while_it_comes_back_it_is_there_once_and_the_next_does_it",
     ],
     "a field of a profile is the newest valid value with its evidence, whatever the schema was": [
         "a_field_is_the_newest_value_in_its_type_with_the_turns_that_say_so",

@@ -1,0 +1,218 @@
+"""An archived session is kept apart: no search goes over it, nothing of it is lost, and it can be erased."""
+
+from datetime import timedelta
+
+import pytest
+from core.conformance.doubles import WordVectors
+from core.knowledge.living import OSLO, day, everything, facts, opened, said
+
+from lance_context_core import ContextStore, Message, NotFoundError
+from lance_context_core.engine.table.table import Table
+from lance_context_core.settings import VersionRetention
+
+NOT_KEPT = VersionRetention(all_for=timedelta(0), hourly_for=timedelta(0), daily_for=timedelta(0))
+
+KEEN = said("I love skiing.", day(2024))
+TOLD = [Message.user(f"Number {n} of the Xanaduvia story", id=f"n{n}") for n in range(8)]
+
+
+def rows(store):
+    """How many rows each table has, as whoever looks after the store is told."""
+    store.flush()
+    return {one.table: one.rows for one in store.stats().tables}
+
+
+def texts(store, **scope):
+    return [one.text for one in store.history.get_messages("", session_id="s", **scope)]
+
+
+def nearest(store):
+    """What a question finds by vectors alone, and how near it is."""
+    found = store.search("Number 3 of the story", mode="vector", limit=3)
+    return [(one.record.id, round(one.score, 6)) for one in found]
+
+
+def traced(store):
+    return sorted(one.id for one in store.knowledge.trace("s") if one.kind != "job")
+
+
+def test_the_rows_of_an_archived_session_leave_the_table_that_is_searched(store, memory):
+    memory.add([OSLO, KEEN], session_id="s")
+    before = rows(store)["records"]
+    memory.archive("s")
+    there = rows(store)
+    n_jobs = len(memory.jobs.list())
+    assert there["records"] == n_jobs
+    assert there["cold"] == before - (n_jobs - 1)
+
+
+def test_it_comes_back_in_order_with_its_vectors_ids_and_external_ids(tmp_path, clock):
+    with opened(tmp_path, clock, embedder=WordVectors()) as store:
+        store.history.append_many("", TOLD, session_id="s")
+        store.context().upsert(
+            "user", "Named", external_id="x-1", session_id="s", kind="message", key="external_id"
+        )
+        listed, near = store.context().list(), nearest(store)
+        store.knowledge.archive("s")
+        assert store.context().list() == []
+        store.history.append("", Message.user("Heard meanwhile"), session_id="s")
+        store.knowledge.unarchive("s")
+        found = store.context().list()
+        assert len(near) == 3
+        assert nearest(store) == near
+    for one in (*listed, *found):
+        one.pop("updated_at"), one.pop("author", None)
+    assert found[:-1] == listed
+    assert found[-1]["text"] == "Heard meanwhile"
+
+
+@pytest.mark.parametrize("step", ["put there", "taken from here"])
+def test_killed_while_it_is_put_away_it_is_there_once_and_the_next_does_it(
+    store, memory, monkeypatch, step
+):
+    memory.add([OSLO, KEEN], session_id="s")
+    known = traced(store)
+    at, dead = ("insert_absent", "cold") if step == "put there" else ("write_if", "records")
+    with monkeypatch.context() as patch:
+        _dies(patch, at, dead, only_removals=True)
+        with pytest.raises(RuntimeError, match="killed"):
+            memory.archive("s")
+    assert texts(store) == [] == facts(store)
+    assert traced(store) == known
+    store.maintain()
+    assert traced(store) == known
+    assert rows(store)["records"] == len(memory.jobs.list())
+    memory.unarchive("s")
+    assert (texts(store), len(facts(store))) == ([OSLO["content"], KEEN["content"]], 2)
+
+
+@pytest.mark.parametrize("step", ["put here", "taken from there"])
+def test_killed_while_it_comes_back_it_is_there_once_and_the_next_does_it(
+    store, memory, monkeypatch, step
+):
+    memory.add([OSLO, KEEN], session_id="s")
+    known, made = traced(store), everything(store)
+    memory.archive("s")
+    at, dead = ("upsert", "records") if step == "put here" else ("delete", "cold")
+    with monkeypatch.context() as patch:
+        _dies(patch, at, dead)
+        job = memory.jobs.list(kind="archive")[0]
+        assert memory.jobs.list(kind="undo") == []
+        with pytest.raises(Exception, match="killed"):
+            memory.undo(job.id, dry_run=True)
+    assert texts(store) == []
+    assert traced(store) == known
+    memory.unarchive("s")
+    assert everything(store) == made
+    assert rows(store)["cold"] == 0
+
+
+def _dies(patch, verb, table, *, only_removals=False):
+    """Let a verb of a table raise before it does anything."""
+    real = getattr(Table, verb)
+
+    async def dead(self, rows, *more, **named):
+        if self.name == table and not (only_removals and verb == "write_if" and rows):
+            raise RuntimeError("killed")
+        return await real(self, rows, *more, **named)
+
+    patch.setattr(Table, verb, dead)
+
+
+def test_a_turn_of_it_is_erased_from_every_file_and_the_rest_comes_back(tmp_path, clock):
+    secret = said("I live in Xanaduvia.", day(2024))
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        gone = memory.add([secret, KEEN], session_id="s")
+        store.tag("before")
+        memory.archive("s")
+        store.tag("archived")
+        meant = store.erase(ids=gone.ids[:1], derived="rebuild", dry_run=True)
+        done = store.erase(ids=gone.ids[:1], derived="rebuild", sole_writer=True)
+        assert (done.records, done.derived) == (meant.records, meant.derived)
+        assert done.records == 1
+        store.maintain()
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path for path in files if b"xanaduvia" in path.read_bytes().lower()] == []
+        memory.unarchive("s")
+        assert texts(store) == ["I love skiing."]
+
+
+def test_all_that_somebody_has_goes_with_what_is_archived(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        memory.add(TOLD[:2], session_id="s", user_id="ada")
+        memory.add(KEEN, session_id="s", user_id="bob")
+        store.scope(user_id="ada").knowledge.archive("s")
+        erased = store.scope(user_id="ada").erase(sole_writer=True)
+        assert erased.records >= 2
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path for path in files if b"xanaduvia" in path.read_bytes().lower()] == []
+        assert texts(store.scope(user_id="bob")) == ["I love skiing."]
+
+
+def test_who_clears_the_session_clears_what_is_archived_of_it(store, memory):
+    memory.add([OSLO, KEEN], session_id="s", infer="never")
+    memory.archive("s")
+    assert store.history.clear("", session_id="s") == 2
+    memory.unarchive("s")
+    assert texts(store) == []
+
+
+def test_archived_on_a_branch_it_is_archived_once_that_is_merged(store, memory):
+    memory.add([OSLO, KEEN], session_id="s")
+    branch = store.create_branch("tidy")
+    branch.knowledge.archive("s")
+    assert (texts(branch), len(texts(store))) == ([], 2)
+    store.merge("tidy")
+    assert texts(store) == []
+    memory.unarchive("s")
+    assert (len(texts(store)), texts(branch)) == (2, [])
+
+
+def test_it_is_as_it_was_at_each_version_and_by_each_tag(store, memory):
+    memory.add([OSLO, KEEN], session_id="s")
+    store.tag("before")
+    memory.archive("s")
+    store.tag("archived")
+    memory.unarchive("s")
+    assert len(texts(store.checkout("before"))) == 2
+    then = store.checkout("archived")
+    assert (texts(then), traced(then)) == ([], traced(store))
+    store.thin(retention=NOT_KEPT)
+    assert traced(store.checkout("archived")) == traced(store)
+    store.restore("archived")
+    assert texts(store) == []
+    memory.unarchive("s")
+    assert len(texts(store)) == 2
+
+
+def test_it_is_exported_verified_and_audited_with_the_rest(store, memory, tmp_path):
+    store.audit.seal()
+    memory.add([OSLO, KEEN], session_id="s")
+    memory.archive("s")
+    store.maintain()
+    assert store.verify().problems == ()
+    assert store.audit.verify().problems == ()
+    assert store.sql("SELECT count(*) AS n FROM messages").to_pylist() == [{"n": 0}]
+    store.export(tmp_path / "out.jsonl")
+    with ContextStore.open("memory://", clock=store.clock) as other:
+        other.import_(tmp_path / "out.jsonl")
+        assert texts(other) == []
+        assert traced(other) == traced(store)
+        other.knowledge.unarchive("s")
+        assert (len(texts(other)), len(facts(other))) == (2, 2)
+
+
+def test_why_a_fact_of_it_was_known_is_still_told(store, memory):
+    added = memory.add([OSLO], session_id="s")
+    (fact,) = store.context("knowledge").list(filters={"kind": "fact"})
+    memory.archive("s")
+    told = memory.explain(fact["id"])
+    assert [(one.text, one.is_verified) for one in told.quotes] == [("I live in Oslo.", True)]
+    assert added.ids[0] in told.records
+    assert [one.kind for one in memory.history(fact["id"])] == ["add", "archive"]
+    assert memory.pin(fact["id"]).metadata["pinned"]
+    assert facts(store) == []
+    with pytest.raises(NotFoundError):
+        memory.pin("nothing")
