@@ -67,11 +67,11 @@ class Ending:
         begin, end = start - self.first, (self.n if stop is None else stop) - self.first
         missing = [place for place in range(begin, end) if place not in self._plain]
         if missing:
-            n_read = self.rows.num_rows
-            read = self.rows.slice(missing[0], min(missing[-1] + 1, n_read) - missing[0])
-            found = read.to_pylist() if missing[0] < n_read else []
-            later = self.added[max(missing[0] - n_read, 0) :]
-            self._plain.update(zip(range(missing[0], end), [*found, *later], strict=False))
+            first, last, n_read = missing[0], missing[-1] + 1, self.rows.num_rows
+            read = self.rows.slice(first, min(last, n_read) - first) if first < n_read else None
+            found = [] if read is None else read.to_pylist()
+            later = self.added[max(first - n_read, 0) : max(last - n_read, 0)]
+            self._plain.update(zip(range(first, last), [*found, *later], strict=True))
         # Anew each time: what a message holds may be changed by whoever was given it.
         return [message_of(self._plain[place]) for place in range(begin, end)]
 

@@ -159,6 +159,17 @@ def test_a_conversation_that_goes_on_is_not_read_again(tmp_path, monkeypatch):
     assert after.messages[-1].id == "x"
 
 
+def test_a_larger_window_after_a_smaller_one_shows_the_same_end(tmp_path):
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        said(400, "s", store)
+        for number, budget in enumerate((300, 300, 500, 440)):
+            one_more = Message.assistant(f"{number} more", id=f"x{number}")
+            store.history.append("", one_more, session_id="s")
+            window = store.assemble(session_id="s", budget=budget)
+            shown = [one for one in window.messages if one.id]
+            assert shown == store.history.get_messages("", session_id="s")[-len(shown) :]
+
+
 def test_who_changes_a_message_of_a_window_does_not_change_the_next_window(store):
     said(3, "s", store)
     store.history.append("", Message.user("look", id="x", metadata={"seen": [1]}), session_id="s")
