@@ -80,12 +80,12 @@ def _measured(place: Path, n_rows: int) -> Iterable[Took]:
         name: [median(one) / 1_000 for one in zip(*took, strict=True)]
         for name, took in asked.items()
     }
-    search = ms["search alone"][0]
+    search = ms["search alone"][1]
     for name, most in (("overview", 0.3), ("search alone", None), ("search", search + 0.1)):
         target = (
             "" if most is None else f"≤ {most:.2g} s" if name == "overview" else "search + 0.1 s"
         )
-        is_met = None if most is None else ms[name][0] <= most
+        is_met = None if most is None else ms[name][1] <= most
         what = name if most is None else f"page: {name}"
         yield Took(
             what=what, seconds=ms[name][0], cpu_seconds=ms[name][1], target=target, is_met=is_met
@@ -153,7 +153,7 @@ def _of_processes(what: str, command: list[str], most: float, place: Path | None
         found.append((seconds, cpu))
     seconds, cpu = (median(one) for one in zip(*found, strict=True))
     return Took(
-        what=what, seconds=seconds, cpu_seconds=cpu, target=f"≤ {most:g} s", is_met=seconds <= most
+        what=what, seconds=seconds, cpu_seconds=cpu, target=f"≤ {most:g} s", is_met=cpu <= most
     )
 
 
@@ -258,7 +258,7 @@ def _page(took: list[Took], n_rows: int, load: tuple[float, float]) -> str:
         "# Looking at a large store, measured",
         "",
         f"A store of {n_rows:,} messages in 10,000 sessions, by `python -m benchmarks.looking`. Medians of {_REPEATS} runs, of an export and a check one; rates are rows a second of CPU.",
-        f"Load {load[0]:.1f} when it began and {load[1]:.1f} when it ended, on {os.cpu_count()} processors: trust the CPU more than the clock.",
+        f"Load {load[0]:.1f} when it began and {load[1]:.1f} when it ended, on {os.cpu_count()} processors: so targets are judged by CPU.",
         "",
         "| what | s by the clock | s of CPU | rows/s | MiB | target | met |",
         "|---|---:|---:|---:|---:|---|---|",
