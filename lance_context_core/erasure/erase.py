@@ -57,13 +57,14 @@ async def erase(
         await branching.finish_deletions(main, tables)
         if is_noted := await Log(database).is_begun():
             await keeping.seal(main.resources)
-    specs = {table.name: table.spec for table in tables}
-    plans = await due_plans(database, specs, target)
+    plans = await _planned(whole, database, target)
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:
         return report
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
+        if COLD_TABLE in await database.table_names():  # Until now it may have been moved.
+            plans = await _planned(whole, database, target)
         for plan in plans:
             plan.settle()
         if sum(len(plan.due) for plan in plans) > 1:
@@ -92,6 +93,11 @@ async def erase(
         bytes_removed=sum(one.n_bytes for one in removed),
         may_linger=report.may_linger or not is_wiped or not all(one.is_all for one in removed),
     )
+
+
+async def _planned(whole: Whole, database: Database, target: Target) -> list[Plan]:
+    specs = {table.name: table.spec for table in await whole.main().tables()}
+    return await due_plans(database, specs, target)
 
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:

@@ -108,7 +108,7 @@ class AsyncHistory:
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
         if not (given := listed(messages, "messages")):
-            await self._delete(where)
+            await cold.delete(self._records, where)
             return []
         await cold.forget(self._records, where)
         return await writing.exchange(
@@ -269,13 +269,13 @@ class AsyncHistory:
         Older versions keep them.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        return await self._delete(where)
+        return await cold.delete(self._records, where)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
-        return await self._delete(where)
+        return await cold.delete(self._records, where)
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
         """Let all messages of a session expire together, at another moment, or never; returns how many.
@@ -333,11 +333,6 @@ class AsyncHistory:
             include_expired=hidden,
             include_retired=hidden,
         )
-
-    async def _delete(self, where: sql.Clause) -> int:
-        """Delete the matching messages, those of an archived session too."""
-        n = await self._records.table.delete(where)
-        return n + await cold.forget(self._records, where)
 
 
 _SAID = ("role", "name", "text", "parts", "native", "metadata")

@@ -217,7 +217,7 @@ class Upkeep:
         Waits for whoever is at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
-            for table in tables:
+            for table in sorted(tables, key=_key):  # In one order: nobody waits for each other.
                 claim = await _on_the_store_loop(self._claim(table, patience=_PATIENCE_SECONDS))
                 if claim is not None:
                     held.push_async_callback(self._claims.give_back, claim)

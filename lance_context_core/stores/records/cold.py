@@ -3,10 +3,12 @@
 A record is moved by two commits: it is added to the one table, and then taken out of the other. In
 between both have it, and that among the others counts: whoever is killed there has lost and doubled
 nothing, and the next who moves it completes that. What is brought back has another revision from then
-on, so that nobody who began to move it away before takes it out.
+on, so that nobody who began to move it away before takes it out. Whoever moves, erases or clears holds
+both tables: nothing passes an erasure by.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +33,11 @@ _COLUMNS = (*COLD.schema.names, VECTOR)
 Row = Mapping[str, Any]
 
 
+def held(records: Records) -> AbstractAsyncContextManager[None]:
+    """Nobody else moves or erases them meanwhile; waits for whoever does, up to a minute."""
+    return records.resources.upkeep.hold([records.table, apart(records).table])
+
+
 def apart(records: Records) -> Records:
     """What of these records is of archived sessions."""
     return replace(records, is_cold=True)
@@ -45,8 +52,13 @@ async def put_away(records: Records, *conditions: sql.Clause) -> int:
     """Take the matching records out of the way of all reads but those here; returns how many."""
     where, n_moved = records.own(*conditions), 0
     found = await records.table.select(where, columns=[KEY])
-    for keys in _pieces(found[KEY].to_pylist()):
-        n_moved += await _put_away(records, sql.all_of([where, sql.in_list(KEY, keys)]), keys)
+    if not found.num_rows:
+        return 0
+    async with held(records):
+        # It is there before anything is read that shall go into it: see `delete`.
+        await apart(records).table.access.ready()
+        for keys in _pieces(found[KEY].to_pylist()):
+            n_moved += await _put_away(records, sql.all_of([where, sql.in_list(KEY, keys)]), keys)
     return n_moved
 
 
@@ -102,7 +114,15 @@ async def bring_all_back(records: Records) -> None:
 async def _bring_back(records: Records, where: sql.Clause) -> int:
     here, there = records.table, apart(records).table
     found = await there.select(where, columns=[KEY])
-    for keys in _pieces(found[KEY].to_pylist()):
+    if not found.num_rows:
+        return 0
+    async with held(records):
+        await _move_back(here, there, where, found[KEY].to_pylist())
+    return int(found.num_rows)
+
+
+async def _move_back(here: Table, there: Table, where: sql.Clause, found: Sequence[str]) -> None:
+    for keys in _pieces(found):
         rows = await _whole(there, sql.all_of([where, sql.in_list(KEY, keys)]))
         if not rows:
             continue
@@ -111,7 +131,6 @@ async def _bring_back(records: Records, where: sql.Clause) -> int:
         await here.upsert([row | {"revision": next_revision(row["revision"])} for row in rows])
         moved = with_revisions((row[KEY], row["revision"]) for row in rows)
         await there.delete(sql.Clause(moved))
-    return int(found.num_rows)
 
 
 async def read(
@@ -129,8 +148,17 @@ async def read(
     return [from_row(row) for key, row in by_key.items() if key not in known]
 
 
+async def delete(records: Records, where: sql.Clause) -> int:
+    """Delete the matching records wherever they are; returns how many there were."""
+    n_deleted = await records.table.delete(where)
+    if await are_any(records):  # Else nobody has read them in order to move them.
+        async with held(records):
+            n_deleted += await records.table.delete(where) + await forget(records, where)
+    return n_deleted
+
+
 async def forget(records: Records, where: sql.Clause) -> int:
-    """Delete the matching records; returns how many there were."""
+    """Delete the matching records that are kept apart; returns how many there were."""
     return await apart(records).table.delete(where) if await are_any(records) else 0
 
 

@@ -1,6 +1,8 @@
 """An archived session is kept apart: no search goes over it, nothing of it is lost, and it can be erased."""
 
+import asyncio
 from datetime import timedelta
+from threading import Thread
 
 import pytest
 from core.conformance.doubles import WordVectors
@@ -149,6 +151,41 @@ def test_all_that_somebody_has_goes_with_what_is_archived(tmp_path, clock):
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert [path for path in files if b"xanaduvia" in path.read_bytes().lower()] == []
         assert texts(store.scope(user_id="bob")) == ["I love skiing."]
+
+
+@pytest.mark.parametrize("gone", ["erased", "cleared"])
+def test_what_goes_while_another_puts_it_away_is_nowhere_afterwards(
+    tmp_path, clock, monkeypatch, gone
+):
+    real, others = Table.insert_absent, []
+
+    def take_away():
+        with opened(tmp_path, clock) as other:
+            if gone == "erased":
+                other.erase(filter={"session_id": "s"}, sole_writer=True)
+            else:
+                other.history.clear("", session_id="s")
+
+    async def late(self, rows):
+        if self.name == "cold" and not others:
+            others.append(Thread(target=take_away))
+            others[0].start()
+            await asyncio.to_thread(others[0].join, 1)
+        return await real(self, rows)
+
+    with opened(tmp_path, clock) as store:
+        store.history.append("", Message.user("Left in another session"), session_id="t")
+        store.knowledge.add(
+            [said("I live in Xanaduvia.", day(2024))], session_id="s", infer="never"
+        )
+        monkeypatch.setattr(Table, "insert_absent", late)
+        store.knowledge.archive("s")
+        others[0].join()
+        assert texts(store) == [] == facts(store)
+        assert rows(store)["cold"] == 0
+        if gone == "erased":
+            with pytest.raises(NotFoundError):
+                store.knowledge.trace("s")
 
 
 def test_who_clears_the_session_clears_what_is_archived_of_it(store, memory):
