@@ -2,7 +2,9 @@
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
+import pyarrow as pa
 import pytest
 from core.conformance.doubles import ManualClock
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from lance_context_core import ContextStore, Message
 from lance_context_core.engine.table import reading
 from lance_context_core.messages import ToolCallPart
+from lance_context_core.window import endings
 from lance_context_core.window.cutting import block_of, places
 
 sizes = st.lists(st.integers(17, 900), min_size=1, max_size=700)
@@ -175,3 +178,28 @@ def test_who_changes_a_message_of_a_window_does_not_change_the_next_window(store
     store.history.append("", Message.user("look", id="x", metadata={"seen": [1]}), session_id="s")
     store.assemble(session_id="s", budget=400).messages[-1].metadata["seen"].append(2)
     assert store.assemble(session_id="s", budget=400).messages[-1].metadata == {"seen": [1]}
+
+
+@given(
+    n_read=st.integers(0, 9),
+    n_added=st.integers(0, 5),
+    first=st.integers(0, 7),
+    asked=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6),
+)
+def test_any_span_of_an_end_is_that_of_the_session_whatever_was_asked_before(
+    n_read, n_added, first, asked
+):
+    session = [f"m{place}" for place in range(first + n_read + n_added)]
+    rows = [dict.fromkeys(endings.COLUMNS) | {"id": one, "role": "user"} for one in session[first:]]
+    schema = pa.schema([pa.field(name, pa.string()) for name in endings.COLUMNS])
+    ending = endings.Ending(
+        rows=pa.Table.from_pylist(rows[:n_read], schema=schema),
+        added=tuple(rows[n_read:]),
+        first=first,
+        sizes=(20,) * len(rows),
+        last_user=None,
+    )
+    with mock.patch.object(endings, "message_of", lambda row: row["id"]):
+        for one, other in asked:
+            start, stop = sorted(first + round(share * len(rows)) for share in (one, other))
+            assert ending.messages(start, stop) == session[start:stop]
