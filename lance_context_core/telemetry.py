@@ -5,7 +5,6 @@ The names are those of OpenTelemetry's conventions for generative AI: `search_me
 told, and nothing costs anything.
 """
 
-import inspect
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Sized
@@ -103,7 +102,7 @@ _CALLS: Mapping[type[Any], Mapping[str, str]] = {
         "erase": _DELETE,
         "search": _RETRIEVAL,
     },
-    AsyncGraph: {"search": _RETRIEVAL},
+    AsyncGraph: {"find": _RETRIEVAL, "neighbours": _RETRIEVAL},
     AsyncKnowledge: {
         "add": _CREATE,
         "search": _SEARCH,
@@ -129,7 +128,7 @@ _is_within: ContextVar[bool] = ContextVar("lance_context_is_within", default=Fal
 
 _lock = threading.Lock()
 _replaced: dict[tuple[type[Any], str], Any] = {}
-"""The calls as they are without spans."""
+"""The calls as they are without spans; None for what a class has of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +169,8 @@ def instrument(
         _restore()
         for kind, calls in _CALLS.items():
             for name, operation in calls.items():
-                if (plain := vars(kind).get(name)) is None or not inspect.iscoroutinefunction(
-                    plain
-                ):
-                    continue
-                _replaced[kind, name] = plain
+                plain = getattr(kind, name)
+                _replaced[kind, name] = vars(kind).get(name)
                 setattr(kind, name, _told(plain, operation, telling))
 
 
@@ -187,7 +183,10 @@ def uninstrument() -> None:
 def _restore() -> None:
     while _replaced:
         (kind, name), plain = _replaced.popitem()
-        setattr(kind, name, plain)
+        if plain is None:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, plain)
 
 
 def _told(

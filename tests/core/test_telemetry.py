@@ -19,6 +19,7 @@ from lance_context_core import (
     NotFoundError,
 )
 from lance_context_core.embedders import as_embedder
+from lance_context_core.graph import Entity
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.telemetry import instrument, uninstrument
 
@@ -60,6 +61,27 @@ def test_each_call_is_a_span_within_the_callers(store, tracing):
     assert spans[2].attributes["lance_context.n_results"] == 1
     assert spans[4].attributes["gen_ai.data_source.id"] == "notes"
     assert {span.attributes["gen_ai.provider.name"] for span in spans} == {"lance_context"}
+
+
+def test_what_is_asked_of_the_graph_is_a_retrieval(store, tracing):
+    provider, exporter = tracing
+    [ada] = store.graph.add_entities([Entity(name="Ada")])
+    instrument(tracer_provider=provider)
+    assert [one.id for one in store.graph.find("Ada")] == [ada.id]
+    assert [one.id for one in store.graph.neighbours(ada.id).entities] == [ada.id]
+    assert [span.name for span in exporter.get_finished_spans()] == ["retrieval graph"] * 2
+
+
+def test_a_store_is_as_it_was_once_nothing_is_told_any_more(store, tracing):
+    provider, exporter = tracing
+    plain = {name: getattr(AsyncContextStore, name) for name in dir(AsyncContextStore)}
+    own = set(vars(AsyncContextStore))
+    instrument(tracer_provider=provider)
+    uninstrument()
+    store.search("tea")
+    assert exporter.get_finished_spans() == ()
+    assert {name: getattr(AsyncContextStore, name) for name in dir(AsyncContextStore)} == plain
+    assert set(vars(AsyncContextStore)) == own
 
 
 def test_a_coroutines_calls_are_spans_within_its_own(tracing):

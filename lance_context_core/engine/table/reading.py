@@ -23,6 +23,9 @@ _FEW = 1_000
 _MANY = 16_384
 """Of so many rows the ids are listed in a few milliseconds; of more, the last ones are looked for."""
 
+_MOST = 2**31
+"""No table has so many rows, and the engine takes no limit that is much higher."""
+
 _ALL = 100_000
 """More partitions than a vector index has; few are as fast to look through as one."""
 
@@ -110,9 +113,9 @@ async def slice_of(
     """
     if limit is None and last is None and offset == 0:
         return await scan(handle, where, columns)
-    if limit is not None and limit > _MANY and offset == 0:
+    if limit is not None and limit > _MANY and offset == 0 and last is None:
         # Where there are as good as never so many, one query does: to list the ids is another one.
-        rows = await scan(handle, where, columns, most=limit + 1)
+        rows = await scan(handle, where, columns, most=limit + 1 if limit < _MOST else None)
         if rows.num_rows <= limit:
             return rows
     n_wanted = None if last is None else offset + last

@@ -6,6 +6,8 @@ import dataclasses
 import pytest
 
 from lance_context_core import Message
+from lance_context_core.engine.database import GRAPH_TABLE
+from lance_context_core.engine.schema import GRAPH
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.graph import Entity, Mention, Relation
@@ -267,3 +269,13 @@ async def test_the_first_ones_are_listed_in_order_however_many_are_asked_for(
     await store.flush()
     listed = await graph.entities(limit=limit)
     assert [one.name for one in listed] == list("cabed")[:limit]
+
+
+async def test_of_the_last_rows_as_many_are_listed_as_are_asked_for(store, graph, monkeypatch):
+    monkeypatch.setattr(reading, "_MANY", 2)
+    await graph.add_entities([Entity(name=name) for name in "cabed"])
+    await store.flush()
+    table = store._resources.database.table(GRAPH_TABLE, GRAPH)
+    every = (await table.slice(None, columns=["node"]))["node"].to_pylist()
+    last = await table.slice(None, columns=["node"], limit=6, last=2)
+    assert (len(every), last["node"].to_pylist()) == (5, every[-2:])
