@@ -12,21 +12,35 @@ from types import ModuleType
 from typing import Any
 
 _LOCK = threading.RLock()
+_RUNNING: set[str] = set()
+"""The packages that are being run: they lack what they have not come to."""
 
 
 class _Later(ModuleType):
     """A package whose modules can be imported, and which is run at the first look for anything else."""
 
     def __getattr__(self, name: str) -> Any:
+        lacking = AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name.startswith("__"):  # What the import system looks for, and finds or does not.
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise lacking
         with _LOCK:
+            if self.__name__ in _RUNNING:
+                raise lacking
             if type(self) is _Later:
-                self.__class__ = ModuleType  # type: ignore[assignment] # From here on it is as any other.
-                assert self.__spec__ is not None
-                assert self.__spec__.loader is not None
-                self.__spec__.loader.exec_module(self)
+                _run(self)
         return getattr(self, name)
+
+
+def _run(package: ModuleType) -> None:
+    """Run it; whoever looks meanwhile waits, and if it fails, the next look tries again."""
+    assert package.__spec__ is not None
+    assert package.__spec__.loader is not None
+    _RUNNING.add(package.__name__)
+    try:
+        package.__spec__.loader.exec_module(package)
+    finally:
+        _RUNNING.discard(package.__name__)
+    package.__class__ = ModuleType  # From here on it is as any other.
 
 
 def run_later(name: str) -> None:

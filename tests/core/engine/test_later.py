@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -32,6 +33,25 @@ def test_its_modules_are_imported_without_it_and_who_asks_for_more_has_it(packag
     assert TWICE == 14
     with pytest.raises(ImportError, match="nothing"):
         from noted_package import nothing  # noqa: F401
+
+
+def test_threads_that_ask_at_once_all_have_the_whole_of_it(package, tmp_path):
+    file = tmp_path / "noted_package" / "__init__.py"
+    file.write_text("import time\ntime.sleep(0.1)\nTWICE = 14\n")
+    run_later(package)
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(lambda: sys.modules[package].TWICE) for _ in range(4)]
+    assert [one.result() for one in found] == [14] * 4
+
+
+def test_one_that_cannot_be_run_is_tried_again_by_who_asks_next(package, tmp_path):
+    file = tmp_path / "noted_package" / "__init__.py"
+    file.write_text("import no_such_package_anywhere")
+    run_later(package)
+    with pytest.raises(ImportError, match="no_such_package_anywhere"):
+        sys.modules[package].TWICE  # noqa: B018 - it is the look that runs it
+    file.write_text("TWICE = 14  # now it can be run\n")
+    assert sys.modules[package].TWICE == 14
 
 
 def test_a_package_that_is_there_already_and_one_that_is_not_stay_as_they_are(package):
