@@ -12,6 +12,10 @@ JOB_STATES: tuple[JobState, ...] = get_args(JobState)
 """All of them, in the order in which a job comes by them."""
 
 
+SUMMARISE = "summarise"
+"""The kind of job that summarises what came before a window."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobBudget:
     """What a run of jobs may ask of models at most; None is without a bound."""
@@ -28,7 +32,7 @@ class Job:
     id: str
     """Made of what the job is about and who does it: submitting the same again is the same job."""
     kind: str
-    """`extract`, `distill`, `replay`, `undo`, `prune` or `archive`."""
+    """`extract`, `distill`, `replay`, `undo`, `prune`, `archive` or `summarise`."""
     state: JobState
     created_at: datetime
     updated_at: datetime

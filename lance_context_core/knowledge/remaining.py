@@ -11,7 +11,7 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import from_record, owner_of, to_record
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.values import SUMMARISE, Job
 from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.distilling import EXTRACT
@@ -223,7 +223,7 @@ class Remaining:
             self._after[key] = to_record(new, kept.CONTEXT)
 
     def _inputs(self, job: Job) -> list[str]:
-        if job.kind in (EXTRACT, ARCHIVE):
+        if job.kind in (EXTRACT, ARCHIVE, SUMMARISE):
             owner = owner_of(job)
             return [id for id in job.input_ids if not self.erased.has(owner, job.session_id, id)]
         if (

@@ -11,7 +11,7 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.values import SUMMARISE, Job
 from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
@@ -43,6 +43,11 @@ class Undoing:
             raise InvalidRequestError(
                 f"job {target_id!r} is {target.state}: only what succeeded can be undone; cancel or "
                 "discard what did not"
+            )
+        if target.kind == SUMMARISE:
+            raise InvalidRequestError(
+                f"job {target_id!r} made a summary for windows: to be rid of it, erase "
+                f"ids=[{target.result.get('summary')!r}]"
             )
         before = [one for one in await self.jobs.list(kind=UNDO) if target.id in one.input_ids]
         owner = owner_of(target)

@@ -1,6 +1,8 @@
 """The windows that were kept, from synchronous code."""
 
 from lance_context_core.sync._blocking import Blocking, blocking
+from lance_context_core.sync.knowledge import Jobs
+from lance_context_core.window.compaction.summarising import Summariser
 from lance_context_core.window.windows import AsyncWindows
 
 
@@ -11,3 +13,7 @@ class Windows(Blocking[AsyncWindows]):
     get = blocking(AsyncWindows.get)
     cite = blocking(AsyncWindows.cite)
     list = blocking(AsyncWindows.list)
+
+    def jobs(self, summariser: Summariser, *, timeout_seconds: float = 60.0) -> Jobs:
+        """The jobs of the store, with a summariser. See `AsyncWindows.jobs`."""
+        return Jobs(self._aio.jobs(summariser, timeout_seconds=timeout_seconds))

@@ -68,6 +68,14 @@ class Sources:
             self.agent_id, session_id=self.session_id, offset=start, limit=stop - start
         )
 
+    async def ids(self, start: int, stop: int) -> list[str]:
+        """The ids of these messages, without the messages."""
+        rows = await self._records.table.slice(
+            self._session(), columns=["id"], offset=start, limit=stop - start
+        )
+        ids: list[str] = rows["id"].to_pylist()
+        return ids
+
     # What else is known
 
     async def by_ids(self, ids: Sequence[str]) -> list[ContextRecord]:

@@ -9,12 +9,15 @@ from typing import Any
 from lance_context_core._checks import check_name, check_span, check_text, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.window.compaction.summarising import Summariser, check_summariser
 from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
+from lance_context_core.window.summary_jobs import Summarising
 from lance_context_core.window.window import Cited, Window
 
 WINDOWS = "windows"
@@ -108,6 +111,20 @@ class AsyncWindows:
         rows = await records.table.slice(where, columns=["id"], offset=offset, limit=limit)
         ids: builtins.list[str] = rows["id"].to_pylist()
         return ids
+
+    def jobs(self, summariser: Summariser, *, timeout_seconds: float = 60.0) -> AsyncJobs:
+        """The jobs of the store, of which this summariser does those of a `SummarySection(later=True)`.
+
+        - `summariser`: a function of a transcript; it gets the last summary, and what was said since.
+        - `timeout_seconds`: after so long it is not waited for.
+
+        Nothing runs by itself: a program, a thread or cron calls `run_due`, or has a `worker`. One
+        that fails says why, in the windows too, and is due again later, up to five times; a window
+        whose history was cut anew since submits another. Raises InvalidRequestError for what is no
+        function.
+        """
+        check_summariser(summariser, timeout_seconds)
+        return AsyncJobs(Summarising(self._records, summariser, timeout_seconds).queue)
 
     def _own(self) -> Records:
         return replace(self._records, context=WINDOWS)

@@ -14,7 +14,7 @@ from lance_context_core.window.compaction.plans import CompactionStrategy, Plan,
 from lance_context_core.window.compaction.summarising import (
     Summariser,
     SummaryError,
-    check_timeout,
+    check_summariser,
     summarised,
     summary_message,
     text_of,
@@ -146,12 +146,10 @@ class SummarizationCompaction(Strategy):
         timeout_seconds: float = 60.0,
     ) -> None:
         """Say who makes summaries, how much stays as it is, and how much is worth a summary."""
-        if not callable(summariser):
-            raise InvalidRequestError(f"summariser={shown(summariser)}: give a function of a text")
+        check_summariser(summariser, timeout_seconds)
         self._summariser = summariser
         self._recent = whole(recent_token_budget, "recent_token_budget")
         self._least = whole(min_old_tokens, "min_old_tokens")
-        check_timeout(timeout_seconds)
         self._timeout = timeout_seconds
 
     async def plan(self, plan: Plan) -> Plan:

@@ -66,8 +66,10 @@ def _raised(error: BaseException) -> SummaryError:
     return SummaryError(f"the summariser raised {type(error).__name__}")
 
 
-def check_timeout(seconds: object) -> None:
-    """Raise InvalidRequestError unless it is a number of seconds, above 0."""
+def check_summariser(summariser: object, seconds: object) -> None:
+    """Raise InvalidRequestError unless it is a function, and may take a number of seconds, above 0."""
+    if not callable(summariser):
+        raise InvalidRequestError(f"summariser={shown(summariser)}: give a function of a text")
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds > 0:
         raise InvalidRequestError(
             f"timeout_seconds={shown(seconds)}: give a number of seconds, above 0"

@@ -48,6 +48,11 @@ PROMISES = {
         "a_summariser_that_fails_changes_nothing_and_is_told_of",
         "a_summariser_that_no_cancellation_ends_is_not_waited_for",
     ],
+    "a job makes one summary a step, and one that fails leaves a valid window that says so": [
+        "there_is_one_job_a_step_each_of_the_summary_before_and_of_what_was_said_since",
+        "a_job_and_a_callable_make_the_same_record",
+        "a_job_that_fails_leaves_a_valid_window_with_the_last_summary_that_says_so",
+    ],
     "pins survive every strategy in both orders": [
         "pins_survive_every_strategy_in_both_orders",
         "a_pinned_record_stays_when_the_history_has_left_it_behind",
@@ -90,6 +95,7 @@ PROMISES = {
     ],
     "what is erased is in no summary and in no window that was kept": [
         "a_summary_is_kept_with_its_sources_and_erased_with_them",
+        "what_is_erased_is_in_no_summary_that_a_job_makes",
         "what_is_erased_or_expires_is_gone_and_named",
         "a_window_goes_with_its_session",
     ],
