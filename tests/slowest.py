@@ -14,6 +14,7 @@ import pytest
 VARIABLE = "SLOWEST"
 """Names the file to which tests that are run note what they took; without it they do not."""
 N_SHOWN = 20
+SHARED = "what the tests of one worker share, such as its servers"
 
 
 def spent() -> tuple[float, float]:
@@ -27,18 +28,44 @@ class Notes:
 
     def __init__(self, path: str):
         self._path = Path(path)
+        self._shared = 0.0
+        """What went to what several tests share, since a test was noted."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item):
+    def pytest_fixture_setup(self, fixturedef):
         before = sum(spent())
         try:
             return (yield)
         finally:
-            where = "" if Path(sys.prefix).name == ".venv" else Path(sys.prefix).name
-            line = json.dumps([round(sum(spent()) - before, 3), where, item.nodeid])
-            # In one piece, as several processes note theirs in one file.
-            with self._path.open("ab", buffering=0) as file:
-                file.write(f"{line}\n".encode())
+            if fixturedef.scope == "session":
+                self._shared += sum(spent()) - before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, nextitem):
+        # A server's time is told when it has ended, after the last of the tests that it served.
+        before = sum(spent())
+        try:
+            return (yield)
+        finally:
+            if nextitem is None:
+                self._shared += sum(spent()) - before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        before, self._shared = sum(spent()), 0.0
+        try:
+            return (yield)
+        finally:
+            self._note(item.nodeid, sum(spent()) - before - self._shared)
+            if self._shared:
+                self._note(SHARED, self._shared)
+
+    def _note(self, name: str, seconds: float) -> None:
+        where = "" if Path(sys.prefix).name == ".venv" else Path(sys.prefix).name
+        line = json.dumps([round(seconds, 3), where, name])
+        # In one piece, as several processes note theirs in one file.
+        with self._path.open("ab", buffering=0) as file:
+            file.write(f"{line}\n".encode())
 
 
 def told(path: Path, n_shown: int = N_SHOWN) -> str:
