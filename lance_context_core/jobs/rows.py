@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from lance_context_core._checks import dumps
@@ -25,8 +26,20 @@ def job_id(
     kind: str, owner: Scope, session_id: str | None, input_ids: Sequence[str], producer: str
 ) -> str:
     """The id of a job: of its input alone, so that whoever submits it again means this one."""
-    about = [kind, owner.tenant, owner.user_id, owner.agent_id, session_id, [*input_ids], producer]
-    return f"job-{hashlib.sha256(dumps(about).encode()).hexdigest()[:32]}"
+    text = "".join(input_ids)
+    # Most ids are generated ones, which need no escapes: this is on the way of every append.
+    is_plain = text.isascii() and text.isalnum()
+    ids = '["' + '","'.join(input_ids) + '"]' if is_plain else dumps([*input_ids])
+    owned = owner.tenant, owner.user_id, owner.agent_id
+    before, after = _around(kind, *owned, session_id, producer)
+    return f"job-{hashlib.sha256(f'{before}{ids}{after}'.encode()).hexdigest()[:32]}"
+
+
+@lru_cache(maxsize=1_000)
+def _around(*named: str | None) -> tuple[str, str]:
+    """What stands before and behind the ids in the JSON of which the id of a job is the hash."""
+    *before, producer = named
+    return f"{dumps(before)[:-1]},", f",{dumps(producer)}]"
 
 
 def scheduled(kind: str, id: str, *, owner: Scope, now: datetime, **more: Any) -> Job:

@@ -8,15 +8,18 @@ from typing import Any
 
 from lance_context_core._checks import check_json_object, check_text, dumps, shown
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
 from lance_context_core.jobs.values import Job
-from lance_context_core.knowledge.distilling import MOST_TURNS, Distiller
+from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller, id_of
+from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
+from lance_context_core.stores.records.scoped import Records
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
@@ -29,7 +32,7 @@ def messages_of(
     content: Told, *, content_type: str | None, metadata: Mapping[str, Any] | None
 ) -> list[Message]:
     """The turns of what is added. Raises InvalidRequestError for what is none."""
-    common = check_json_object(metadata or {}, "metadata")
+    common = check_json_object(metadata, "metadata") if metadata is not None else None
     many = content if isinstance(content, list | tuple) else [content]
     if not many:
         raise InvalidRequestError("content is empty: there is nothing to keep")
@@ -61,8 +64,6 @@ class Adding:
             noted.extend(jobs)
             return [self.jobs.row(job) for job in jobs]
 
-        if infer == "later" and all(one.id is None for one in given):
-            return await self._owing(given, session_id)
         draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
         beside = begin if infer == "auto" else None
         written = await writing.insert(spoken, draft, given, within=within, beside=beside)
@@ -87,29 +88,6 @@ class Adding:
             faults=dict(faults),
         )
 
-    async def _owing(self, given: Sequence[Message], session_id: str) -> Added:
-        """Keep turns that say themselves what is owed: no job is made of it before it is asked for."""
-        spoken = self.distiller.spoken
-        conversation = Conversation(spoken.scope, session_id)
-        ids = [new_id() for _ in given]
-        owed = [
-            self.distiller.owed(conversation, ids[start : start + MOST_TURNS])
-            for start in range(0, len(ids), MOST_TURNS)
-        ]
-        of_each = [
-            {"id": id, "relationships": (owed[index // MOST_TURNS],)}
-            for index, id in enumerate(ids)
-        ]
-        agent = spoken.scope.agent_id or ""
-        draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
-        written = await writing.insert(spoken, draft, given, within=within)
-        return Added(
-            session_id=session_id,
-            ids=written.ids,
-            job_id=owed[0].target_id,
-            job_ids=tuple(one.target_id for one in owed),
-        )
-
     def _jobs(self, session_id: str, ids: Sequence[str]) -> list[Job]:
         conversation = Conversation(self.distiller.spoken.scope, session_id)
         return [
@@ -122,6 +100,24 @@ class Adding:
         if job.state == "running":
             return await self.jobs.work(job, job.scheduled_at)
         return await self.jobs.run_new(job) or job
+
+
+async def owe(
+    spoken: Records, makers: Makers, given: Sequence[Message], *, session_id: str
+) -> Added:
+    """Keep turns without ids that say themselves what is owed: no job is made of it before it is asked for."""
+    conversation, producer = Conversation(spoken.scope, session_id), makers.name
+    ids = [new_id() for _ in given]
+    of_each, jobs = [], []
+    for start in range(0, len(ids), MOST_TURNS):
+        about = ids[start : start + MOST_TURNS]
+        jobs.append(id_of(conversation, about, producer))
+        owed = (owing(EXTRACT, jobs[-1], producer),)
+        of_each += [{"id": id, "relationships": owed} for id in about]
+    agent = spoken.scope.agent_id or ""
+    draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
+    written = await writing.insert(spoken, draft, given, within=within)
+    return Added(session_id=session_id, ids=written.ids, job_id=jobs[0], job_ids=tuple(jobs))
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:

@@ -13,7 +13,7 @@ from lance_context_core.engine import sql
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.implied import implied, owing
+from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.rows import KIND as JOB
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
@@ -26,7 +26,7 @@ from lance_context_core.knowledge.finding import find
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
-from lance_context_core.records import ContextRecord, Relationship
+from lance_context_core.records import ContextRecord
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.stores.records.scoped import Records
@@ -82,7 +82,7 @@ class Distiller:
         producer = self.producer
         return scheduled(
             EXTRACT,
-            _id_of(conversation, ids, producer),
+            id_of(conversation, ids, producer),
             owner=conversation.owner,
             now=self.made.now(),
             input_ids=tuple(ids),
@@ -90,11 +90,6 @@ class Distiller:
             producer=producer,
             parent_id=parent_id,
         )
-
-    def owed(self, conversation: Conversation, ids: Sequence[str]) -> Relationship:
-        """What these turns say that the job about them is to be, where it is no row yet."""
-        producer = self.producer
-        return owing(EXTRACT, _id_of(conversation, ids, producer), producer)
 
     async def run(self, job: Job) -> Decide:
         """Read the turns and find what they state; what becomes of it is decided when it is written."""
@@ -282,5 +277,6 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
 
 
-def _id_of(conversation: Conversation, ids: Sequence[str], producer: str) -> str:
+def id_of(conversation: Conversation, ids: Sequence[str], producer: str) -> str:
+    """The id of the job about these turns."""
     return job_id(EXTRACT, conversation.owner, conversation.session_id, ids, producer)
