@@ -39,7 +39,7 @@ async def unread(
     # There may be a hundred thousand of both, of which a few are new.
     covered = covered.combine_chunks()
     ids = covered["source_ids"].combine_chunks()
-    about = covered.take(pc.list_parent_indices(ids))
+    about = covered.drop_columns(["source_ids"]).take(pc.list_parent_indices(ids))
     known = _places(about, pc.list_flatten(ids))
     new = rows.filter(pc.invert(pc.is_in(_places(rows, rows["id"]), value_set=known)))
     found: dict[Conversation, list[str]] = {}
