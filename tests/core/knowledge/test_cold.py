@@ -68,6 +68,37 @@ def test_it_comes_back_in_order_with_its_vectors_ids_and_external_ids(tmp_path, 
     assert found[-1]["text"] == "Heard meanwhile"
 
 
+@pytest.mark.parametrize("words", ["the same", "other words"])
+def test_what_is_said_again_meanwhile_under_its_id_is_there_once_as_said_last(
+    store, memory, words
+):
+    memory.add(TOLD[:2], session_id="s", infer="never")
+    memory.archive("s")
+    again = TOLD[0] if words == "the same" else Message.user("Told otherwise", id=TOLD[0].id)
+    store.history.append("", again, session_id="s")
+    memory.unarchive("s")
+    assert texts(store) == [TOLD[1].text, again.text]
+    assert rows(store)["cold"] == 0
+
+
+@pytest.mark.parametrize("dimension", [64, 32], ids=["as many numbers", "fewer numbers"])
+def test_after_the_model_changed_it_comes_back_to_be_found_by_the_new_one(
+    tmp_path, clock, dimension
+):
+    with opened(tmp_path, clock, embedder=WordVectors()) as store:
+        store.knowledge.add(TOLD, session_id="s", infer="never")
+        store.knowledge.archive("s")
+    with opened(tmp_path, clock, embedder=WordVectors("other", dimension)) as store:
+        store.change_model()
+        store.knowledge.unarchive("s")
+        store.embed_pending()
+        found = nearest(store)
+        alone = ContextStore.open("memory://", embedder=WordVectors("other", dimension))
+        with alone:
+            alone.history.append_many("", TOLD, session_id="s")
+            assert found == nearest(alone)
+
+
 @pytest.mark.parametrize("step", ["put there", "taken from here"])
 def test_killed_while_it_is_put_away_it_is_there_once_and_the_next_does_it(
     store, memory, monkeypatch, step
