@@ -69,9 +69,7 @@ def test_it_comes_back_in_order_with_its_vectors_ids_and_external_ids(tmp_path, 
 
 
 @pytest.mark.parametrize("words", ["the same", "other words"])
-def test_what_is_said_again_meanwhile_under_its_id_is_there_once_as_said_last(
-    store, memory, words
-):
+def test_what_is_said_again_meanwhile_under_its_id_is_there_once_as_said_last(store, memory, words):
     memory.add(TOLD[:2], session_id="s", infer="never")
     memory.archive("s")
     again = TOLD[0] if words == "the same" else Message.user("Told otherwise", id=TOLD[0].id)

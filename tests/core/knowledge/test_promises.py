@@ -1,7 +1,11 @@
 """What a memory that manages itself promises, and by which tests each promise is held."""
 
+import re
+
 import pytest
-from core.promised import CORE, names_of_tests
+from core.promised import CONTRACTS, CORE, names_of_tests
+
+PAGE = CORE.parents[1] / "docs" / "evidence" / "knowledge.md"
 
 PROMISES = {
     "the same turns added again, by whom and when ever, are one job": [
@@ -144,3 +148,9 @@ def held():
 @pytest.mark.parametrize("promise", PROMISES)
 def test_each_promise_is_held_by_tests(held, promise):
     assert set(PROMISES[promise]) <= held
+
+
+def test_each_test_that_the_page_of_evidence_names_is_there():
+    named = re.findall(r"`test_(\w+)`", PAGE.read_text("utf-8"))
+    assert len(named) > len(PROMISES)
+    assert set(named) <= names_of_tests(CONTRACTS, CORE)
