@@ -16,7 +16,7 @@ WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs rules imported lint reference types unit environments adapters matrix wheel soak bench clean
+.PHONY: demo check test proofs slow rules imported lint reference types unit environments adapters matrix wheel soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
@@ -42,6 +42,14 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
+
+# The tests that `make check` leaves out as slow, measured anew: on a machine that does nothing else.
+slow: $(VENV)/ready
+	rm -f $(NOTES)
+	: > tests/slow.txt
+	SLOWEST=$(NOTES) $(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
+	$(RUN) tests/slowest.py --slow $(NOTES) > .listed
+	mv .listed tests/slow.txt
 
 # Beside the rules, which keep one processor busy, the tests are imported once: what pytest compiles of
 # them is then there for each of its workers.
@@ -89,8 +97,10 @@ $(VENV)/demo: $(VENV)/made
 	$(INSTALL) -e ".[local,images,documents]" -e apps/cli -e apps/inspector --group demo
 	touch $@
 
+# By uv, which takes a fifth of pip's processor time.
 $(VENV)/ready: $(VENV)/made
-	$(INSTALL) -e ".[local,images]" -e apps/cli -e apps/inspector -e apps/mcp --group test --group lint
+	$(INSTALL) uv
+	$(RUN) -m uv pip install --quiet --python $(RUN) -c constraints.txt -e ".[local,images]" -e apps/cli -e apps/inspector -e apps/mcp --group test --group lint
 	touch $@
 
 $(VENV)/made: pyproject.toml constraints.txt
@@ -100,4 +110,4 @@ $(VENV)/made: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs $(NOTES) .collected dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs $(NOTES) .collected .listed dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

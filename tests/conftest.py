@@ -41,7 +41,7 @@ def pytest_configure(config):
     for marker in (
         "server: needs a server (marked by itself)",
         "process: starts processes (marked by itself)",
-        "slow: takes more than a second of processor time",
+        "slow: takes more than a second of processor time, or is listed in slow.txt (by itself)",
         "long: takes minutes; run by `make proofs`",
         "one_release: about our own code; run with the framework's newest release alone",
         "s3: what an object store can break; run there, too",
@@ -68,7 +68,10 @@ def pytest_make_parametrize_id(val, argname):
 @pytest.hookimpl(tryfirst=True)  # so that `-m` knows what is marked here
 def pytest_collection_modifyitems(config, items):
     _require_names(items)
+    slow = slowest.listed()
     for item in items:
+        if slowest.test_of(item.nodeid) in slow:
+            item.add_marker("slow")
         if needs.needs_server(item):
             item.add_marker("server")
         if needs.starts_processes(item):

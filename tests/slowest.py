@@ -1,12 +1,13 @@
 """Which tests take longest: each notes its processor time, and `python tests/slowest.py FILE` tells.
 
 Processor time, of the test and of the processes that it started: what a test costs, on however busy
-a machine.
+a machine. With `--slow` it names the tests that are too slow for a first verdict (`make slow`).
 """
 
 import json
 import os
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ import pytest
 VARIABLE = "SLOWEST"
 """Names the file to which tests that are run note what they took; without it they do not."""
 N_SHOWN = 20
+SLOW = 0.12
+"""The mean of a test's cases, in seconds, above which `make check` leaves it to `make test`."""
+LIST = Path(__file__).with_name("slow.txt")
+"""The tests above that mean, a line each."""
 SHARED = "what the tests of one worker share, such as its servers"
 
 
@@ -68,10 +73,19 @@ class Notes:
             file.write(f"{line}\n".encode())
 
 
+def listed() -> frozenset[str]:
+    """The tests that were found slow, each a node id without the case."""
+    return frozenset(LIST.read_text(encoding="utf-8").split())
+
+
+def test_of(node_id: str) -> str:
+    """The test that a case belongs to."""
+    return node_id.partition("[")[0]
+
+
 def told(path: Path, n_shown: int = N_SHOWN) -> str:
     """The slowest of all the tests that were noted in a file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    notes = sorted(map(json.loads, lines), reverse=True)
+    notes = sorted(_noted(path), reverse=True)
     total = sum(seconds for seconds, *_ in notes)
     shown = "".join(
         f"{seconds:8.1f}  {name}{where and f'  ({where})'}\n"
@@ -82,5 +96,21 @@ def told(path: Path, n_shown: int = N_SHOWN) -> str:
     )
 
 
+def slow(path: Path) -> str:
+    """The tests of the notes in a file whose cases take too long, a line each, in order."""
+    cases = defaultdict(list)
+    for seconds, _, node_id in _noted(path):
+        cases[test_of(node_id)].append(seconds)
+    found = [name for name, took in cases.items() if sum(took) / len(took) > SLOW]
+    return "".join(f"{name}\n" for name in sorted(found))
+
+
+def _noted(path: Path) -> list[tuple[float, str, str]]:
+    """Of each test: its seconds, the environment where it ran, its node id."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [tuple(json.loads(line)) for line in lines]
+
+
 if __name__ == "__main__":
-    sys.stdout.write(told(Path(sys.argv[1])))
+    *options, notes_path = sys.argv[1:]
+    sys.stdout.write((slow if options == ["--slow"] else told)(Path(notes_path)))

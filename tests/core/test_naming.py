@@ -1,9 +1,11 @@
 """A test case is called what it is, in words."""
 
+import re
 from pathlib import Path
 
 import naming
 import pytest
+import slowest
 
 
 class Given:
@@ -60,3 +62,13 @@ def test_words_and_values_with_their_arguments_say_something():
 
 def test_names_that_a_number_alone_tells_apart_say_nothing():
     assert nameless("tea0", "tea1", "pot-0", "pot-1", "s3") == ["tea0", "tea1", "pot-0", "pot-1"]
+
+
+def test_what_is_listed_as_slow_is_there():
+    top = Path(__file__).parents[2]
+    gone = []
+    for listed in slowest.listed():
+        path, name, *_ = listed.split("::")  # Of a class, whose tests may stand in a shipped suite.
+        text = (top / path).read_text(encoding="utf-8") if (top / path).is_file() else ""
+        gone += [listed] if not re.search(rf"(def|class) {name}\b", text) else []
+    assert not gone, "make slow"
