@@ -11,8 +11,9 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constrai
 
 # What each of hundreds of processes imports is compiled once, also where a machine says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
+PROCESSORS = $$(getconf _NPROCESSORS_ONLN)
 # One more than there are processors: some test is always waiting for a process or a server.
-WORKERS = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+WORKERS = $$(($(PROCESSORS) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
@@ -22,7 +23,7 @@ demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
 
 check: rules
-	$(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
+	$(RUN) -m pytest --effort check --numprocesses $(PROCESSORS) --dist worksteal
 
 test: export SLOWEST := $(NOTES)
 test: rules
@@ -47,7 +48,7 @@ proofs: $(VENV)/ready
 slow: $(VENV)/ready
 	rm -f $(NOTES)
 	: > tests/slow.txt
-	SLOWEST=$(NOTES) $(RUN) -m pytest --effort check --numprocesses $(WORKERS) --dist worksteal
+	SLOWEST=$(NOTES) $(RUN) -m pytest --effort check --numprocesses $(PROCESSORS) --dist worksteal
 	$(RUN) tests/slowest.py --slow $(NOTES) > .listed
 	mv .listed tests/slow.txt
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -29,7 +30,14 @@ def needs_server(item: Any) -> bool:
 def starts_processes(item: Any) -> bool:
     """Whether the test, one of its fixtures or what they call of ours names what starts processes."""
     fixtures = (one.func for all_ in item._fixtureinfo.name2fixturedefs.values() for one in all_)
-    return any(_starts(function, set()) for function in (item.obj, *fixtures))
+    functions = (getattr(one, "__func__", one) for one in (item.obj, *fixtures))
+    return any(_starts_first(function) for function in functions)
+
+
+@cache
+def _starts_first(function: Any) -> bool:
+    """Looked at once, as the cases of a test share it and most tests share fixtures."""
+    return _starts(function, set())
 
 
 def _starts(function: Any, seen: set[int]) -> bool:

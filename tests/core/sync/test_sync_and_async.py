@@ -120,6 +120,7 @@ NOT_AWAITED = {
     AsyncJobs: {"worker"},
     AsyncKnowledge: {"using"},
     AsyncTieredMemory: {"grant", "using"},
+    AsyncWindows: {"jobs"},
 }
 
 each_pair = pytest.mark.parametrize(
