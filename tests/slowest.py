@@ -15,7 +15,7 @@ import pytest
 VARIABLE = "SLOWEST"
 """Names the file to which tests that are run note what they took; without it they do not."""
 N_SHOWN = 20
-SLOW = 0.12
+SLOW = 0.1
 """The mean of a test's cases, in seconds, above which `make check` leaves it to `make test`."""
 LIST = Path(__file__).with_name("slow.txt")
 """The tests above that mean, a line each."""
