@@ -173,6 +173,44 @@ def test_a_larger_window_after_a_smaller_one_shows_the_same_end(tmp_path):
             assert shown == store.history.get_messages("", session_id="s")[-len(shown) :]
 
 
+def test_what_is_kept_makes_the_window_that_a_new_process_makes(tmp_path):
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        said(900, "s", store)
+        for step in range(12):
+            lines = [Message.user(f"{step}?", id=f"q{step}")]
+            lines += [Message.assistant("leaf " * (step % 5), id=f"a{step}.{n}") for n in range(7)]
+            store.history.append_many("", lines, session_id="s")
+            kept = store.assemble(session_id="s", budget=420)
+            with ContextStore.open(tmp_path, maintenance=None) as other:
+                anew = other.assemble(session_id="s", budget=420)
+            assert kept.messages == anew.messages
+            assert kept.report == anew.report
+
+
+def test_what_is_kept_is_not_what_a_version_shows_nor_a_version_what_comes_after(tmp_path):
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        said(400, "s", store)
+        version = store.tag("then")
+        for number in range(2):
+            store.history.append("", Message.user("and now?", id=f"x{number}"), session_id="s")
+            now = store.assemble(session_id="s", budget=400)
+            then = store.checkout(version).assemble(session_id="s", budget=400)
+            assert (now.messages[-1].id, then.messages[-1].id) == (f"x{number}", "t399")
+
+
+def test_messages_before_the_end_that_expire_are_not_counted(tmp_path):
+    clock = ManualClock(BEGINNING)
+    with ContextStore.open(tmp_path, clock=clock, maintenance=None) as store:
+        early = [Message.user("for a while", id=f"w{n}") for n in range(5)]
+        store.history.append_many("", early, session_id="s", expires_at=SOON)
+        said(900, "s", store)
+        for n_there in (905, 905, 900):
+            clock.advance(minutes=25)
+            report = store.assemble(session_id="s", budget=400).report
+            told = report.ids("kept", "dropped", "rejected")
+            assert report.n_not_considered + len(told) == n_there
+
+
 def test_who_changes_a_message_of_a_window_does_not_change_the_next_window(store):
     said(3, "s", store)
     store.history.append("", Message.user("look", id="x", metadata={"seen": [1]}), session_id="s")
