@@ -52,6 +52,7 @@ class AsyncJobs:
 
         Due is what is scheduled for `now` (by default this moment) or earlier, and what a worker has
         taken and not finished before its lease ended. Of several processes each job is run by one.
+        A job that is erased while it runs writes nothing, and is not among them.
         A job that fails does not stop the others: it says why, and is due again later, up to five
         times. While one runs, its lease is renewed.
 

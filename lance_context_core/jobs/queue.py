@@ -86,7 +86,7 @@ class Queue:
         budget: JobBudget | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
-        """Run the jobs that are due, the oldest first; returns those that were taken."""
+        """Run the jobs that are due, the oldest first; returns those that were taken and are still there."""
         check_progress(progress)
         moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
@@ -121,6 +121,10 @@ class Queue:
                     after = await self.run(job.id, moment)
             except OverBudget:
                 break
+            except NotFoundError:
+                if await commits.held(self._records, _JOBS, sql.equals("id", job.id)):
+                    raise
+                after = None  # It was erased meanwhile, with what it saw.
             done += [] if after is None else [after]
             # What another worker has taken counts for no limit.
             n_total = len(due) if limit is None else min(len(due), max(limit, n + 1))

@@ -11,7 +11,6 @@ from lance_context_core import (
     ContextStore,
     InvalidRequestError,
     Message,
-    NotFoundError,
 )
 from lance_context_core.knowledge import JobBudget
 from lance_context_core.window import HistorySection, SummarySection
@@ -178,16 +177,30 @@ def test_what_is_erased_is_in_no_summary_that_a_job_makes(store, derived, when):
     if when == "before it ran":
         erase()
     tell = erase if when == "while it runs" else (lambda _: "Of number 2.")
-    try:
-        store.windows.jobs(tell).run_due()
-    except NotFoundError:
-        assert (when, derived) == ("while it runs", True), "the job went with its source"
+    store.windows.jobs(tell).run_due()
     if when == "after it ran":
         erase()
     for one in store.context("summaries").list():
         assert when == "before it ran"
         assert "u2" not in one["source_ids"]
     assert not any("u2" in one.input_ids for one in jobs(store))
+
+
+def test_a_job_that_is_erased_while_it_runs_leaves_the_others_to_be_done(store):
+    def erase_first(_):
+        if not erased:
+            erased.append(store.erase(filter={"session_id": "s"}))
+        return "They spoke."
+
+    erased = []
+    window(store)
+    (gone,) = jobs(store)
+    say(store, 12, first=100, session_id="t")
+    window(store, session_id="t")
+    done = store.windows.jobs(erase_first).run_due()
+    assert [one.state for one in done] == ["succeeded"]
+    assert gone.id not in {one.id for one in done}
+    assert jobs(store) == done
 
 
 def test_a_turn_of_another_session_with_the_same_id_takes_nothing_from_a_job(store):
