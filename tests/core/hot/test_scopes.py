@@ -11,7 +11,7 @@ import snowballstemmer
 from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL, opened
 
-from lance_context_core import AsyncContextStore, InvalidRequestError, Message
+from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
 from lance_context_core.engine.table import following
 from lance_context_core.engine.table.access import Access
 from lance_context_core.hot.cache import blocks_of
@@ -174,6 +174,26 @@ async def test_of_what_is_erased_or_moved_to_another_user_nothing_is_found(store
     await store.context().update(id=moved, user_id="bob")
     assert await found(store, "kite") == []
     assert await found(store, "kite", user="bob") == ["a blue kite"]
+
+
+async def test_equals_stay_in_the_order_of_writing_when_one_is_written_anew(store):
+    ids = [f"{name}{n}" for n, name in enumerate("zamkb")]
+    docs, options = store.vectors("docs"), SearchOptions(neighbours=0.0)
+    await docs.add([Document(id=one, text="always the same") for one in ids])
+    said = [Message.user("always the same", id=one) for one in ids]
+    await store.history.append_many("a", said, session_id="s")
+
+    async def in_order():
+        documents = await docs.search("same", options=options)
+        turns = await store.history.search("same", agent_id="a", options=options)
+        return [[hit.record.id for hit in hits] for hits in (documents, turns)]
+
+    assert await in_order() == [ids, ids]
+    for one in ids[2], ids[0]:
+        await docs.upsert([Document(id=one, text="always the same")])
+        await store.context().update(id=one, metadata={"n": 1})
+        assert await in_order() == [ids, ids]
+    assert (await counted(store))[0] == 2  # The documents, which are followed in memory.
 
 
 # Memory
