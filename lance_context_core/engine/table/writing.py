@@ -244,12 +244,15 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def updating(handle: Any, claims: Collection[str] = ()) -> Any:
-    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was."""
+def updating(handle: Any, claims: Collection[str] = (), *, is_strict: bool = False) -> Any:
+    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was.
+
+    If it `is_strict` it fails where any was.
+    """
     guard = SUCCEEDS
-    if claims:
+    if claims or is_strict:
         # The engine has no merge that fails where a row matches. A division by zero is one.
-        is_fine = f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
+        is_fine = SUCCEEDS if is_strict else f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
         guard = f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
     return handle.merge_insert(KEY).when_matched_update_all(where=guard).use_index(False)
 

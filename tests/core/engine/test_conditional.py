@@ -37,6 +37,10 @@ async def created(kv):
     await kv.add([Item(key="absent", value={"by": "other"})])
 
 
+async def new_created(kv):
+    await kv.add([Item(key="new", value={"by": "other"})])
+
+
 async def all_deleted(kv):
     await kv.delete_under(())
 
@@ -52,7 +56,7 @@ def between(request, monkeypatch):
 
 @pytest.mark.parametrize(
     "other",
-    [deleted, put, moved, watched_changed, watched_deleted, created, all_deleted],
+    [deleted, put, moved, watched_changed, watched_deleted, created, new_created, all_deleted],
     ids=lambda other: other.__name__,
 )
 async def test_nothing_is_left_of_a_write_that_others_were_faster_than(tmp_path, between, other):
@@ -74,7 +78,7 @@ async def test_nothing_is_left_of_a_write_that_others_were_faster_than(tmp_path,
             await kv.write(
                 puts=[Item(key="kept", value={"n": 1}), Item(key="plain"), Item(key="new")],
                 deletes=[((), "moved")],
-                expected={**expected, ((), "absent"): None},
+                expected={**expected, ((), "absent"): None, ((), "new"): None},
             )
         (before,) = seen
         assert await kv.list() == before == await two.kv().list()
