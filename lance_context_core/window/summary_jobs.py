@@ -29,8 +29,7 @@ async def submitted(sources: Sources, before: ContextRecord | None, producer: st
     owner = made.scope.narrow(agent_id=agent)
     (end,) = await sources.messages(sources.cut - 1, sources.cut)
     # Not of all that it is about: that is read only where the job is not there yet.
-    about = [before.id if before else "", str(end.id), str(sources.cut)]
-    id = job_id(SUMMARISE, owner, sources.session_id, about, producer)
+    id = job_id(SUMMARISE, owner, sources.session_id, [str(end.id), str(sources.cut)], producer)
     there = await commits.held(made, sql.equals("kind", KIND), sql.equals("id", id))
     if there:
         return from_record(there[0].record)

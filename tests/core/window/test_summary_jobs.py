@@ -36,8 +36,8 @@ def say(store, n, *, first=0, session_id="s", agent_id=""):
 
 
 def window(store, **arguments):
-    given = {"session_id": "s", "sections": [LATER, HistorySection()], **arguments}
-    return store.assemble(budget=500, dialect="anthropic", **given)
+    given = {"session_id": "s", "budget": 500, "sections": [LATER, HistorySection()], **arguments}
+    return store.assemble(dialect="anthropic", **given)
 
 
 def jobs(store):
@@ -210,6 +210,63 @@ def test_a_turn_of_another_session_with_the_same_id_takes_nothing_from_a_job(sto
     window(store)
     assert [one.state for one in store.windows.jobs(lambda _: "Tea.").run_due()] == ["succeeded"]
     assert "Tea." in window(store).messages[0].text
+
+
+def test_a_summary_of_more_than_is_cut_is_not_shown(store):
+    window(store, budget=720)
+    store.windows.jobs(lambda _: "Of much.").run_due()
+    assert "Of much." in window(store, budget=720).messages[0].text
+    less = window(store)
+    assert "Of much." not in str(less.messages)
+    assert not less.tokens_by_section["summary"]
+    store.windows.jobs(lambda _: "Of less.").run_due()
+    less = window(store)
+    assert "Of less." in less.messages[0].text
+    assert not {*less.report.ids("summarised")} & {one.id for one in less.messages}
+    assert "Of much." in window(store, budget=720).messages[0].text
+
+
+@pytest.mark.parametrize("producer", ["nightly", None])
+def test_a_session_that_begins_anew_has_a_job_and_a_summary_of_its_own(store, producer):
+    sections = [SummarySection(later=True, producer=producer), HistorySection()]
+    window(store, sections=sections)
+    store.windows.jobs(lambda _: "Of the old ones.").run_due()
+    store.history.clear("", session_id="s")
+    say(store, 12, first=100)
+    anew = window(store, sections=sections)
+    assert "Of the old ones." not in str(anew.messages)
+    store.windows.jobs(lambda _: "Of the new ones.").run_due()
+    assert "Of the new ones." in window(store, sections=sections).messages[0].text
+
+
+def test_a_summary_that_somebody_made_meanwhile_is_the_one_that_stays(store):
+    def tell(_):
+        at_once = SummarySection(summariser=lambda _: "The first.", producer="nightly")
+        window(store, sections=[at_once, HistorySection()])
+        return "The second."
+
+    window(store)
+    (done,) = store.windows.jobs(tell).run_due()
+    (kept,) = store.context("summaries").list()
+    assert (done.state, done.attempts, kept["text"]) == ("succeeded", 1, "The first.")
+    assert "The first." in window(store).messages[0].text
+
+
+def test_a_turn_with_the_id_of_another_sessions_summary_is_no_summary(store):
+    window(store)
+    store.windows.jobs(lambda _: "Of the first session.").run_due()
+    (summary,) = store.context("summaries").list()
+    asked = []
+    store.history.append(
+        "", Message.user("number 0 " + "tea " * 20, id=summary["id"]), session_id="t"
+    )
+    say(store, 12, first=1, session_id="t")
+    window(store, session_id="t")
+    worker = store.windows.jobs(lambda text: asked.append(text) or "Of the second.")
+    assert [one.state for one in worker.run_due()] == ["succeeded"]
+    assert "Of the first session." not in asked[0]
+    assert "number 0" in asked[0]
+    assert "Of the second." in window(store, session_id="t").messages[0].text
 
 
 def test_each_owner_and_agent_has_summaries_of_its_own(store):
