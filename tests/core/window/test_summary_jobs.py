@@ -295,6 +295,21 @@ def test_a_session_that_is_no_longer_what_the_job_is_about_fails_it_and_says_so(
     assert [one.state for one in store.windows.jobs(lambda _: "Tea.").run_due()] == ["succeeded"]
 
 
+def test_a_session_of_which_a_turn_is_gone_has_a_job_of_its_own_up_to_the_same_end(store):
+    say(store, 2, session_id="t")
+    store.history.append("", Message.user("Hm.", id="hm"), session_id="t")
+    say(store, 10, first=2, session_id="t")
+    window(store, session_id="t")
+    (first,) = jobs(store)
+    store.context().update(id="hm", retired_at=store.clock.now())
+    window(store, session_id="t")
+    (second,) = (one for one in jobs(store) if one.id != first.id)
+    assert [one for one in first.input_ids if one != "hm"] == list(second.input_ids)
+    done = store.windows.jobs(lambda _: "Tea.").run_due()
+    assert {one.id: one.state for one in done} == {first.id: "failed", second.id: "succeeded"}
+    assert "Tea." in window(store, session_id="t").messages[0].text
+
+
 def test_an_earlier_version_submits_nothing_and_says_so(store):
     store.tag("now")
     with store.checkout("now") as then:
