@@ -2,11 +2,12 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lance_context_core._checks import check_json_object, check_text, dumps, shown
+from lance_context_core._progress import tell
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
@@ -16,6 +17,7 @@ from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
+from lance_context_core.records import Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
@@ -52,6 +54,8 @@ class Adding:
 
     distiller: Distiller
     jobs: Queue
+    progress: Callable[[Progress], object] | None = None
+    """Told of each job that has run."""
 
     async def add(self, given: Sequence[Message], *, session_id: str, infer: Infer) -> Added:
         """Keep the turns; what is to be made of them is a job that is kept with them."""
@@ -70,15 +74,18 @@ class Adding:
         if infer == "never":
             return Added(session_id=session_id, ids=written.ids, job_id=None)
         jobs = noted or self._jobs(session_id, written.ids)
+        if not noted and (infer == "later" or len(jobs) > 1):
+            # Whatever ends the call, they are there for whoever runs jobs.
+            await self.jobs.submit(jobs)
         decisions: Counter[str] = Counter()
         faults: Counter[str] = Counter()
         if infer == "auto":
-            for job in jobs:
+            for n, job in enumerate(jobs, 1):
                 result = (await self._done(job)).result
                 decisions.update(result.get("decisions", {}))
                 faults.update(result.get("faults", {}))
-        else:
-            await self.jobs.submit(jobs)
+                now = Progress(n_done=n, n_total=len(jobs), what="jobs", name=job.id)
+                await tell(self.progress, now)
         return Added(
             session_id=session_id,
             ids=written.ids,

@@ -105,6 +105,7 @@ class AsyncKnowledge:
         content_type: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         infer: Infer = "auto",
+        progress: Callable[[Progress], object] | None = None,
     ) -> Added:
         """Keep what was said, and have knowledge made of it.
 
@@ -112,6 +113,9 @@ class AsyncKnowledge:
         - `session_id`: the conversation that it goes on with; a new one, if absent.
         - `infer`: "auto" makes the knowledge before the call returns, "later" leaves it to
           `jobs.run_due`, "never" keeps the turns alone.
+
+        - `progress`: called after each job that is run, of at most 200 turns, when what it made is
+          kept; where it raises, the jobs that are left are run by `jobs.run_due`.
 
         The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
         away, it stays scheduled and says why. Messages with an id, or with a time, are the same turns
@@ -122,6 +126,7 @@ class AsyncKnowledge:
             raise InvalidRequestError(
                 f"infer={shown(infer)}: there are 'auto', 'later' and 'never'"
             )
+        check_progress(progress)
         given = messages_of(content, content_type=content_type, metadata=metadata)
         session = new_id() if session_id is None else check_name(session_id, "session_id")
         spoken = self._records
@@ -130,7 +135,7 @@ class AsyncKnowledge:
         if infer == "later" and all(one.id is None for one in given):
             return await owe(spoken, self._makers, given, session_id=session)
         distiller = Parts(spoken, self._makers).distiller
-        adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}))
+        adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}), progress)
         return await adding.add(given, session_id=session, infer=infer)
 
     async def search(

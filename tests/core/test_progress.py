@@ -13,6 +13,7 @@ from lance_context_core import (
     Document,
     InvalidRequestError,
 )
+from lance_context_core.knowledge import adding
 from lance_context_core.results import Progress
 from lance_context_core.stores.records import pending
 
@@ -351,6 +352,7 @@ async def test_what_cannot_be_told_is_refused_before_anything_is_done(open_store
         lambda: store.erase(ids=["one"], progress=progress),
         lambda: store.knowledge.jobs.run_due(progress=progress),
         lambda: store.change_model(progress=progress),
+        lambda: store.knowledge.add("I live in Oslo.", progress=progress),
         lambda: store.documents.add_many([b"text"], progress=progress),
     ):
         with pytest.raises(InvalidRequestError, match="progress="):
@@ -487,3 +489,25 @@ async def test_jobs_end_between_two_of_them(open_store, way):
     assert [(one.n_done, one.n_total) for one in told] == [(1, 1)]
     await knowledge.jobs.run_due()
     assert len(await facts(store)) == len(said)
+
+
+@WAYS
+@pytest.mark.parametrize("ids", ["named", "generated"])
+async def test_adding_tells_of_each_job_and_leaves_the_others_to_be_run(
+    open_store, monkeypatch, way, ids
+):
+    monkeypatch.setattr(adding, "MOST_TURNS", 2)
+    store = open_store(maintenance=None)
+    named = ids == "named"
+    turns = [
+        {"role": "user", "content": f"I live in house {n}.", "id": f"m{n}" if named else None}
+        for n in range(5)
+    ]
+    told = await ended(store.knowledge.add, turns, session_id="s", step=2, way=way)
+    assert [(one.n_done, one.n_total, one.what) for one in told] == [(1, 3, "jobs"), (2, 3, "jobs")]
+    jobs = await store.knowledge.jobs.list()
+    assert sorted(job.state for job in jobs) == ["scheduled", "succeeded", "succeeded"]
+    assert {job.id for job in jobs if job.state == "succeeded"} == {one.name for one in told}
+    assert len(await store.history.get_messages("", session_id="s")) == 5
+    assert [job.state for job in await store.knowledge.jobs.run_due()] == ["succeeded"]
+    assert await facts(store) == {one["content"] for one in turns}
