@@ -18,6 +18,8 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 """What Pillow is let at: the fewer formats, the fewer ways in."""
 _THUMBNAIL = (256, 256)
 _ORIENTATION, _TURNED = 0x0112, range(5, 9)
+_BY_ARITHMETIC = (b"\xff\xc9", b"\xff\xca")
+"""The marks of such a JPEG."""
 _LENGTH = r"\s*=\s*[\"']\s*([\d.]{1,12})\s*(?:px)?\s*[\"']"
 
 
@@ -77,6 +79,8 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
             opened = PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
         with opened as image:
             _check_size(image.size, max_pixels, name)
+            if image.format == "JPEG":
+                _check_bits(image.size, content)
             width, height = image.size
             if image.getexif().get(_ORIENTATION) in _TURNED:
                 width, height = height, width
@@ -136,6 +140,16 @@ def _thumbnail(image: Any) -> bytes:
 def _check_size(size: tuple[int, int], max_pixels: int, name: str) -> None:
     if size[0] * size[1] > max_pixels:
         raise _too_large(name, max_pixels)
+
+
+def _check_bits(size: tuple[int, int], content: bytes) -> None:
+    """Raise ValueError for a JPEG with fewer bits than it has squares, each of which takes one or more.
+
+    Its decoder takes what is missing for grey. What is coded by arithmetic may do with less.
+    """
+    n_squares = -(-size[0] // 8) * -(-size[1] // 8)
+    if 8 * len(content) < n_squares and not any(one in content for one in _BY_ARITHMETIC):
+        raise ValueError(f"{len(content)} bytes cannot hold {size[0]} x {size[1]} pixels")
 
 
 def _too_large(name: str, max_pixels: int) -> UnreadableDocumentError:

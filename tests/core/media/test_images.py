@@ -4,6 +4,7 @@ import io
 import random
 import struct
 import zlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,30 @@ def test_the_same_bytes_are_there_once_in_a_session_and_once_more_in_another(sto
 # Bad files
 
 
+def lying(format, width, height):
+    """A small picture whose header says that it is of another size."""
+    content = picture(format)
+
+    def with_bytes(place, *parts):
+        new = b"".join(parts)
+        return content[:place] + new + content[place + len(new) :]
+
+    def short(value, order="little"):
+        return value.to_bytes(2, order)
+
+    match format:
+        case "JPEG":
+            place = content.index(b"\xff\xc0") + 5
+            return with_bytes(place, short(height, "big"), short(width, "big"))
+        case "GIF":  # The frame, not the screen that it is on.
+            return with_bytes(content.index(b",\0\0\0\0") + 5, short(width), short(height))
+        case "WEBP":
+            return with_bytes(content.index(b"\x9d\x01\x2a") + 3, short(width), short(height))
+        case _:
+            return with_bytes(18, struct.pack("<ii", width, height))
+
+
+@cache
 def broken():
     whole = picture("PNG", size=(200, 200))
     jpeg = picture("JPEG", size=(200, 200))
@@ -137,6 +162,11 @@ def broken():
         "a header of more than there is": png(6000, 6000, zlib.compress(b"\0" * 100)),
         "a bomb": png(30_000, 30_000, zlib.compress(bytes(90_001 * 30_000 // 1000), 9)),
         "a header of nothing": png(0, 0),
+        **{
+            f"a {format} that is said to be {n} pixels wide": lying(format, n, n)
+            for format in ("JPEG", "GIF", "WEBP", "BMP")
+            for n in (5_000, 15_000)
+        },
         "a GIF of nothing": b"GIF89a" + bytes(20),
         "a text bomb": b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
@@ -152,6 +182,14 @@ def test_a_broken_picture_is_refused_in_one_error_and_leaves_nothing(store, name
         store.images.add(broken()[name], name="x.png")
     assert store.images.count() == 0
     assert store.blobs.list() == []
+
+
+@pytest.mark.parametrize("mode", ["baseline", "progressive"])
+def test_a_large_picture_of_one_colour_is_no_lie_however_small_its_file(store, mode):
+    written = io.BytesIO()
+    plain = Image.new("RGB", (4000, 4000), "white")
+    plain.save(written, "JPEG", quality=1, optimize=True, progressive=mode == "progressive")
+    assert store.images.add(written.getvalue()).width == 4000
 
 
 def test_a_picture_over_the_bound_is_refused_before_it_is_decoded(store):
