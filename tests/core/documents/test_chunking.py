@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import InvalidRequestError
-from lance_context_core.documents import Block, MarkdownReader, ReadDocument, TextChunker
+from lance_context_core.documents import (
+    DEFAULT_CHUNKS,
+    LARGE_CHUNKS,
+    SMALL_CHUNKS,
+    Block,
+    MarkdownReader,
+    ReadDocument,
+    TextChunker,
+)
 
 PIECES = [
     *("One. ", "Dr. No went! ", "e.g. this? ", "日本語です。", "次の文。", "word ", "x" * 30),
@@ -189,3 +197,14 @@ def test_a_sentence_that_ends_far_before_the_target_is_a_border_too():
     cut = [text[one.start : one.end] for one in chunker.split(ReadDocument(text=text))]
     assert cut[0] == first
     assert [len(one) for one in cut[1:]] == [999, 999]
+
+
+@pytest.mark.parametrize(
+    "chunker", [SMALL_CHUNKS, DEFAULT_CHUNKS, LARGE_CHUNKS], ids=["small", "default", "large"]
+)
+def test_each_preset_cuts_about_as_long_as_it_says(chunker):
+    text = "\n\n".join(f"Paragraph {n} says a little. It ends here." for n in range(2_000))
+    lengths = [one.end - one.start for one in chunker.split(ReadDocument(text=text))]
+    assert max(lengths) <= chunker.most
+    assert min(lengths) >= chunker.least
+    assert chunker.target * 0.9 < sorted(lengths)[len(lengths) // 2] <= chunker.most

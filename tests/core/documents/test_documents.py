@@ -16,7 +16,7 @@ from lance_context_core import (
     ReadOnlyError,
 )
 from lance_context_core.documents import Passage, TextChunker
-from lance_context_core.errors import UnreadableDocumentError
+from lance_context_core.errors import EmbeddingModelMismatchError, UnreadableDocumentError
 
 ADA, BOB = DocumentScope(conversation_id="ada"), DocumentScope(conversation_id="bob")
 HOUSE = DocumentScope(project_id="it's a house")
@@ -236,6 +236,30 @@ def test_a_chunker_of_ones_own_is_asked_and_checked(documents):
             documents.add(b"black tea", chunker=Whole(wrong))
 
 
+def test_ids_may_hold_quotes_and_name_nothing_else(documents):
+    for id in ("it's", "' OR '1'='1", '"', "--", "%", "\\"):
+        scope = DocumentScope(conversation_id=id)
+        added = documents.add(b"green tea", name=f"{id}.txt", scope=scope)
+        assert documents.list(scope=scope) == [added]
+        assert [hit.record.document_id for hit in documents.search("tea", scope=scope)] == [
+            added.id
+        ]
+        assert documents.get(id) is None
+        assert documents.search("tea", document_id=id) == []
+        assert not documents.delete(id)
+    assert documents.count() == 6
+
+
+def test_another_embedding_model_is_refused_before_a_file_is_written(tmp_path):
+    with ContextStore.open(tmp_path / "s", embedder=WordVectors("one")) as store:
+        kept = store.documents.add(b"green tea", name="a.txt")
+    with ContextStore.open(tmp_path / "s", embedder=WordVectors("another")) as store:
+        with pytest.raises(EmbeddingModelMismatchError, match=r"'another'.*'one'"):
+            store.documents.add(b"black tea", name="b.txt")
+        assert store.documents.list() == [kept]
+        assert len(store.blobs.list()) == 1
+
+
 # Many
 
 
@@ -269,6 +293,19 @@ def test_of_many_files_one_at_a_time_is_asked_for(documents):
 
     documents.add_many(files())
     assert asked == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_documents_are_listed_in_the_order_of_adding_and_their_chunks_in_that_of_the_text(
+    documents,
+):
+    added = [documents.add(f"tea {n}".encode(), name=name) for n, name in enumerate("cabed")]
+    three = [f"{word} tea is in this paragraph" for word in ("no", "more", "and")]
+    documents.update(added[0].id, paragraphs(*three), chunker=BY_PARAGRAPH)
+    listed = [one.id for one in documents.list()]
+    assert sorted(listed) == sorted(one.id for one in added)
+    assert [one for one in listed if one != added[0].id] == [one.id for one in added[1:]]
+    assert [one.id for one in documents.list(offset=1, limit=2)] == listed[1:3]
+    assert texts(documents, added[0]) == three
 
 
 # Searching
@@ -435,6 +472,8 @@ def test_a_document_goes_with_its_chunks(documents):
     assert documents.delete(added.id)
     assert not documents.delete(added.id)
     assert documents.chunks(added.id) == []
+    for mode in ("text", "vector"):
+        assert names(hit.record for hit in documents.search("green tea", mode=mode)) == ["b.txt"]
     assert documents.list() == [other]
     for call in (documents.text, documents.content, documents.update):
         with pytest.raises(NotFoundError, match="there is no such document"):

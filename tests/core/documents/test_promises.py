@@ -1,9 +1,12 @@
 """What whoever keeps files, pictures and a graph is promised, and by which tests each promise is held."""
 
+import re
+
 import pytest
 from core.promised import CONTRACTS, CORE, names_of_tests
 
-ROOMS = ("documents", "media", "blobs", "graph", "conformance")
+PAGE = CORE.parents[1] / "docs" / "evidence" / "documents.md"
+ROOMS = ("documents", "media", "blobs", "graph")
 
 PROMISES = {
     # Documents
@@ -46,12 +49,15 @@ PROMISES = {
         "a_broken_file_leaves_the_document_as_it_is",
     ],
     "documents are listed in their order, and read as they were": [
-        "documents_are_listed_in_the_order_of_adding",
+        "documents_are_listed_in_the_order_of_adding_and_their_chunks_in_that_of_the_text",
         "documents_are_there_as_they_were",
     ],
-    "ids may hold quotes": ["names_may_hold_quotes_and_any_letters"],
+    "ids may hold quotes": [
+        "ids_may_hold_quotes_and_name_nothing_else",
+        "any_text_names_an_entity",
+    ],
     "vectors of two models never mix": [
-        "another_embedding_model_is_refused_before_anything_is_written",
+        "another_embedding_model_is_refused_before_a_file_is_written",
     ],
     "of the file is kept what is asked for": [
         "of_a_file_is_kept_what_is_asked_for",
@@ -84,6 +90,7 @@ PROMISES = {
         "entities_of_a_word_document_are_not_expanded",
         "html_that_is_nested_deeply_is_read",
         "a_file_that_is_too_large_is_refused_before_it_is_read",
+        "a_broken_picture_is_refused_in_one_error_and_leaves_nothing",
         "a_picture_over_the_bound_is_refused_before_it_is_decoded",
         "of_a_name_only_the_last_part_is_kept",
     ],
@@ -173,3 +180,9 @@ def held():
 @pytest.mark.parametrize("promise", PROMISES)
 def test_each_promise_is_held_by_tests(held, promise):
     assert set(PROMISES[promise]) <= held
+
+
+def test_each_test_that_the_page_of_evidence_names_is_there():
+    named = re.findall(r"`test_(\w+)`", PAGE.read_text("utf-8"))
+    assert len(named) > len(PROMISES)
+    assert set(named) <= names_of_tests(CONTRACTS, CORE, CORE.parent / "adapters")
