@@ -34,6 +34,7 @@ class TaskBoard(Named[AsyncTaskBoard]):
     tree = blocking(AsyncTaskBoard.tree)
     history = blocking(AsyncTaskBoard.history)
     add = blocking(AsyncTaskBoard.add)
+    add_many = blocking(AsyncTaskBoard.add_many)
     depend = blocking(AsyncTaskBoard.depend)
     claim = blocking(AsyncTaskBoard.claim)
     claim_many = blocking(AsyncTaskBoard.claim_many)

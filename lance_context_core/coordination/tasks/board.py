@@ -1,8 +1,7 @@
 """Boards of tasks, which agents make, claim and finish together."""
 
 import builtins
-import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
@@ -10,16 +9,16 @@ from typing import Any, Literal, TypeVar
 from lance_context_core._checks import (
     check_count,
     check_name,
-    check_names,
     check_span,
     check_text,
     shown,
 )
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.conversations import current_conversation
-from lance_context_core.coordination.tasks import seen, stored
+from lance_context_core.coordination.tasks import new, seen, stored
 from lance_context_core.coordination.tasks.changes import NAME, Change, Changes
-from lance_context_core.coordination.tasks.graph import Graph, checked_priority
+from lance_context_core.coordination.tasks.graph import Graph
+from lance_context_core.coordination.tasks.new import name_or_none
 from lance_context_core.coordination.tasks.values import (
     Priority,
     Task,
@@ -102,7 +101,7 @@ class AsyncTaskBoard:
     ) -> builtins.list[Task]:
         """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
         wanted = None if status is None else _status(status)
-        parent_id = _name_or_none(parent_id, "parent_id")
+        parent_id = name_or_none(parent_id, "parent_id")
         return [
             one
             for one in (await self._changes.listed()).by_id.values()
@@ -134,7 +133,7 @@ class AsyncTaskBoard:
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
         """What became of a task, or of all, oldest first."""
-        id = _name_or_none(id, "id")
+        id = name_or_none(id, "id")
         rows = await self._changes.items.list(namespace=self._changes.history)
         events = [event for one in rows for event in stored.events_of(one.value or {})]
         return [one for one in events if id in (None, one.task_id)]
@@ -157,25 +156,20 @@ class AsyncTaskBoard:
         done. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
         it names; NotFoundError for a task that is not there.
         """
-        title = check_text(title, "title").strip()
-        if not title:
-            raise InvalidRequestError("title is blank: say what is to be done")
-        given: dict[str, Any] = {
-            "id": secrets.token_hex(8) if id is None else check_name(id, "id"),
-            "title": title,
-            "priority": checked_priority(priority),
-            "parent_id": _name_or_none(parent_id, "parent_id"),
-            "depends_on": tuple(dict.fromkeys(check_names(depends_on, "depends_on"))),
-            "note": check_text(note, "note"),
-        }
+        given = new.checked(
+            title, id=id, priority=priority, parent_id=parent_id, depends_on=depends_on, note=note
+        )
+        (task,) = await self._add([given])
+        return task
 
-        def change(graph: Graph, order: int) -> Task:
-            now = self._resources.clock.now()
-            task = Task(order=order, created_at=now, updated_at=now, **given)
-            graph.add(task)
-            return graph.get(task.id)
+    async def add_many(self, tasks: Iterable[str | Mapping[str, Any]]) -> builtins.list[Task]:
+        """Add tasks in this order, all in one commit or none of them; returns them.
 
-        return await self._change(change)
+        Each is a title, or a mapping of what `add` takes. They may depend on each other, and be
+        subtasks of each other, whichever comes first. Raises as `add` does, and InvalidRequestError
+        for an id that is there twice.
+        """
+        return await self._add(new.checked_many(tasks))
 
     async def depend(self, id: str, on: str) -> Task:
         """Let a task that is not begun wait for another. Raises InvalidRequestError for a circle."""
@@ -291,7 +285,7 @@ class AsyncTaskBoard:
         """
         if outcome not in _SETTLED:
             raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
-        worker = _name_or_none(worker, "worker")
+        worker = name_or_none(worker, "worker")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:
             begun = [one.id for one in graph.begun() if worker in (None, one.assigned_to)]
@@ -302,6 +296,19 @@ class AsyncTaskBoard:
         return await self._change(change)
 
     # Helpers
+
+    async def _add(self, given: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+        def change(graph: Graph, order: int) -> builtins.list[Task]:
+            now = self._resources.clock.now()
+            graph.add_all(
+                [
+                    Task(order=place, created_at=now, updated_at=now, **one)
+                    for place, one in enumerate(given, order)
+                ]
+            )
+            return [graph.get(one["id"]) for one in given]
+
+        return await self._change(change)
 
     @property
     def _changes(self) -> Changes:
@@ -367,10 +374,6 @@ def _status(status: str) -> TaskStatus:
 
 def _attempt(attempt: int | None) -> int | None:
     return None if attempt is None else check_count(attempt, "attempt")
-
-
-def _name_or_none(name: str | None, where: str) -> str | None:
-    return None if name is None else check_name(name, where)
 
 
 def _lease(lease: timedelta) -> timedelta:

@@ -3,15 +3,15 @@
 Every change ends with the same rule for all: see `_settle`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from lance_context_core.coordination.tasks.kept import Tasks
 from lance_context_core.coordination.tasks.values import (
     DONE,
-    Priority,
     Task,
     TaskEvent,
     TaskStatus,
@@ -71,6 +71,8 @@ class Graph:
         if self._tasks.find(task.id) is not None:
             raise InvalidRequestError(f"there is a task {task.id!r} already: choose another id")
         if task.parent_id is not None:
+            if task.parent_id == task.id:
+                raise InvalidRequestError(f"task {task.id!r} cannot be a subtask of itself")
             parent = self.get(task.parent_id)
             if parent.status in DONE or parent.status is TaskStatus.FAILED:
                 raise InvalidRequestError(
@@ -88,6 +90,20 @@ class Graph:
             self._require_no_cycle(task.id)
         self._log(None, task)
         self._settle(task.id)
+
+    def add_all(self, tasks: Sequence[Task]) -> None:
+        """Have these more, which may name each other, whichever comes first."""
+        new = {one.id: one for one in tasks}
+        named = {
+            id: [one for one in (task.parent_id, *task.depends_on) if one in new and one != id]
+            for id, task in new.items()
+        }
+        try:
+            for id in TopologicalSorter(named).static_order():
+                self.add(new[id])
+        except CycleError as error:
+            # A subtask waits for what its parent depends on: so this is a circle of waiting, too.
+            raise _circle(reversed(error.args[1])) from None
 
     def depend(self, id: str, on: str) -> None:
         """Have a task wait for another one."""
@@ -277,8 +293,7 @@ class Graph:
                     path = [at]
                     while path[-1] != start:
                         path.append(came[path[-1]])
-                    shown = " -> ".join(repr(step) for step in [*reversed(path), start])
-                    raise InvalidRequestError(f"these tasks would wait for each other: {shown}")
+                    raise _circle([*reversed(path), start])
                 if one not in came:
                     came[one] = at
                     todo.append(one)
@@ -312,12 +327,7 @@ class Graph:
         )
 
 
-def checked_priority(priority: object) -> Priority:
-    """The priority of a number or a name."""
-    if isinstance(priority, str) and priority.upper() in Priority.__members__:
-        return Priority[priority.upper()]
-    if isinstance(priority, int) and not isinstance(priority, bool) and priority in list(Priority):
-        return Priority(priority)
-    raise InvalidRequestError(
-        f"priority={priority!r}: there are {', '.join(one.name.lower() for one in Priority)}"
-    )
+def _circle(ids: Iterable[str]) -> InvalidRequestError:
+    """What is raised where each of these would wait for the next one."""
+    shown = " -> ".join(map(repr, ids))
+    return InvalidRequestError(f"these tasks would wait for each other: {shown}")

@@ -1,13 +1,14 @@
 """Several tasks at once: claimed, and completed, in one commit."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from lance_context_core import ContextStore
+from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.coordination.tasks import stored
-from lance_context_core.errors import ConflictError, InvalidRequestError
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Item
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
@@ -29,6 +30,121 @@ async def statuses(board):
 async def added(board, *ids, **more):
     for id in ids:
         await board.add(id, id=id, **more)
+
+
+async def test_many_are_added_in_their_order_as_one_after_the_other_would_be(store):
+    given = [
+        {"title": " Top ", "id": "top", "priority": "high", "note": "n"},
+        {"title": "Part", "id": "part", "parent_id": "top"},
+        {"title": "After", "id": "after", "depends_on": ["part", "part"]},
+    ]
+    one, many = store.tasks.board("one"), store.tasks.board("many")
+    singly = [await one.add(**task) for task in given]
+    at_once = await many.add_many(given)
+    assert at_once == await many.list()
+    assert [task.title for task in at_once] == ["Top", "Part", "After"]
+
+    def lasting(task):
+        return replace(task, created_at=None, updated_at=None)
+
+    assert [lasting(task) for task in at_once] == [lasting(task) for task in singly]
+    told = [
+        [(event.task_id, event.before, event.after) for event in await board.history()]
+        for board in (one, many)
+    ]
+    assert told[0] == told[1]
+    (another,) = await many.add_many(["A title alone"])
+    assert (another.order, another.priority.name) == (3, "NORMAL")
+    assert (await many.claim("ann")).id == "part"
+
+
+async def test_many_name_each_other_whichever_comes_first(board):
+    await board.add("Old", id="old")
+    made = await board.add_many(
+        [
+            {"title": "Last", "id": "last", "depends_on": ["first", "old"]},
+            {"title": "Part", "id": "part", "parent_id": "whole", "depends_on": ["first"]},
+            {"title": "Whole", "id": "whole"},
+            {"title": "First", "id": "first"},
+        ]
+    )
+    assert [(one.id, one.order, str(one.status)) for one in made] == [
+        ("last", 1, "blocked"),
+        ("part", 2, "blocked"),
+        ("whole", 3, "pending"),
+        ("first", 4, "pending"),
+    ]
+    done = []
+    claimed = []
+    while done := await board.claim_many("ann", limit=9, completed=done):
+        claimed.append([one.id for one in done])
+    assert claimed == [["old", "first"], ["last", "part"]]
+    assert set((await statuses(board)).values()) == {"completed"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "says"),
+    [
+        pytest.param("Paint", "^tasks is 'Paint': pass a list", id="one text"),
+        pytest.param(["a", 3], r"^tasks\[1\].title must be a str", id="no title"),
+        pytest.param(["a", {"id": "b"}], r"^tasks\[1\].title must be a str", id="title missing"),
+        pytest.param(["a", " "], r"^tasks\[1\].title is blank", id="blank"),
+        pytest.param(
+            ["a", {"title": "b", "due": 1}], r"^tasks\[1\] has the unknown key 'due'", id="unknown"
+        ),
+        pytest.param(
+            ["a", {"title": "b", "priority": "now"}], r"^tasks\[1\].priority='now'", id="priority"
+        ),
+        pytest.param(
+            ["a", {"title": "b", "depends_on": "a"}],
+            r"^tasks\[1\].depends_on is 'a'",
+            id="one name",
+        ),
+        pytest.param(["a", {"title": "b", "id": "old"}], "task 'old' already", id="taken"),
+        pytest.param([{"title": "b", "id": "b"}] * 2, "the id 'b' twice", id="twice"),
+        pytest.param(
+            [
+                {"title": "a", "id": "a", "depends_on": ["b"]},
+                {"title": "b", "id": "b", "depends_on": ["a"]},
+            ],
+            "wait for each other: '(a' -> 'b' -> 'a|b' -> 'a' -> 'b)'",
+            id="circle",
+        ),
+        pytest.param(
+            [
+                {"title": "p", "id": "p", "depends_on": ["x"]},
+                {"title": "x", "id": "x", "depends_on": ["c"]},
+                {"title": "c", "id": "c", "parent_id": "p"},
+            ],
+            "wait for each other",
+            id="circle by a parent",
+        ),
+        pytest.param(
+            [{"title": "a", "id": "a", "parent_id": "a"}], "subtask of itself", id="itself"
+        ),
+    ],
+)
+async def test_if_one_cannot_be_added_none_is(board, tasks, says):
+    await board.add("Old", id="old")
+    before = await board.list(), await board.history()
+    with pytest.raises(InvalidRequestError, match=says):
+        await board.add_many(tasks)
+    with pytest.raises(NotFoundError, match="there is no task 'gone'"):
+        await board.add_many(["a", {"title": "b", "depends_on": ["gone"]}])
+    assert (await board.list(), await board.history()) == before
+    assert await board.add_many([]) == []
+
+
+async def test_many_are_one_commit(tmp_path):
+    async with AsyncContextStore.open(tmp_path / "store", journal=None) as store:
+        await store.tasks.board("plan").add("Old")
+        before = n_commits(tmp_path)
+        await store.tasks.board("plan").add_many(f"Task {n}" for n in range(100))
+        assert n_commits(tmp_path) == before + 1
+
+
+def n_commits(root):
+    return len([*root.rglob("_versions/*.manifest")])
 
 
 async def test_many_are_claimed_in_the_order_in_which_one_after_the_other_would_be(board):

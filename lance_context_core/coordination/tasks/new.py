@@ -1,0 +1,69 @@
+"""What callers say of the tasks that they add, checked."""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lance_context_core._checks import check_name, check_names, check_text, listed, shown
+from lance_context_core.coordination.tasks.values import Priority
+from lance_context_core.errors import InvalidRequestError
+
+_FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note")
+
+
+def checked_many(tasks: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of many, each a title or a mapping of what `checked` takes; of each id one."""
+    given = []
+    for number, task in enumerate(listed(tasks, "tasks")):
+        one = task if isinstance(task, Mapping) else {"title": task}
+        if unknown := one.keys() - set(_FIELDS):
+            raise InvalidRequestError(
+                f"tasks[{number}] has the unknown key {shown(min(map(str, unknown)))}: "
+                f"there are {', '.join(_FIELDS)}"
+            )
+        given.append(checked(**{"title": None, **one}, where=f"tasks[{number}]."))
+    for id, n_times in Counter(one["id"] for one in given).items():
+        if n_times > 1:
+            raise InvalidRequestError(f"tasks has the id {shown(id)} twice: choose another id")
+    return given
+
+
+def checked(
+    title: object,
+    *,
+    id: object = None,
+    priority: object = Priority.NORMAL,
+    parent_id: object = None,
+    depends_on: object = (),
+    note: object = "",
+    where: str = "",
+) -> dict[str, Any]:
+    """The fields of one, which has an id then."""
+    title = check_text(title, f"{where}title").strip()
+    if not title:
+        raise InvalidRequestError(f"{where}title is blank: say what is to be done")
+    return {
+        "id": secrets.token_hex(8) if id is None else check_name(id, f"{where}id"),
+        "title": title,
+        "priority": _priority(priority, f"{where}priority"),
+        "parent_id": name_or_none(parent_id, f"{where}parent_id"),
+        "depends_on": tuple(dict.fromkeys(check_names(depends_on, f"{where}depends_on"))),
+        "note": check_text(note, f"{where}note"),
+    }
+
+
+def name_or_none(name: object, where: str) -> str | None:
+    """A name, if there is one."""
+    return None if name is None else check_name(name, where)
+
+
+def _priority(priority: object, where: str) -> Priority:
+    """The priority of a number or a name."""
+    if isinstance(priority, str) and priority.upper() in Priority.__members__:
+        return Priority[priority.upper()]
+    if isinstance(priority, int) and not isinstance(priority, bool) and priority in list(Priority):
+        return Priority(priority)
+    raise InvalidRequestError(
+        f"{where}={priority!r}: there are {', '.join(one.name.lower() for one in Priority)}"
+    )
