@@ -12,6 +12,7 @@ from lance_context_core.coordination.locks import LockStats
 from lance_context_core.coordination.plans.values import AgentPlan as PlanMetadata
 from lance_context_core.coordination.tasks.values import Task
 from lance_context_core.coordination.templates.values import Template as PlanTemplate
+from lance_context_core.documents import Reader as DocumentProcessor
 from lance_context_core.documents import TextChunker as ChunkerConfig
 from lance_context_core.documents import TextChunker as DocumentChunker
 from lance_context_core.embedders import Embedder as EmbeddingClient
@@ -88,6 +89,7 @@ __all__ = [
     "DocumentChunker",
     "DocumentMetadata",
     "DocumentMetadataStore",
+    "DocumentProcessor",
     "DocumentScope",
     "DocumentStore",
     "EmbeddingClient",
