@@ -31,6 +31,15 @@ _ENDS: Mapping[type, tuple[str, ...]] = {
 _KEYS_AT_ONCE = 50_000
 """So many keys are looked up in one query."""
 
+_MANY_KEYS = 5_000
+"""To look up more costs more than to read all keys of a table, unless that has far more of them."""
+
+_ROWS_PER_KEY = 50
+"""How many more: in the time of one look-up so many rows are read."""
+
+_ROWS_AT_ONCE = 100_000
+"""So many are read at once."""
+
 _PROBLEM = "the same part of the graph kept being changed by others"
 
 
@@ -105,7 +114,7 @@ class Batch:
             key_of(rows.scope_of(one), KINDS[type(one)], one.id or ""): one for one in self.things
         }
         old = await self._held(things)
-        ends = await self._ends(things.values(), old)
+        ends = await self._ends(things.values())
         now, author = self.graph.now(), self.graph.resources.author
 
         def made(pair: tuple[str, Thing]) -> tuple[str, Row]:
@@ -121,14 +130,34 @@ class Batch:
         return new, dict.fromkeys(new) | ends.seen | seen
 
     async def _held(self, keys: Collection[str]) -> dict[str, Row]:
+        """The rows that are there of these keys."""
+        if len(keys) > _MANY_KEYS:
+            keys = await self._kinds(keys)
+        return await self._select(keys, REPLACED)
+
+    async def _kinds(self, keys: Collection[str]) -> dict[str, str]:
+        """Of these keys those that are there, and the kind of each."""
+        table = self.graph.table
+        if len(keys) <= _MANY_KEYS or await table.count() > _ROWS_PER_KEY * len(keys):
+            there = await self._select(keys, [KEY, "kind"])
+            return {key: row["kind"] for key, row in there.items()}
+        wanted, found = set(keys), dict[str, str]()
+        columns = [KEY, "kind"]
+        everything = table.batches(sql.EVERYTHING, columns=columns, batch_rows=_ROWS_AT_ONCE)
+        async for batch in everything:
+            kinds = zip(batch[KEY].to_pylist(), batch["kind"].to_pylist(), strict=True)
+            found |= {key: kind for key, kind in kinds if key in wanted}
+        return found
+
+    async def _select(self, keys: Collection[str], columns: Sequence[str]) -> dict[str, Row]:
         found: dict[str, Row] = {}
         # Each query may have to read the keys of the whole table, so there are few of them.
         for some in chunked(keys, _KEYS_AT_ONCE):
-            there = await self.graph.table.select(sql.in_list(KEY, some), columns=REPLACED)
+            there = await self.graph.table.select(sql.in_list(KEY, some), columns=columns)
             found |= {row[KEY]: row for row in there.to_pylist()}
         return found
 
-    async def _ends(self, things: Collection[Thing], old: Mapping[str, Row]) -> "_Ends":
+    async def _ends(self, things: Collection[Thing]) -> "_Ends":
         """The entities that things name, each of which is among them or is there."""
         ends_of: dict[tuple[Scope, str], str] = {}
         for thing in things:
@@ -139,14 +168,15 @@ class Batch:
         # Many lead to the same few: a key is worked out once.
         named = {key_of(scope, ENTITY, id): (where, id) for (scope, id), where in ends_of.items()}
         own = {key_of(rows.scope_of(one), ENTITY, one.id or "") for one in self.entities}
-        held = {**old, **await self._held([key for key in named if key not in old])}
+        held = await self._kinds(named)
         for key, (where, id) in named.items():
             if key not in own and key not in held:
                 raise NotFoundError(
                     f"{where}={shown(id)}: there is no such entity in this scope: add it before, or "
                     "in the same call"
                 )
-        merged = {key: row for key, row in held.items() if row["kind"] == MERGED}
+        looked_up = await self._held([key for key, kind in held.items() if kind == MERGED])
+        merged = {key: row for key, row in looked_up.items() if row["kind"] == MERGED}
         return _Ends(
             seen={key: row["revision"] for key, row in merged.items()},
             merged={key: loads(row["content"], "content")["merged"] for key, row in merged.items()},
