@@ -3,7 +3,7 @@
 import pytest
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.graph import Entity, Mention, Relation, Statement
+from lance_context_core.graph import Entity, Mention, Relation, Statement, writing
 
 
 async def everything(graph):
@@ -95,3 +95,25 @@ async def test_a_merged_entity_is_apart_again_where_the_other_one_was_deleted(gr
     assert await graph.get("countess") is None
     assert (await graph.unmerge(merger.id)).id == "countess"
     assert (await graph.get("countess")).id == "countess"
+
+
+@pytest.mark.parametrize("are_folded", [False, True], ids=["in the journal", "in the table"])
+async def test_a_call_of_very_many_things_finds_what_is_there_already(
+    store, graph, monkeypatch, are_folded
+):
+    await lay(graph)
+    await graph.merge("countess", "ada", reason="the same")
+    if are_folded:
+        await store.flush()
+    monkeypatch.setattr(writing, "_MANY_KEYS", 1)
+    with pytest.raises(NotFoundError, match="nobody"):
+        await graph.add([], [Relation(source_id="bob", target_id=one) for one in ("al", "nobody")])
+    await graph.add(
+        [Entity(name=one, id=one, source_ids=("r1",)) for one in ("bob", "new", "al")],
+        [Relation(source_id=one, target_id="countess", type="meets") for one in ("bob", "new")],
+    )
+    await graph.add_entities([Entity(name=one, id=one, source_ids=("r2",)) for one in ("bob", "x")])
+    sources = {one.id: one.source_ids for one in await graph.entities()}
+    assert sources == {"ada": (), "bob": ("r1", "r2"), "new": ("r1",), "al": ("r1",), "x": ("r2",)}
+    met = {(one.source_id, one.target_id) for one in await graph.relations(type="meets")}
+    assert met == {("bob", "ada"), ("new", "ada")}
