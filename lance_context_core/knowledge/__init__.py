@@ -40,6 +40,7 @@ from lance_context_core.knowledge.values import (
     TraceEvent,
     Undone,
 )
+from lance_context_core.knowledge.worth import CandidateLevel, CandidateWeights, ScoredFact
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # The memory that manages itself, for coroutines
@@ -57,6 +58,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "FactChange",
     "Proposal",
     "Undone",
+    "ScoredFact",
+    "CandidateLevel",
     # Profiles and episodes
     "Profile",
     "ProfileField",
@@ -67,6 +70,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Told",
     "Infer",
     "Prune",
+    "CandidateWeights",
     # Jobs
     "Job",
     "JobState",

@@ -6,15 +6,15 @@ and what came first in time never takes the place of what came later.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from lance_context_core.knowledge import kept, prompts
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of
-from lance_context_core.knowledge.values import Consolidation, Decision
+from lance_context_core.knowledge.values import Consolidation, Decision, Op
 from lance_context_core.models import LanguageModel
 from lance_context_core.models.calling import check_asking
 from lance_context_core.models.schemas import problem_of
@@ -54,20 +54,34 @@ class ModelConsolidator:
         )
         answer = await asked(self.model, request, self.timeout)
         faults = answer.faults
-        decided: dict[str, Decision] = {}
-        touched: set[str] = set()
+        decided: list[Decision] = []
         for one in answer.data["decisions"]:
             decision = _decision(one, new, known, faults)
             if isinstance(decision, str):
                 faults[decision] += 1
-            elif decision.new_id in decided or decision.target_id in touched:
-                faults["decided_twice"] += 1
             else:
-                decided[decision.new_id] = decision
-                touched |= {decision.target_id} if decision.target_id else set()
-        return Consolidation(
-            decisions=tuple(decided.values()), faults=dict(faults), usage=dict(answer.usage)
-        )
+                decided.append(decision)
+        return Consolidation(decisions=decided, faults=dict(faults), usage=dict(answer.usage))
+
+
+def checked(
+    answer: Consolidation, new_ids: Collection[str], known_ids: Collection[str]
+) -> Consolidation:
+    """What a consolidator decided of what it was given, each once; the rest is counted by its name."""
+    faults = Counter(answer.faults)
+    decided: dict[str, Decision] = {}
+    touched: set[str] = set()
+    for one in answer.decisions:
+        if one.op not in get_args(Op):
+            faults["wrong_schema"] += 1
+        elif one.new_id not in new_ids or (one.op in _TARGETED and one.target_id not in known_ids):
+            faults["unknown_fact"] += 1
+        elif one.new_id in decided or one.target_id in touched:
+            faults["decided_twice"] += 1
+        else:
+            decided[one.new_id] = one
+            touched |= {one.target_id} if one.target_id else set()
+    return replace(answer, decisions=tuple(decided.values()), faults=dict(faults))
 
 
 @dataclass(frozen=True, slots=True)

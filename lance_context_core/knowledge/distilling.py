@@ -21,7 +21,7 @@ from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, summaries, turns
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidating import Known
-from lance_context_core.knowledge.deciding import Decided, neighbourhoods
+from lance_context_core.knowledge.deciding import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.finding import find
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
@@ -189,7 +189,8 @@ class Distiller:
         for new_ids, known_ids in neighbourhoods(near):
             new = [mine[id] for id in new_ids]
             answer = self.makers.consolidator.decide(new, [known[id] for id in known_ids])
-            said.append(await answer if inspect.isawaitable(answer) else answer)
+            told = await answer if inspect.isawaitable(answer) else answer
+            said.append(checked(told, new_ids, known_ids))
         return Decided.of(said)
 
     async def _summary(self, heard: Sequence[SpokenTurn]) -> Summary:

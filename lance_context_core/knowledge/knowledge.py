@@ -40,6 +40,7 @@ from lance_context_core.knowledge.values import (
     TraceEvent,
     Undone,
 )
+from lance_context_core.knowledge.worth import CandidateWeights, ScoredFact, candidates
 from lance_context_core.records import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.records.scoped import Records
@@ -78,6 +79,7 @@ class AsyncKnowledge:
 
         None of them is ever called by a search.
         """
+        made = copy(self)
         makers = self._makers.using(
             extractor=extractor,
             consolidator=consolidator,
@@ -85,7 +87,6 @@ class AsyncKnowledge:
             model=model,
             model_name=model_name,
         )
-        made = copy(self)
         object.__setattr__(made, "_makers", makers)
         return made
 
@@ -113,9 +114,8 @@ class AsyncKnowledge:
         - `session_id`: the conversation that it goes on with; a new one, if absent.
         - `infer`: "auto" makes the knowledge before the call returns, "later" leaves it to
           `jobs.run_due`, "never" keeps the turns alone.
-
-        - `progress`: called after each job that is run, of at most 200 turns, when what it made is
-          kept; where it raises, the jobs that are left are run by `jobs.run_due`.
+        - `progress`: told of each job, of at most 200 turns, that is run; what it raises leaves the
+          others to `jobs.run_due`.
 
         The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
         away, it stays scheduled and says why. Messages with an id, or with a time, are the same turns
@@ -231,8 +231,8 @@ class AsyncKnowledge:
     async def explain(self, id: str, *, depth: int = 2) -> Explanation:
         """Why something is known: the graph around a fact, chunk, summary or turn, `depth` links far.
 
-        It has the turns that prove it, what it took the place of and what took its place, what
-        contradicts it, and the jobs that made it. Raises NotFoundError if there is no such thing.
+        With the turns that prove it, what superseded it or it did, what contradicts it, and the jobs.
+        Raises NotFoundError if there is no such thing.
         """
         return await Explaining(self._records, self._parts.made).explain(id, depth=depth)
 
@@ -258,23 +258,29 @@ class AsyncKnowledge:
         return await self._parts.run(job)
 
     async def archive(self, session_id: str) -> Job:
-        """Hide a session, with all that was made of it: no read shows it, only `trace` does.
+        """Hide a session, with all that was made of it: only `trace` shows it.
 
-        It is kept apart from then on, in the table `cold`, where no search goes over it. Returns the job; that of the first call, if it is archived already. Raises NotFoundError for a
-        session without turns.
+        Its rows go to the table `cold`, where no search goes. Returns the job; the first call's, if it
+        is archived already. Raises NotFoundError for a session without turns.
         """
         tidying = self._parts.tidying
         job = await tidying.archiving(check_name(session_id, "session_id"))
-        done = job if job.state == "succeeded" else await self._parts.run(job)
-        await tidying.put_away(done)
-        return done
+        job = job if job.state == "succeeded" else await self._parts.run(job)
+        await tidying.put_away(job)
+        return job
 
     async def unarchive(self, session_id: str) -> Undone:
         """Show an archived session again, as it was. Raises NotFoundError if it is not archived."""
-        before = await self._parts.tidying.archived(check_name(session_id, "session_id"))
-        if not before or before[-1].undone_by is not None:
-            raise NotFoundError(f"session {session_id!r} is not archived")
-        return await self.undo(before[-1].id)
+        done = await self._parts.tidying.archived(check_name(session_id, "session_id"))
+        if done and done[-1].undone_by is None:
+            return await self.undo(done[-1].id)
+        raise NotFoundError(f"session {session_id!r} is not archived")
+
+    async def candidates(
+        self, *, weights: CandidateWeights | None = None
+    ) -> builtins.list[ScoredFact]:
+        """What each current fact is worth, the highest score first: to promote, retain or prune."""
+        return await candidates(self._parts.made, self._parts.tidying, weights)
 
     # Distillation
 
@@ -291,8 +297,8 @@ class AsyncKnowledge:
         once. It is a job from its first step on: called again after it was interrupted, it goes on
         where it was. `progress` is told of each of its jobs, at most 200 turns of a session; where it
         raises, or the call is cancelled, what is done is kept on the branch. Raises
-        InvalidRequestError in a scope, which has no branches of its own, and if
-        it failed; while the model is away it raises too, and stays scheduled.
+        InvalidRequestError in a scope, which has no branches of its own, and if it failed; while the
+        model is away it raises too, and stays scheduled.
         """
         if apply not in ("propose", "merge"):
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")

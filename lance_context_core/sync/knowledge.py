@@ -63,6 +63,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
     episodes = blocking(AsyncKnowledge.episodes)
     explain = blocking(AsyncKnowledge.explain)
     trace = blocking(AsyncKnowledge.trace)
+    candidates = blocking(AsyncKnowledge.candidates)
     prune = blocking(AsyncKnowledge.prune)
     archive = blocking(AsyncKnowledge.archive)
     unarchive = blocking(AsyncKnowledge.unarchive)

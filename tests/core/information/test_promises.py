@@ -5,7 +5,7 @@ from core.promised import CONTRACTS, CORE, names_of_tests
 
 ROOMS = (
     *("information", "knowledge", "jobs", "documents", "search", "stores", "upkeep"),
-    *("versioning", "graph", "sync", "conformance"),
+    *("versioning", "graph", "sync", "conformance", "engine"),
 )
 
 PROMISES = {
@@ -13,6 +13,7 @@ PROMISES = {
     "tables of fixed names stand over whatever is stored": [
         "a_table_has_the_columns_and_types_that_it_is_described_with",
         "a_store_that_holds_nothing_has_all_of_them_empty",
+        "a_table_has_the_columns_that_were_promised_of_it_and_times_in_utc",
     ],
     "there are three families, of agents, of documents, and of themselves": [
         "each_family_has_its_tables",
@@ -99,6 +100,14 @@ PROMISES = {
     "what is promoted is there as a whole, and can be taken back": [
         "whoever_dies_in_a_job_leaves_all_of_it_or_nothing",
         "a_merged_distillation_can_be_undone_as_a_whole",
+    ],
+    "what a fact is worth is scored, and says what is to become of it": [
+        "a_fact_is_worth_the_mean_of_how_often_where_when_and_how_weightily_it_was_said",
+        "what_is_old_and_slight_is_to_be_pruned_what_scores_high_promoted_the_rest_retained",
+    ],
+    "another engine may stand behind the same names": [
+        "only_the_room_of_the_engine_imports_a_database",
+        "words_may_be_found_by_another_engine_with_nothing_else_changed",
     ],
     "what a model costs is bounded": [
         "a_model_is_called_once_for_a_batch_and_never_by_a_search",

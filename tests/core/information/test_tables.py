@@ -15,6 +15,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
+from lance_context_core.embedders import LocalEmbedder
 from lance_context_core.graph import Entity, Relation
 
 NAMES = {
@@ -46,6 +47,40 @@ def lived():
         bot.documents.add(b"# Rivers\n\nThe Akerselva runs through Oslo.", name="rivers.md")
         bot.context().add("system", "Looks the weather up.", kind="skill", id="k1")
         yield bot
+
+
+COLUMNS = {
+    "agent_sessions": "session_id agent_id user_id status start_time end_time metadata",
+    "agent_l2_raw": "raw_id source_id content content_type created_at",
+    "agent_l1_chunks": "chunk_id raw_id content metadata created_at agent_id",
+    "agent_l1_embeddings": "chunk_id vector model_name created_at",
+    "agent_l0_summaries": "target_id target_type summary updated_at agent_id",
+    "agent_skills": "skill_id name schema agent_id description version",
+    "agent_tool_calls": "call_id session_id tool_name params result status timestamp",
+    "agent_relations": "source_id target_id relation_type agent_id created_at",
+    "kb_l2_raw_documents": "doc_id source_uri content metadata imported_at",
+    "kb_l1_chunks": "chunk_id doc_id content metadata",
+    "kb_l1_embeddings": "chunk_id vector model_name",
+    "meta_tables": "table_name db_name table_type version",
+    "meta_columns": "table_name column_name data_type is_time is_vector",
+    "meta_jobs": "job_id job_type payload status scheduled_at",
+    "meta_mem_candidates": "session_id chunk_id score candidate_level",
+}
+TIMES = {"start_time", "end_time", "created_at", "updated_at", "imported_at"} | {
+    "timestamp",
+    "scheduled_at",
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_table_has_the_columns_that_were_promised_of_it_and_times_in_utc(lived, name):
+    schema = lived.tables.schema(name)
+    promised = {*COLUMNS[name].split()}
+    # Whatever is an agent's says whose it is.
+    assert {*schema.names} == promised | ({"agent_id"} if name.startswith("agent_") else set())
+    assert {one.name: str(one.type) for one in schema if one.name in TIMES} == dict.fromkeys(
+        {*schema.names} & TIMES, "timestamp[us, tz=UTC]"
+    )
 
 
 @pytest.mark.parametrize("family", NAMES)
@@ -87,6 +122,7 @@ def test_the_layers_of_a_turn_are_joined_by_their_ids(lived):
     embedded = lived.tables.read("agent_l1_embeddings").to_pylist()
     assert {row["chunk_id"] for row in embedded} == {row["chunk_id"] for row in chunks}
     assert len({len(row["vector"]) for row in embedded}) == 1
+    assert {row["model_name"] for row in embedded} == {LocalEmbedder().model}
     (summary,) = lived.tables.read("agent_l0_summaries").to_pylist()
     assert (summary["target_id"], summary["target_type"]) == ("s", "session")
     cited = lived.tables.read("agent_relations").to_pylist()
@@ -136,8 +172,11 @@ def test_a_scope_reads_its_own_rows_alone(lived):
     other = lived.tables.read("agent_l2_raw").to_pylist()
     assert {row["agent_id"] for row in other} == {"bot"}
     with ContextStore.open("memory://") as store:
-        store.scope(user_id="ada").knowledge.add("I live in Oslo.")
-        assert store.scope(user_id="bob").tables.read("agent_l1_chunks").num_rows == 0
+        for scope in ({"user_id": "ada"}, {"agent_id": "bot"}):
+            store.scope(**scope).knowledge.add("I live in Oslo.")
+        for other in ({"user_id": "bob"}, {"agent_id": "clerk"}):
+            for name in ("agent_sessions", "agent_l2_raw", "agent_l1_chunks", "meta_jobs"):
+                assert store.scope(**other).tables.read(name).num_rows == 0
 
 
 async def test_they_may_be_awaited():

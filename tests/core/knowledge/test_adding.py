@@ -1,9 +1,24 @@
 """What is told is kept as turns, and knowledge of it proves itself by them."""
 
+import subprocess
+import sys
+
 import pytest
-from core.knowledge.living import OSLO, day, everything, facts, opened, said
+from core.knowledge.living import (
+    OSLO,
+    DeathError,
+    Scripted,
+    aloud,
+    day,
+    dying,
+    everything,
+    facts,
+    opened,
+    said,
+)
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError
+from lance_context_core.jobs.queue import LEASE
 from lance_context_core.knowledge import RuleExtractor
 
 
@@ -28,12 +43,46 @@ def test_the_same_turns_added_again_are_the_same_turns_and_one_job(store, memory
     assert store.history.count("", session_id="s") == 1
 
 
+TELLING = """
+import sys
+from datetime import UTC, datetime
+from lance_context_core import ContextStore
+
+turn = {"role": "user", "content": "I live in Oslo.", "created_at": datetime(2024, 1, 1, 9, tzinfo=UTC)}
+with ContextStore.open(sys.argv[1], maintenance=None) as store:
+    print(store.knowledge.add([turn], session_id="s").job_id)
+"""
+
+
+@pytest.mark.process
 def test_the_same_turns_are_one_job_in_another_process_too(tmp_path, clock):
     with opened(tmp_path, clock) as store:
         first = store.knowledge.add([OSLO], session_id="s")
+        told = subprocess.run(
+            [sys.executable, "-c", TELLING, str(tmp_path / "store")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout.strip() == first.job_id
+        assert [job.id for job in store.knowledge.jobs.list()] == [first.job_id]
+        assert store.history.count("", session_id="s") == 1
+
+
+def test_turns_told_again_after_their_worker_died_are_one_job_and_asked_about_once(tmp_path, clock):
+    with opened(tmp_path, clock) as store, pytest.raises(DeathError):
+        store.knowledge.using(model=dying).add([OSLO], session_id="s")
+    clock.advance(seconds=LEASE.total_seconds())
     with opened(tmp_path, clock) as store:
-        assert store.knowledge.add([OSLO], session_id="s").job_id == first.job_id
-        assert len(store.knowledge.jobs.list()) == 1
+        model = Scripted(aloud)
+        spoken = store.knowledge.using(model=model)
+        added = [spoken.add([OSLO], session_id="s") for _ in range(2)]
+        assert [(job.id, job.state) for job in spoken.jobs.list()] == [
+            (added[0].job_id, "succeeded")
+        ]
+        assert added[1].job_id == added[0].job_id
+        assert model.asked == [["I live in Oslo."]]
+        assert len(facts(store)) == store.history.count("", session_id="s") == 1
 
 
 def test_turns_are_never_rewritten(store, memory):

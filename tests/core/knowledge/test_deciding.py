@@ -3,7 +3,12 @@
 import pytest
 from core.knowledge.living import day, facts, said
 
-from lance_context_core.knowledge import ModelConsolidator, ModelExtractor
+from lance_context_core.knowledge import (
+    Consolidation,
+    Decision,
+    ModelConsolidator,
+    ModelExtractor,
+)
 from lance_context_core.testing import FaultModel, ScriptedModel
 
 TEA = said("I drink green tea every morning.", day(2024))
@@ -122,6 +127,33 @@ def test_a_decision_that_cannot_be_done_is_refused_and_the_fact_added(store, mem
         "Ada drinks coffee every morning.",
         "Ada drinks green tea every morning.",
     ]
+
+
+class Reaching:
+    """Puts every new fact in the place of one that it was not asked about."""
+
+    name = "reaching/1"
+
+    def __init__(self, id):
+        self.id = id
+
+    def decide(self, new, known):
+        decisions = [
+            Decision(new_id=one.id, op="supersede", target_id=self.id, reason="so") for one in new
+        ]
+        return Consolidation(decisions=decisions)
+
+
+def test_a_decision_about_another_users_fact_is_refused_and_that_fact_stays(store, memory):
+    memory.add(said("I love green tea.", day(2024)), user_id="bob")
+    (theirs,) = store.context("knowledge").list(filters={"kind": "fact"})
+    memory.add(said("I love green tea in the morning.", day(2024)), user_id="ada")
+    added = memory.using(consolidator=Reaching(theirs["id"])).add(
+        said("I love green tea in the evening.", day(2025)), user_id="ada"
+    )
+    assert added.faults == {"unknown_fact": 1}
+    assert facts(store, user_id="bob") == ["I love green tea."]
+    assert len(current(store)) == 2
 
 
 def test_two_facts_that_touch_one_known_fact_touch_it_once(store, memory):

@@ -127,7 +127,9 @@ def test_a_trace_has_the_calls_of_tools_among_the_turns(store, memory):
         "", Message.tool("Rain.", call_id="c1", tool_name="weather"), session_id="s"
     )
     memory.distill(apply="merge")
-    kinds = [one.kind for one in memory.trace("s")]
+    events = memory.trace("s")
+    assert [one.at for one in events] == sorted(one.at for one in events)
+    kinds = [one.kind for one in events]
     assert kinds[:2] == ["turn", "tool_call"]
     assert {"tool_result", "fact", "chunk", "summary", "job"} <= {*kinds}
 

@@ -11,6 +11,8 @@ PROMISES = {
     "the same turns added again, by whom and when ever, are one job": [
         "the_same_turns_added_again_are_the_same_turns_and_one_job",
         "the_same_turns_are_one_job_in_another_process_too",
+        "turns_told_again_after_their_worker_died_are_one_job_and_asked_about_once",
+        "the_same_turns_added_again_ask_no_model",
     ],
     "while a model is down turns are stored, and become the same facts later": [
         "while_the_model_is_away_the_turns_are_kept_and_the_job_waits",
@@ -18,9 +20,12 @@ PROMISES = {
     "an answer that cannot be used is a failure with a reason, and no facts is none": [
         "an_answer_of_another_shape_fails_the_job_and_leaves_no_fact",
         "no_facts_is_a_success_unlike_a_failure",
+        "a_failed_job_can_be_tried_again",
+        "an_answer_of_which_nothing_can_be_taken_fails_the_job_and_says_why",
     ],
     "evidence that is not there is rejected and counted": [
         "a_candidate_without_evidence_is_rejected_and_counted",
+        "one_wrong_fact_is_refused_and_the_others_kept",
     ],
     "every explanation ends in turns, and says so once these say something else": [
         "every_fact_of_a_conversation_ends_in_turns_that_still_say_so",
@@ -33,6 +38,9 @@ PROMISES = {
         "it_remembers_finds_and_takes_back_in_five_lines",
         "what_is_said_again_is_one_fact_with_the_evidence_of_both",
         "pruning_hides_old_facts_of_little_importance_and_no_others",
+        "a_session_has_one_summary_made_of_its_own_sentences",
+        "a_field_is_the_newest_value_in_its_type_with_the_turns_that_say_so",
+        "a_fact_is_worth_the_mean_of_how_often_where_when_and_how_weightily_it_was_said",
     ],
     "killed at any write, facts and jobs agree": [
         "whoever_dies_in_a_job_leaves_all_of_it_or_nothing",
@@ -53,6 +61,8 @@ PROMISES = {
     ],
     "a decision about what is not there, or is another's, is refused": [
         "a_decision_that_cannot_be_done_is_refused_and_the_fact_added",
+        "a_decision_about_another_users_fact_is_refused_and_that_fact_stays",
+        "two_facts_that_touch_one_known_fact_touch_it_once",
     ],
     "who takes back or erases what superseded a fact revives it": [
         "undo_removes_what_a_job_did_and_revives_what_it_superseded",
@@ -68,6 +78,7 @@ PROMISES = {
     ],
     "facts of one user never reach a model with another's": [
         "facts_of_one_user_never_reach_the_model_with_anothers",
+        "facts_of_one_user_never_reach_a_question_about_another",
     ],
     "a proposal leaves the store as it is, and discarded leaves no branch": [
         "a_proposal_leaves_the_store_as_it_is_until_it_is_merged",
@@ -120,6 +131,7 @@ PROMISES = {
     "a failed job waits by the clock, is listed, and can be tried again": [
         "each_failure_waits_longer_and_the_fifth_is_the_last",
         "a_failed_job_can_be_tried_again",
+        "all_that_no_job_is_about_is_scheduled_and_shared_by_whoever_runs_it",
     ],
     "a budget ends a run, and the rest stays scheduled": [
         "a_run_stops_where_its_budget_of_calls_ends_and_the_rest_stays_scheduled",
@@ -128,12 +140,16 @@ PROMISES = {
     "what a model must not say is refused": [
         "what_a_model_must_not_say_is_refused_and_the_sentence_kept",
     ],
-    "a stored instruction is data with a source": ["a_stored_instruction_is_data_with_a_source"],
+    "a stored instruction is data with a source": [
+        "a_stored_instruction_is_data_with_a_source",
+        "what_was_said_reaches_the_model_as_quoted_data_and_the_request_is_the_recorded_one",
+    ],
     "every read works on a branch and at a version": [
         "every_read_works_on_a_branch_and_at_a_version",
     ],
     "a model is asked once for a batch, once for a neighbourhood, and by no search": [
         "a_model_is_called_once_for_a_batch_and_never_by_a_search",
+        "a_model_is_asked_once_for_a_batch_of_turns_and_never_by_a_search",
         "a_model_is_asked_once_for_a_neighbourhood_and_not_where_nothing_is_near",
     ],
 }

@@ -3,7 +3,7 @@
 import pytest
 from core.knowledge.living import BERGEN, OSLO, Scripted, aloud, day, everything, facts, said
 
-from lance_context_core import InvalidRequestError, Message, NotFoundError
+from lance_context_core import InvalidRequestError, Message
 
 
 def tell(store, *told, session_id="s", user_id="ada"):
@@ -128,24 +128,6 @@ def test_a_proposal_whose_model_was_away_goes_on_where_it_was(store, memory, clo
 def test_a_scope_has_no_branches_and_says_so(store):
     with pytest.raises(InvalidRequestError, match="scope"):
         store.scope(user_id="ada").knowledge.distill()
-
-
-def test_every_read_works_on_a_branch_and_at_a_version(store, memory):
-    memory.add([OSLO], session_id="s1", user_id="ada")
-    version = store.version()
-    tell(store, BERGEN, session_id="s2")
-    proposal = memory.distill()
-    there = store.branch(proposal.branch).knowledge
-    (moved,) = there.search("moved Bergen", user_id="ada", search_type="facts", evidence=True)
-    assert moved.record.metadata["fact"]["value"] == "Bergen"
-    assert there.explain(moved.record.id).is_verified
-    assert [one.kind for one in there.trace("s2")].count("fact") == 1
-    memory.merge(proposal.job_id)
-    then = store.checkout(version).knowledge
-    (lived,) = then.search("live Oslo", user_id="ada", search_type="facts", evidence=True)
-    assert lived.record.metadata["fact"]["value"] == "Oslo"
-    with pytest.raises(NotFoundError):
-        then.explain(moved.record.id)
 
 
 def fact_of(store, text):

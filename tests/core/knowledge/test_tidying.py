@@ -6,7 +6,9 @@ import pytest
 from core.knowledge.living import OSLO, day, everything, facts, said
 
 from lance_context_core import InvalidRequestError, Message
-from lance_context_core.knowledge import Prune
+from lance_context_core.knowledge import CandidateWeights, Prune
+
+HALF = timedelta(hours=69.3)
 
 DULL = said("I was in Rome on Monday.", day(2024))
 KEEN = said("I love skiing.", day(2024))
@@ -55,6 +57,67 @@ def test_a_policy_that_cannot_be_is_refused(memory, policy):
     with pytest.raises(InvalidRequestError, match="policy"):
         memory.prune(policy)
     assert memory.jobs.list() == []
+
+
+def test_a_fact_is_worth_the_mean_of_how_often_where_when_and_how_weightily_it_was_said(
+    store, memory, clock
+):
+    for n in range(4):
+        when = clock.now() - timedelta(hours=693 - 231 * n)
+        memory.add([said("I love skiing.", when)], session_id=f"s{n % 2}", user_id="ada")
+    (one,) = memory.candidates()
+    assert (one.record.text, one.activity, one.reusability) == ("I love skiing.", 3 / 4, 1 / 2)
+    assert one.importance == one.record.metadata["importance"]
+    assert one.recency == pytest.approx(0.5 ** ((clock.now() - one.record.created_at) / HALF))
+    told = 0.1 * 3 / 4 + 0.1 * 1 / 2 + 0.5 * one.importance + 0.3 * one.recency
+    assert one.score == pytest.approx(told)
+    alone = CandidateWeights(activity=2, importance=0, reusability=0, recency=0)
+    assert memory.candidates(weights=alone)[0].score == 3 / 4
+
+
+def test_what_is_old_and_slight_is_to_be_pruned_what_scores_high_promoted_the_rest_retained(
+    store, memory, clock
+):
+    memory.add([DULL, OSLO, said("I love skiing.", clock.now())], session_id="s", user_id="ada")
+    found = memory.candidates()
+    assert [(one.record.text, one.level) for one in found] == [
+        ("I love skiing.", "promote"),
+        ("I live in Oslo.", "retain"),
+        (DULL["content"], "prune"),
+    ]
+    assert [one.record.id for one in found if one.level == "prune"] == (
+        memory.prune(dry_run=True).result["retired"]
+    )
+    rows = store.tables.read("meta_mem_candidates").to_pylist()
+    assert [(row["chunk_id"], row["score"], row["candidate_level"]) for row in rows] == [
+        (one.record.id, one.score, one.level) for one in found
+    ]
+    strict = memory.candidates(weights=CandidateWeights(promote_from=1))
+    assert {one.level for one in strict} == {"retain", "prune"}
+    memory.pin(found[-1].record.id)
+    assert memory.candidates()[-1].level == "retain"
+    assert store.scope(user_id="bob").knowledge.candidates() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"activity": -1}, id="less than nothing"),
+        pytest.param({"recency": True}, id="no number"),
+        pytest.param({"half_life": 3}, id="a number of what"),
+        pytest.param({"promote_from": 2}, id="more than all"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(wrong):
+    with pytest.raises(InvalidRequestError, match=next(iter(wrong))):
+        CandidateWeights(**wrong)
+
+
+def test_what_are_no_weights_is_refused(memory):
+    with pytest.raises(InvalidRequestError, match="above 0"):
+        CandidateWeights(activity=0, importance=0, reusability=0, recency=0)
+    with pytest.raises(InvalidRequestError, match="CandidateWeights"):
+        memory.candidates(weights={"activity": 1})
 
 
 def test_an_archived_session_leaves_all_reads_but_its_trace_and_comes_back_whole(store, memory):

@@ -24,12 +24,12 @@ def test_undo_removes_what_a_job_did_and_revives_what_it_superseded(store, memor
 
 def test_undo_after_many_later_writes_takes_back_exactly_the_jobs_part(store, memory):
     first = memory.add([OSLO, LIKES], session_id="s1", user_id="ada")
-    for n in range(20):
+    for n in range(100):
         store.history.append("bot", Message.user(f"turn {n}"), session_id="other")
     memory.add([said("I have a dog.", day(2025))], session_id="s2", user_id="ada")
     memory.undo(first.job_id)
     assert facts(store) == ["I have a dog."]
-    assert store.history.count("bot", session_id="other") == 20
+    assert store.history.count("bot", session_id="other") == 100
     assert store.scope(user_id="ada").history.count("", session_id="s1") == 2
 
 

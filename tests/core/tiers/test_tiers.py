@@ -1,5 +1,7 @@
 """Entries go colder and come back: found by what stands in for them, kept whole, in one commit."""
 
+from datetime import timedelta
+
 import pytest
 
 from lance_context_core import (
@@ -165,6 +167,18 @@ def test_what_is_canonical_needs_a_grant_of_its_scope(store):
             act("rule")
     assert tiers.demote("rule", grant=tiers.grant()).tier == "warm"
     assert tiers.delete("rule", grant=tiers.grant()) == 1
+
+
+def test_counts_say_how_many_are_in_each_tier(tiers, clock):
+    for n in range(6):
+        tiers.add(f"Note {n}.", id=str(n), expires_at=clock.now() + timedelta(hours=n + 1))
+    for id in ("1", "2", "3", "3"):
+        tiers.demote(id)
+    assert (tiers.stats(), tiers.stats().total) == (TierStats(hot=3, warm=2, cold=1), 6)
+    tiers.promote("3")
+    tiers.delete("1")
+    clock.advance(hours=1)
+    assert (tiers.stats(), tiers.stats().total) == (TierStats(hot=3, warm=1), 4)
 
 
 def test_what_is_deleted_goes_with_what_stands_in_for_it(tiers, store):
