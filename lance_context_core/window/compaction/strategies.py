@@ -6,10 +6,12 @@ newest turn of the user, and calls that wait for results.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 from lance_context_core._checks import listed, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, TextPart, ToolResultPart
+from lance_context_core.window.compaction.context_windows import context_window_of
 from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Strategy, whole
 from lance_context_core.window.compaction.summarising import (
     Summariser,
@@ -220,13 +222,30 @@ class TokenBudgetComposedStrategy(Strategy):
         if not self._strategies:
             raise InvalidRequestError("strategies is empty: give at least one")
         self._budget = whole(token_budget, "token_budget", least=1)
-        if isinstance(target_ratio, bool) or not isinstance(target_ratio, int | float):
-            raise InvalidRequestError(f"target_ratio={shown(target_ratio)}: give a number")
-        if not 0 < target_ratio <= 1:
-            raise InvalidRequestError(
-                f"target_ratio={target_ratio}: give a number above 0, up to 1"
-            )
+        _check_ratio(target_ratio, "target_ratio")
         self._target = int(token_budget * target_ratio)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: str,
+        strategies: Sequence[CompactionStrategy],
+        *,
+        trigger_ratio: float = 0.8,
+        target_ratio: float = 0.75,
+        context_window: int | None = None,
+    ) -> Self:
+        """With `trigger_ratio`, above 0 and up to 1, of what a model takes as the budget.
+
+        What the families of the large providers take is known here, and may have changed:
+        `context_window` goes before it, in tokens. Raises InvalidRequestError for a model that is
+        not known, unless that is given.
+        """
+        if context_window is None:
+            context_window = context_window_of(model)
+        window = whole(context_window, "context_window", least=1)
+        _check_ratio(trigger_ratio, "trigger_ratio")
+        return cls(strategies, max(1, int(window * trigger_ratio)), target_ratio=target_ratio)
 
     async def plan(self, plan: Plan) -> Plan:
         """The plan, within the target if what is protected lets it."""
@@ -259,3 +278,8 @@ def checked(strategies: object) -> list[CompactionStrategy]:
                 f"strategies[{index}] is {shown(one)}: give an object with the method plan"
             )
     return found
+
+
+def _check_ratio(ratio: object, name: str) -> None:
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
+        raise InvalidRequestError(f"{name}={shown(ratio)}: give a number above 0, up to 1")

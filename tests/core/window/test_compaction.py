@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import InvalidRequestError, Message
-from lance_context_core.messages import ToolCallPart
+from lance_context_core.messages import ImagePart, TextPart, ToolCallPart, ToolResultPart
 from lance_context_core.store import AsyncContextStore
 from lance_context_core.window import (
     DIALECTS,
     AgentContext,
+    CallableTokenCounter,
     CompactionPipeline,
     ContextConfig,
     HistoryRetention,
@@ -103,9 +104,10 @@ def test_a_plan_has_never_more_tokens_than_the_conversation(strategy, messages):
 
 
 @given(messages=histories(), data=st.data())
-def test_pins_survive_every_strategy_in_both_orders(messages, data):
+def test_pins_and_instructions_survive_every_strategy_in_both_orders(messages, data):
     pinned = [one.id for one in messages if data.draw(st.booleans())]
-    there = {id for one in Plan.of(messages).entries for id in one.group.ids} & set(pinned)
+    groups = [one.group for one in Plan.of(messages).entries]
+    there = {id for one in groups for id in one.ids if id in pinned or one.kind == "system"}
     for one, other in itertools.permutations(STRATEGIES.values(), 2):
         told = actions(planned(CompactionPipeline([one, other]), messages, pinned=pinned))
         assert {told[id] for id in there} <= {"kept"}
@@ -138,6 +140,81 @@ def test_a_budget_is_acted_on_only_above_it_and_down_to_its_target():
     wide = TokenBudgetComposedStrategy([SelectiveToolCallCompactionStrategy(0)], 10_000)
     plan = Plan.of(TALK)
     assert asyncio.run(wide.plan(plan)) is plan
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kept"),
+    [
+        (TruncationStrategy(max_messages=2), ["a1", "u2"]),
+        (TruncationStrategy(max_messages=3), ["a1", "u2"]),
+        (TruncationStrategy(max_messages=4), ["call2", "result2", "a1", "u2"]),
+        (TruncationStrategy(max_chars=len("Here.And cups?")), ["a1", "u2"]),
+        (TruncationStrategy(max_chars=len("Here.And cups?") - 1), ["u2"]),
+        (TruncationStrategy(max_messages=6, max_chars=50), ["a1", "u2"]),
+        (TruncationStrategy(max_messages=2, max_chars=5_000), ["a1", "u2"]),
+        (TruncationStrategy(max_messages=0), ["u2"]),
+        (TruncationStrategy(max_chars=0), ["u2"]),
+        (SlidingWindowCompaction(1), ["u2"]),
+    ],
+)
+def test_the_end_is_kept_that_fits_and_never_less_than_the_newest_turn(strategy, kept):
+    told = actions(planned(strategy, TALK))
+    assert [id for id, action in told.items() if action == "kept"] == kept
+
+
+def test_errors_and_pictures_of_old_results_stay():
+    fault, picture = "no tea " * 100, ImagePart(data=b"tea", media_type="image/png")
+    results = [
+        ToolResultPart(call_id="c1", content=(TextPart(text=fault),), is_error=True),
+        ToolResultPart(call_id="c2", content=(TextPart(text="leaf " * 300), picture)),
+    ]
+    talk = [Message.user("Find tea.", id="u1")]
+    for number, result in enumerate(results, 1):
+        call, answer = called(number)
+        talk += [call, Message(role="tool", parts=(result,), id=answer.id)]
+    first, second = (
+        one.parts[0]
+        for one in planned(ToolResultCompactionStrategy(9, keep_last=0), talk).messages
+        if one.role == "tool"
+    )
+    assert (first.text, first.is_error) == (fault, True)
+    assert second.text == "leaf leaf\n… [1491 chars truncated, id result2]"
+    assert second.content[1:] == (picture,)
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("gpt-4o", 128_000),
+        ("openai/gpt-4o-mini", 128_000),
+        ("google:gemini-1.5-pro-002", 2_097_152),
+        ("gemini-2.5-flash", 1_048_576),
+        ("Claude-Sonnet-4-5", 200_000),
+    ],
+)
+def test_the_budget_is_four_fifths_of_what_a_model_takes(model, window):
+    talk = [
+        Message.user("Go.", id="u"),
+        Message.assistant("tea", id="a"),
+        Message.user("?", id="n"),
+    ]
+    frame = Plan.of(talk, counter=CallableTokenCounter(lambda _: 0)).tokens
+    for n_tokens, is_acted_on in ((window * 8 // 10, False), (window * 8 // 10 + 1, True)):
+        said = n_tokens - frame
+        counter = CallableTokenCounter(lambda text, said=said: said if text == "tea" else 0)
+        strategy = TokenBudgetComposedStrategy.from_model(model, [CompactionPipeline()])
+        plan = asyncio.run(strategy.plan(Plan.of(talk, counter=counter)))
+        assert ("dropped" in actions(plan).values()) == is_acted_on
+
+
+def test_a_model_that_is_not_known_is_refused_unless_it_is_said_what_it_takes():
+    strategies = [SelectiveToolCallCompactionStrategy(1)]
+    for model in ("gpt-4", "my-gpt-4o", "o3000"):
+        with pytest.raises(InvalidRequestError, match=f"model='{model}' is not known: .*window="):
+            TokenBudgetComposedStrategy.from_model(model, strategies)
+    given = TokenBudgetComposedStrategy.from_model("mine", strategies, context_window=750)
+    assert planned(given, TALK).tokens <= 450
+    assert Plan.of(TALK).tokens > 600
 
 
 def test_a_preset_brings_a_long_session_under_its_trigger():
@@ -270,6 +347,14 @@ def test_a_summary_cannot_end_its_quotation():
         lambda: TokenBudgetComposedStrategy([], 100),
         lambda: TokenBudgetComposedStrategy([SlidingWindowCompaction], 100),
         lambda: TokenBudgetComposedStrategy([SlidingWindowCompaction()], 100, target_ratio=2),
+        lambda: TokenBudgetComposedStrategy.from_model("", [CompactionPipeline()]),
+        lambda: TokenBudgetComposedStrategy.from_model("o3", []),
+        lambda: TokenBudgetComposedStrategy.from_model(
+            "o3", [CompactionPipeline()], trigger_ratio=0
+        ),
+        lambda: TokenBudgetComposedStrategy.from_model(
+            "o3", [CompactionPipeline()], context_window=0
+        ),
         lambda: SummarizationCompaction("tea"),
         lambda: SummarizationCompaction(str, timeout_seconds=0),
         lambda: SummarizationCompaction(str, timeout_seconds=None),

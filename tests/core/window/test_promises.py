@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from core.promised import CONTRACTS, CORE, names_of_tests
 
+PAGE = CORE.parents[1] / "docs" / "evidence" / "windows.md"
 HERE = Path(__file__).parent
 ADAPTERS = HERE.parents[1] / "adapters"
 FILES = [
@@ -54,7 +56,7 @@ PROMISES = {
         "a_job_that_fails_leaves_a_valid_window_with_the_last_summary_that_says_so",
     ],
     "pins survive every strategy in both orders": [
-        "pins_survive_every_strategy_in_both_orders",
+        "pins_and_instructions_survive_every_strategy_in_both_orders",
         "a_pinned_record_stays_when_the_history_has_left_it_behind",
     ],
     "no group is lost silently, by two strategies in a row either": ["no_group_is_lost_silently"],
@@ -137,3 +139,9 @@ def held():
 @pytest.mark.parametrize("promise", PROMISES)
 def test_each_promise_is_held_by_tests(held, promise):
     assert set(PROMISES[promise]) <= held
+
+
+def test_each_test_that_the_page_of_evidence_names_is_there():
+    named = re.findall(r"\btest_(\w+)\b(?!\.py)", PAGE.read_text("utf-8"))
+    assert len(named) > len(PROMISES)
+    assert set(named) <= names_of_tests(CONTRACTS, CORE, ADAPTERS)
