@@ -75,8 +75,8 @@ def _supported(names: Names, scope_condition: str) -> str:
 
 def _meant(row: Mapping[str, Any], names: Names) -> set[str]:
     """The sources of a row that are erased ones."""
-    scope = (None, *(row.get(part) for part in SCOPE_PARTS))
-    return {one for one in row.get("source_ids") or () if names.mean([one], scope)}
+    within = (None, *(row.get(part) for part in SCOPE_PARTS), None)
+    return {one for one in row.get("source_ids") or () if names.mean([one], within)}
 
 
 def _chunks(nodes: list[int]) -> Iterator[list[int]]:

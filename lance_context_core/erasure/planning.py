@@ -90,7 +90,7 @@ async def _with_graph(
             names.update(plan.names)
         elif plan.name == DOCUMENTS_TABLE or is_collection(plan.name):
             for state in plan.states:
-                names.add(state.id, state.scope_values)
+                names.add(state.id, state.means_within)
     if GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:
         return plans
     async with database.table(GRAPH_TABLE, GRAPH).access.separately() as main:
@@ -153,10 +153,10 @@ async def _plan_records(database: Database, target: Target) -> Plan:
         linked_within=target.scope_condition,
     )
     for state in plan.states:
-        plan.names.add(state.id, state.scope_values)
+        plan.names.add(state.id, state.means_within)
     for id in target.ids:
         scope = target.scope
-        plan.names.add(id, (None, scope.tenant, scope.user_id, scope.agent_id))
+        plan.names.add(id, (None, scope.tenant, scope.user_id, scope.agent_id, None))
     if target.derived:
         links = {
             link

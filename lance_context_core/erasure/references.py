@@ -16,13 +16,16 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import visibility
-from lance_context_core.rows.records import OF_ALL, with_values
+from lance_context_core.rows.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
 from lance_context_core.scope import SCOPE_PARTS
 
 ScopeValues = tuple[str | None, ...]
 """The context, tenant, user and agent of a record; what is absent does not restrict."""
 
-_STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id")
+Within = tuple[str | None, ...]
+"""These, and the session: within what an id means a record."""
+
+_STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id", "kind")
 _POINTERS = ("supersedes_id", "superseded_by_id")
 _LINKS = ("source_ids", "relationships", *_POINTERS)
 _LINKED = sql.any_of(
@@ -44,6 +47,7 @@ class State(NamedTuple):
     user_id: str | None
     agent_id: str | None
     session_id: str | None
+    kind: str | None
 
     @property
     def scope_values(self) -> ScopeValues:
@@ -51,10 +55,18 @@ class State(NamedTuple):
         return self.context, self.tenant, self.user_id, self.agent_id
 
     @property
-    def named_within(self) -> ScopeValues:
+    def means_within(self) -> Within:
+        """Within what the id means it."""
+        return *self.scope_values, self.session_id
+
+    @property
+    def named_within(self) -> Within:
         """Within what the ids count that it names."""
         context = None if self.context in OF_ALL else self.context
-        return context, self.tenant, self.user_id, self.agent_id
+        # Turns of two sessions may be called alike, and these tell of those of their own.
+        is_of_one = self.context == SUMMARIES or (self.context == KNOWLEDGE and self.kind == JOB)
+        session_id = self.session_id if is_of_one else None
+        return context, self.tenant, self.user_id, self.agent_id, session_id
 
 
 class Link(NamedTuple):
@@ -69,33 +81,33 @@ class Link(NamedTuple):
 
 
 class Names:
-    """Ids, and within which scopes they mean an erased record."""
+    """Ids, and within what they mean an erased record."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._by_id: dict[str, set[ScopeValues]] = defaultdict(set)
+        self._by_id: dict[str, set[Within]] = defaultdict(set)
 
-    def add(self, id: str, scope: ScopeValues) -> None:
-        """Let `id` mean an erased record within `scope`."""
-        self._by_id[id].add(scope)
+    def add(self, id: str, within: Within) -> None:
+        """Let `id` mean an erased record within that."""
+        self._by_id[id].add(within)
 
     def update(self, other: "Names") -> None:
         """Let all that means one in the others mean it here."""
         for id in other.ids:
-            self._by_id[id] |= other.scopes(id)
+            self._by_id[id] |= other.within(id)
 
-    def scopes(self, id: str) -> set[ScopeValues]:
-        """Within which scopes it means one."""
+    def within(self, id: str) -> set[Within]:
+        """Within what it means one."""
         return self._by_id.get(id, set())
 
     @property
     def ids(self) -> Collection[str]:
-        """All that mean one within some scope."""
+        """All that mean one anywhere."""
         return self._by_id.keys()
 
-    def mean(self, ids: Iterable[str], scope: ScopeValues) -> bool:
-        """Whether one of `ids`, in a record within `scope`, means an erased one."""
-        return any(compatible(scope, one) for id in ids for one in self._by_id.get(id, ()))
+    def mean(self, ids: Iterable[str], within: Within) -> bool:
+        """Whether one of `ids`, in a record that names what is within that, means an erased one."""
+        return any(compatible(within, one) for id in ids for one in self._by_id.get(id, ()))
 
 
 def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
@@ -153,7 +165,7 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
         keys = {link.state.key for link in new}
         for link in waiting:
             if link.state.key in keys:
-                names.add(link.state.id, link.state.scope_values)
+                names.add(link.state.id, link.state.means_within)
                 further.add(link.state)
         waiting = [link for link in waiting if link.state.key not in keys]
     return further
@@ -177,12 +189,12 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bo
 
 
 def _scrubbed(
-    row: Mapping[str, Any], scope: ScopeValues, names: Names, *, sources: bool
+    row: Mapping[str, Any], within: Within, names: Names, *, sources: bool
 ) -> dict[str, Any] | None:
     """The row without the names; None if it has none of them."""
 
     def means(id: str | None) -> bool:
-        return id is not None and names.mean([id], scope)
+        return id is not None and names.mean([id], within)
 
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
     if "superseded_by_id" in changes and row["lifecycle_status"] in visibility.VISIBLE_STATUSES:

@@ -9,9 +9,10 @@ from typing import Any
 from lance_context_core._checks import dumps
 from lance_context_core.jobs.values import Job
 from lance_context_core.records import ContextRecord
+from lance_context_core.rows.records import JOB
 from lance_context_core.scope import Scope
 
-KIND = "job"
+KIND = JOB
 
 _TIMES = ("scheduled_at", "lease_until")
 _PACKED = (

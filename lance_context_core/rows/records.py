@@ -34,6 +34,9 @@ KNOWLEDGE, TIERS, SUMMARIES = "knowledge", "tiers", "summaries"
 OF_ALL = frozenset({KNOWLEDGE, TIERS, SUMMARIES})
 """Contexts of what is made of records of all contexts: what is named there may be in any."""
 
+JOB = "job"
+"""The kind of the records that are jobs, in the context of the knowledge."""
+
 MEDIA_PREFIX = "img_"
 """What the ids of pictures, recordings and films begin with."""
 

@@ -203,13 +203,22 @@ def test_a_job_that_is_erased_while_it_runs_leaves_the_others_to_be_done(store):
     assert jobs(store) == done
 
 
-def test_a_turn_of_another_session_with_the_same_id_takes_nothing_from_a_job(store):
-    say(store, 1, first=2, session_id="other")
-    window(store)
-    store.erase(filter={"session_id": "other"}, derived="rebuild")
-    window(store)
-    assert [one.state for one in store.windows.jobs(lambda _: "Tea.").run_due()] == ["succeeded"]
+@pytest.mark.parametrize("derived", [True, "rebuild"])
+def test_a_session_that_is_erased_takes_nothing_from_another_with_turns_of_the_same_ids(
+    store, derived
+):
+    say(store, 12, session_id="other")
+    for session_id in ("s", "other"):
+        window(store, session_id=session_id)
+    store.erase(filter={"session_id": "other"}, derived=derived)
+    assert [one.session_id for one in jobs(store)] == ["s"]
+    store.windows.jobs(lambda _: "Tea.").run_due()
     assert "Tea." in window(store).messages[0].text
+    say(store, 12, session_id="other")
+    erased = store.erase(filter={"session_id": "other"}, derived=derived)
+    assert (erased.records, erased.derived) == (24, 0)
+    assert "Tea." in window(store).messages[0].text
+    assert [one.state for one in jobs(store)] == ["succeeded"]
 
 
 def test_a_summary_of_more_than_is_cut_is_not_shown(store):
