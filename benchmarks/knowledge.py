@@ -1,11 +1,12 @@
 """What knowledge costs: an `add` whose job waits, and a proposal over a large store.
 
-    python -m benchmarks.knowledge [--turns 2000] [--records 100000] [--new 1000]
+    python -m benchmarks.knowledge [--turns 2000] [--records 100000] [--new 1000] [--later 1000]
 
 CPU of all threads of the process, through the public API, in a fresh directory.
 
 - `add(infer="later")` beside `add(infer="never")` and `history.append`: milliseconds a turn, the median
   of rounds in which each takes its turn.
+- `undo` of a job of 100 turns after so many later turns, each of which became knowledge: seconds.
 - `distill()` without a model: seconds, where there are so many records (turns, the chunks and facts
   of them) and so many turns are new.
 """
@@ -87,6 +88,24 @@ async def proposing(place: str, records: int, new: int) -> tuple[float, float, i
         return cpu, wall, proposal.report.get("add", 0), n_records
 
 
+async def undoing(place: str, later: int) -> tuple[float, float, int]:
+    """Seconds of CPU and by the clock of an undo, and how much it hid."""
+    draw = random.Random(2)
+    async with AsyncContextStore.open(place) as store:
+        first = await store.knowledge.add(
+            [said(draw, n) for n in range(100)], session_id="first", user_id="ada"
+        )
+        for n in range(100, 100 + later):
+            await store.knowledge.add(said(draw, n), session_id=f"s{n % 20}", user_id="ada")
+        assert first.job_id is not None
+        began, start_cpu = time.perf_counter(), time.process_time()
+        undone = await store.knowledge.undo(first.job_id)
+        cpu, wall = time.process_time() - start_cpu, time.perf_counter() - began
+        assert undone.retired
+        assert not undone.conflicts
+        return cpu, wall, len(undone.retired)
+
+
 async def _tell(store: AsyncContextStore, draw: random.Random, numbers: range) -> None:
     """One more session of somebody."""
     turns = [Message.user(said(draw, n)) for n in numbers]
@@ -99,6 +118,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=2_000)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--new", type=int, default=1_000)
+    parser.add_argument("--later", type=int, default=1_000)
     options = parser.parse_args()
     if options.turns:
         with tempfile.TemporaryDirectory() as place:
@@ -106,6 +126,12 @@ def main() -> None:
         plain = ms["history.append"]
         for name, spent in ms.items():
             print(f"{name:<22} {spent:6.3f} ms  {spent / plain:5.2f} x")
+    if options.later:
+        with tempfile.TemporaryDirectory() as place:
+            cpu, wall, n = asyncio.run(undoing(place, options.later))
+        print(
+            f"undo() after {options.later:,} later turns: {cpu:.2f} s of CPU, {wall:.2f} s, {n} hidden"
+        )
     if options.new:
         with tempfile.TemporaryDirectory() as place:
             cpu, wall, facts, n_records = asyncio.run(

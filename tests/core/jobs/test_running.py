@@ -143,8 +143,8 @@ def test_a_job_whose_row_was_folded_at_that_moment_is_taken_all_the_same(
 
 
 def test_of_many_jobs_each_is_done_in_one_run_however_often_is_folded(tmp_path, clock):
-    with opened(tmp_path, clock, journal=JournalPolicy(rows=8)) as store:
-        for n in range(40):
+    with opened(tmp_path, clock, journal=JournalPolicy(rows=4)) as store:
+        for n in range(14):
             turn = said(f"I have {n} dogs.", clock.now()) if n % 2 else f"I have {n} dogs."
             store.knowledge.add(turn, session_id=f"s{n % 4}", user_id="ada", infer="later")
-        assert len(store.knowledge.jobs.run_due()) == 40
+        assert len(store.knowledge.jobs.run_due()) == 14

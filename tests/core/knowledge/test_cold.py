@@ -282,3 +282,20 @@ def test_why_a_fact_of_it_was_known_is_still_told(store, memory):
     assert facts(store) == []
     with pytest.raises(NotFoundError):
         memory.pin("nothing")
+
+
+@pytest.mark.s3
+def test_on_an_object_store_it_is_put_away_and_comes_back_for_whoever_opens_it_next(
+    s3_backend, clock
+):
+    options = {"storage_options": s3_backend.storage_options, "clock": clock, "maintenance": None}
+    with ContextStore.open(s3_backend.uri, **options) as store:
+        store.knowledge.add(OSLO, session_id="s")
+        store.knowledge.archive("s")
+    with ContextStore.open(s3_backend.uri, **options) as store:
+        assert (texts(store), facts(store)) == ([], [])
+        assert rows(store)["cold"] > 0
+        assert {"turn", "fact", "chunk"} <= {one.kind for one in store.knowledge.trace("s")}
+        store.knowledge.unarchive("s")
+        assert (texts(store), facts(store)) == ([OSLO["content"]], ["I live in Oslo."])
+        assert rows(store)["cold"] == 0

@@ -1,7 +1,8 @@
 """Workers are killed inside jobs: `PYTHONPATH=tests python -m proofs.crash.jobs`.
 
-After each kill a job has succeeded and all that it made is there, or it has not and nothing is. In the end
-all of it is as in a store in which nobody died.
+After each kill a job has succeeded and all that it made is there, or it has not and nothing is; every turn
+is there once, with `--archiving` also while sessions are put away and brought back. In the end all of it
+is as in a store in which nobody died.
 """
 
 import argparse
@@ -66,6 +67,8 @@ class Seen:
     n_killed: int = 0
     n_jobs: int = 0
     n_facts: int = 0
+    n_archiving: int = 0
+    """How many of the killed died while they put a session away or brought it back."""
     left: Counter[str] = field(default_factory=Counter)
     """The states of the jobs that processes died with or beside."""
     seconds: float = 0.0
@@ -75,7 +78,8 @@ class Seen:
         """In a line."""
         states = ", ".join(f"{n} {state}" for state, n in sorted(self.left.items()))
         return (
-            f"{self.n_killed} of {self.n_rounds} processes killed inside jobs, {self.n_jobs} jobs, "
+            f"{self.n_killed} of {self.n_rounds} processes killed inside jobs, {self.n_archiving} of them "
+            f"while they archived a session or brought one back, {self.n_jobs} jobs, "
             f"{self.n_facts} facts, in {self.seconds:.0f} s; the last job of the killed was {states}: "
             "facts and jobs agree, nothing is lost or doubled"
         )
@@ -86,13 +90,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="PYTHONPATH=tests python -m proofs.crash.jobs")
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--archiving", type=float, default=0.3, help="in this share of the rounds")
     options = parser.parse_args(arguments)
     seen = Seen()
     random, began = Random(options.seed), time.monotonic()
     while seen.n_killed < options.kills:
         with tempfile.TemporaryDirectory() as directory:
             n = min(_ROUNDS_A_STORE, options.kills - seen.n_killed)
-            broken = run(Path(directory), n_kills=n, random=random, seen=seen)
+            broken = run(
+                Path(directory), n_kills=n, random=random, seen=seen, archiving=options.archiving
+            )
         if broken is not None:
             print(f"--seed {options.seed}, after {seen.n_killed} kills: {broken}")
             return 1
@@ -102,7 +109,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run(directory: Path, *, n_kills: int, random: Random, seen: Seen) -> str | None:
+def run(
+    directory: Path, *, n_kills: int, random: Random, seen: Seen, archiving: float = 0.3
+) -> str | None:
     """Kill so many workers in one store; returns which promise was broken, or None."""
     place, journal = directory / "store", random.choice(_JOURNALS)
     context = multiprocessing.get_context("forkserver")
@@ -115,8 +124,15 @@ def run(directory: Path, *, n_kills: int, random: Random, seen: Seen) -> str | N
             for one in _something(random, clock, len(told)):
                 told.append(one)
                 _tell(store, one)
+            is_archiving = random.random() < archiving
+            about = random.choice(told).session_id
+            if is_archiving:
+                # What is archived has been read: a job about hidden turns has nothing to read.
+                store.knowledge.jobs.run_due()
+                clock.moment += _LEASE
             arguments = (str(place), clock.moment, random.uniform(*_LIFE_SECONDS), journal)
-            process = context.Process(target=work, args=arguments, daemon=True)
+            more = {"target": move, "args": (*arguments, about)} if is_archiving else {}
+            process = context.Process(**{"target": work, "args": arguments, "daemon": True, **more})
             process.start()
             process.join(_PATIENCE_SECONDS)
             if process.exitcode is None:
@@ -127,10 +143,14 @@ def run(directory: Path, *, n_kills: int, random: Random, seen: Seen) -> str | N
             if process.exitcode:
                 n_killed += 1
                 seen.n_killed += 1
+                seen.n_archiving += is_archiving
                 begun = [one for one in store.knowledge.jobs.list() if one.attempts]
                 seen.left[begun[-1].state if begun else "not begun"] += 1
             seen.n_rounds += 1
-            if (broken := disagreement(store)) is not None:
+            broken = disagreement(store) or misplaced(store, told)
+            if broken is None and is_archiving:
+                broken = broken_by_return(store, clock, about) or misplaced(store, told)
+            if broken is not None:
                 return broken
         for _ in range(_MOST_TRIES):
             # What was in the way of a job, on a machine that has much to do, passes: it is tried again.
@@ -178,6 +198,41 @@ def work(place: str, now: datetime, life: float, journal: JournalPolicy | None) 
             return
 
 
+def move(
+    place: str, now: datetime, life: float, journal: JournalPolicy | None, session_id: str
+) -> None:
+    """Put a session away and bring it back, again and again, and die some time after that was begun."""
+    with ContextStore.open(place, clock=Clock(now), journal=journal) as store:
+        doomed = threading.Timer(life, os.kill, (os.getpid(), signal.SIGKILL))
+        doomed.daemon = True
+        doomed.start()
+        while True:
+            store.knowledge.archive(session_id)
+            store.knowledge.unarchive(session_id)
+
+
+def broken_by_return(store: ContextStore, clock: Clock, session_id: str) -> str | None:
+    """Put a session away that somebody died at, and bring it back; what is broken then, or None."""
+    clock.moment += _LEASE
+    store.knowledge.jobs.run_due()
+    store.knowledge.archive(session_id)
+    store.knowledge.unarchive(session_id)
+    return disagreement(store)
+
+
+def misplaced(store: ContextStore, told: Sequence[Told]) -> str | None:
+    """Which turn of which session is lost or doubled, wherever it is; None if each is there once."""
+    for session_id in sorted({one.session_id for one in told}):
+        expected = Counter(one.text for one in told if one.session_id == session_id)
+        events = store.knowledge.trace(session_id)
+        found = Counter(
+            one.record.text for one in events if one.kind == "turn" and one.record is not None
+        )
+        if found != expected:
+            return f"{session_id}: too much: {found - expected}; too little: {expected - found}"
+    return None
+
+
 def disagreement(store: ContextStore) -> str | None:
     """Where jobs and what they made do not agree; None if they do."""
     jobs = {one.id: one for one in store.knowledge.jobs.list()}
@@ -191,11 +246,16 @@ def disagreement(store: ContextStore) -> str | None:
         for proof in one["metadata"]["evidence"]:
             if jobs[proof["job_id"]].state != "succeeded":
                 return f"{one['id']} is there, and its job {proof['job_id']} is not done"
+    there = {*ids} | {
+        one.id
+        for session_id in {job.session_id for job in jobs.values() if job.kind == "archive"}
+        for one in store.knowledge.trace(session_id)
+    }
     for job in jobs.values():
-        if job.state != "succeeded":
+        if job.state != "succeeded" or job.kind != "extract":
             continue
         for name in ("facts", "chunks"):
-            if missing := [id for id in job.result[name] if id not in ids]:
+            if missing := [id for id in job.result[name] if id not in there]:
                 return f"job {job.id} is done, and {missing[:5]} are not there"
     return None
 
