@@ -2,7 +2,7 @@
 
 from lance_context_core.sync._blocking import Blocking, blocking
 from lance_context_core.sync.knowledge import Jobs
-from lance_context_core.window.compaction.summarising import Summariser
+from lance_context_core.window.compaction.summarising import MAX_INPUT_TOKENS, Summariser
 from lance_context_core.window.windows import AsyncWindows
 
 
@@ -14,6 +14,16 @@ class Windows(Blocking[AsyncWindows]):
     cite = blocking(AsyncWindows.cite)
     list = blocking(AsyncWindows.list)
 
-    def jobs(self, summariser: Summariser, *, timeout_seconds: float = 60.0) -> Jobs:
+    def jobs(
+        self,
+        summariser: Summariser,
+        *,
+        timeout_seconds: float = 60.0,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+    ) -> Jobs:
         """The jobs of the store, with a summariser. See `AsyncWindows.jobs`."""
-        return Jobs(self._aio.jobs(summariser, timeout_seconds=timeout_seconds))
+        return Jobs(
+            self._aio.jobs(
+                summariser, timeout_seconds=timeout_seconds, max_input_tokens=max_input_tokens
+            )
+        )

@@ -7,10 +7,10 @@ from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.window import summary_records
 from lance_context_core.window.compaction.summarising import (
+    MAX_INPUT_TOKENS,
     Summariser,
     SummaryError,
-    check_summariser,
-    summarised,
+    SummaryMaker,
     summary_message,
 )
 from lance_context_core.window.sections import Offer, Placement, Section
@@ -34,6 +34,9 @@ class SummarySection(Section):
     producer: str = "summariser"
     """Who makes them: kept with each."""
     timeout_seconds: float = 60.0
+    """How long one call of it is waited for."""
+    max_input_tokens: int = MAX_INPUT_TOKENS
+    """What one call is given of the conversation at most: of a longer one it is told in several."""
     max_tokens: int | None = 600
     share: float | None = 0.15
     placement: Placement = "prefix"
@@ -43,7 +46,7 @@ class SummarySection(Section):
     def __post_init__(self) -> None:
         Section.__post_init__(self)
         # Without one there is none to be refused.
-        check_summariser(self.summariser or callable, self.timeout_seconds)
+        self._maker(self.summariser or str)
         if self.later and self.summariser is not None:
             raise InvalidRequestError(
                 "later=True with a summariser: give it to store.windows.jobs, or leave later out"
@@ -76,11 +79,11 @@ class SummarySection(Section):
     ) -> ContextRecord:
         """A summary of all up to the cut, which is kept."""
         messages = await sources.messages(summary_records.covered(last), sources.cut)
-        text = summary_records.told(last, messages)
+        maker = self._maker(summariser)
         records = records_of(sources, SUMMARIES)
         made = summary_records.record_of(
             records,
-            await summarised(summariser, text, self.timeout_seconds),
+            await maker.make(maker.parts(messages), last.text if last else None),
             agent_id=records.whose("agent_id", sources.agent_id),
             session_id=sources.session_id,
             before=last,
@@ -88,3 +91,6 @@ class SummarySection(Section):
             producer=self.producer,
         )
         return await summary_records.kept(records, made)
+
+    def _maker(self, summariser: Summariser) -> SummaryMaker:
+        return SummaryMaker(summariser, self.timeout_seconds, self.max_input_tokens)

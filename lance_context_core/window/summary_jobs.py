@@ -15,7 +15,7 @@ from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.window import summary_records
-from lance_context_core.window.compaction.summarising import Summariser, SummaryError, summarised
+from lance_context_core.window.compaction.summarising import SummaryError, SummaryMaker
 from lance_context_core.window.sources import Sources, records_of
 
 
@@ -55,8 +55,7 @@ class Summarising:
     """Makes the summaries that jobs are about."""
 
     records: Records
-    summariser: Summariser
-    timeout_seconds: float
+    maker: SummaryMaker
 
     @property
     def queue(self) -> Queue:
@@ -87,12 +86,13 @@ class Summarising:
                 f"session {session_id!r} is no longer what this job is about: the next window that "
                 "lacks a summary submits another job"
             )
-        text = summary_records.told(before, messages)
-        tokens = tokens_of(len(text))
-        spend(calls=1, tokens=tokens)
+        parts = self.maker.parts(messages)
+        n_characters = sum(map(len, parts)) + len((before.text if before else None) or "")
+        tokens = tokens_of(n_characters)
+        spend(calls=len(parts), tokens=tokens)
         record = summary_records.record_of(
             summaries,
-            await summarised(self.summariser, text, self.timeout_seconds),
+            await self.maker.make(parts, before.text if before else None),
             agent_id=job.agent_id,
             session_id=session_id,
             before=before,
@@ -106,7 +106,7 @@ class Summarising:
             return Outcome(
                 added=[] if there else [record],
                 result={"summary": record.id, "n_covered": n_covered},
-                usage={"calls": 1, "characters": len(text), "tokens": tokens},
+                usage={"calls": len(parts), "characters": n_characters, "tokens": tokens},
             )
 
         return decide

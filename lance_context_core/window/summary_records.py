@@ -15,7 +15,7 @@ from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
-from lance_context_core.window.compaction.summarising import SummaryError, transcript
+from lance_context_core.window.compaction.summarising import SummaryError
 from lance_context_core.window.sources import Sources, records_of
 
 _N_LAST = 100
@@ -42,12 +42,6 @@ async def last(sources: Sources) -> ContextRecord | None:
         if end and one.source_ids and end[0].id == one.source_ids[-1]:
             return one
     return None
-
-
-def told(before: ContextRecord | None, messages: Sequence[Message]) -> str:
-    """What a summariser is given: the summary before, and what was said since."""
-    text = transcript(messages)
-    return text if before is None else f"Summary so far: {before.text}\n{text}"
 
 
 def record_of(

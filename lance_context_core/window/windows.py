@@ -15,7 +15,11 @@ from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
-from lance_context_core.window.compaction.summarising import Summariser, check_summariser
+from lance_context_core.window.compaction.summarising import (
+    MAX_INPUT_TOKENS,
+    Summariser,
+    SummaryMaker,
+)
 from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
 from lance_context_core.window.summary_jobs import Summarising
 from lance_context_core.window.window import Cited, Window
@@ -112,19 +116,27 @@ class AsyncWindows:
         ids: builtins.list[str] = rows["id"].to_pylist()
         return ids
 
-    def jobs(self, summariser: Summariser, *, timeout_seconds: float = 60.0) -> AsyncJobs:
+    def jobs(
+        self,
+        summariser: Summariser,
+        *,
+        timeout_seconds: float = 60.0,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+    ) -> AsyncJobs:
         """The jobs of the store, of which this summariser does those of a `SummarySection(later=True)`.
 
         - `summariser`: a function of a transcript; it gets the last summary, and what was said since.
-        - `timeout_seconds`: after so long it is not waited for.
+        - `timeout_seconds`: after so long a call of it is not waited for.
+        - `max_input_tokens`: what one call is given of a conversation at most, four characters a
+          token; of a longer one it is told in several, each with the summary of what came before.
 
         Nothing runs by itself: a program, a thread or cron calls `run_due`, or has a `worker`. One
         that fails says why, in the windows too, and is due again later, up to five times; a window
         whose history was cut anew since submits another. Raises InvalidRequestError for what is no
         function.
         """
-        check_summariser(summariser, timeout_seconds)
-        return AsyncJobs(Summarising(self._records, summariser, timeout_seconds).queue)
+        maker = SummaryMaker(summariser, timeout_seconds, max_input_tokens)
+        return AsyncJobs(Summarising(self._records, maker).queue)
 
     def _own(self) -> Records:
         return replace(self._records, context=WINDOWS)

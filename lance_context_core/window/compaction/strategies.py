@@ -14,13 +14,12 @@ from lance_context_core.messages import Message, TextPart, ToolResultPart
 from lance_context_core.window.compaction.context_windows import context_window_of
 from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Strategy, whole
 from lance_context_core.window.compaction.summarising import (
+    MAX_INPUT_TOKENS,
     Summariser,
     SummaryError,
-    check_summariser,
-    summarised,
+    SummaryMaker,
     summary_message,
     text_of,
-    transcript,
 )
 from lance_context_core.window.groups import Group, replaced
 
@@ -146,13 +145,16 @@ class SummarizationCompaction(Strategy):
         recent_token_budget: int = 32_000,
         min_old_tokens: int = 1_000,
         timeout_seconds: float = 60.0,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
     ) -> None:
-        """Say who makes summaries, how much stays as it is, and how much is worth a summary."""
-        check_summariser(summariser, timeout_seconds)
-        self._summariser = summariser
+        """Say who makes summaries, how much stays as it is, and how much is worth a summary.
+
+        A call that takes longer than `timeout_seconds` is not waited for; what is more than
+        `max_input_tokens`, four characters a token, is told in several.
+        """
+        self._maker = SummaryMaker(summariser, timeout_seconds, max_input_tokens)
         self._recent = whole(recent_token_budget, "recent_token_budget")
         self._least = whole(min_old_tokens, "min_old_tokens")
-        self._timeout = timeout_seconds
 
     async def plan(self, plan: Plan) -> Plan:
         """Summarise what is old, if there is enough of it."""
@@ -168,7 +170,7 @@ class SummarizationCompaction(Strategy):
         if not old or n_old < self._least:
             return plan
         try:
-            summary = await summarised(self._summariser, transcript(messages), self._timeout)
+            summary = await self._maker.make(self._maker.parts(messages))
         except SummaryError as error:
             return plan.noting(f"summarization: {error}")
         message = summary_message(summary)

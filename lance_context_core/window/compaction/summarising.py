@@ -7,10 +7,11 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._calling import called, is_async
-from lance_context_core._checks import shown
+from lance_context_core._checks import check_count, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, ToolCallPart
 from lance_context_core.window.dialects.common import texts
@@ -23,6 +24,11 @@ Summariser = Callable[[str], str | Awaitable[str]]
 class SummaryError(Exception):
     """No summary that could be used; what went wrong, in words that say nothing of the conversation."""
 
+
+_CHARACTERS_A_TOKEN = 4
+
+MAX_INPUT_TOKENS = 32_000
+"""With its answer well within what a model takes, in languages of a token a character, too."""
 
 _CALL = re.compile(
     r"<\s*/?\s*(tool_call|function_call|invoke|tool_use)\b|\"tool_calls\"", re.IGNORECASE
@@ -57,6 +63,54 @@ async def summarised(summariser: Summariser, transcript: str, timeout: float) ->
     if len(text) > len(transcript):
         raise SummaryError("the summary is longer than what it is of")
     return text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryMaker:
+    """Has summaries made, of any length: what is too much for one call is told in several."""
+
+    summariser: Summariser
+    timeout_seconds: float = 60.0
+    max_input_tokens: int = MAX_INPUT_TOKENS
+    """What one call is given of a conversation at most, four characters a token."""
+
+    def __post_init__(self) -> None:
+        check_summariser(self.summariser, self.timeout_seconds)
+        check_count(self.max_input_tokens, "max_input_tokens")
+
+    async def make(self, parts: Sequence[str], before: str | None = None) -> str:
+        """The summary of these parts of a conversation, after what a summary `before` says.
+
+        Each call is given the summary of what came before it, and one part. Raises SummaryError
+        unless all go well.
+        """
+        for part in parts:
+            told = part if before is None else f"Summary so far: {before}\n{part}"
+            before = await summarised(self.summariser, told, self.timeout_seconds)
+        return before or ""
+
+    def parts(self, messages: Sequence[Message]) -> list[str]:
+        """What was said, as `transcript`, in as many parts as there are calls.
+
+        A message that alone is more than one call takes loses its middle.
+        """
+        most = self.max_input_tokens * _CHARACTERS_A_TOKEN
+        parts: list[str] = []
+        for message in messages:
+            line = _within(transcript([message]), most)
+            if parts and len(parts[-1]) + 1 + len(line) <= most:
+                parts[-1] += f"\n{line}"
+            else:
+                parts.append(line)
+        return parts
+
+
+def _within(text: str, most: int) -> str:
+    """The text, or its beginning and its end with a note of what is missing between them."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}… [{len(text) - 2 * half} chars left out] …{text[-half:]}"
 
 
 def _raised(error: BaseException) -> SummaryError:

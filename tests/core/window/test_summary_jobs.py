@@ -151,6 +151,46 @@ def test_a_run_asks_the_summariser_no_more_than_its_budget(store):
     assert [one.state for one in worker.run_due(budget=JobBudget(calls=1))] == ["succeeded"]
 
 
+@pytest.mark.parametrize("later", [True, False])
+def test_what_is_too_much_for_one_call_is_told_in_several(store, later):
+    """The first summary of a session that is long already."""
+    asked = []
+
+    def tell(text):
+        asked.append(text)
+        return f"No. {len(asked)}."
+
+    if later:
+        before = window(store)
+        worker = store.windows.jobs(tell, max_input_tokens=80)
+        assert worker.run_due(budget=JobBudget(calls=3)) == []
+        (job,) = worker.run_due(budget=JobBudget(calls=4))
+        assert job.usage["calls"] == 4
+        assert before.messages == window(store).messages[1:]
+    else:
+        section = SummarySection(summariser=tell, max_input_tokens=80)
+        window(store, sections=[section, HistorySection()])
+    told = [text.removeprefix(f"Summary so far: No. {n}.\n") for n, text in enumerate(asked)]
+    assert [text == one for text, one in zip(asked, told, strict=True)] == [True, *[False] * 3]
+    assert max(map(len, told)) <= 320
+    cut = window(store).report.ids("summarised")
+    lines = [
+        f"{'user' if id[0] == 'u' else 'assistant'}: number {id[1:]} " + "tea " * 20 for id in cut
+    ]
+    assert "\n".join(told).split("\n") == lines
+    assert "No. 4." in window(store).messages[0].text
+
+
+def test_of_a_message_that_is_too_much_for_one_call_the_middle_is_left_out(store):
+    asked = []
+    long = Message.user("a" * 500 + "b" * 500, id="long")
+    store.history.append("", long, session_id="t")
+    say(store, 12, session_id="t")
+    window(store, session_id="t")
+    store.windows.jobs(lambda text: asked.append(text) or "Tea.", max_input_tokens=10).run_due()
+    assert asked[0] == f"user: {'a' * 14}… [966 chars left out] …{'b' * 20}"
+
+
 def test_the_jobs_of_the_knowledge_leave_those_of_windows_alone(store):
     window(store)
     assert store.knowledge.jobs.run_due() == []
@@ -351,6 +391,8 @@ async def test_a_worker_does_them_beside_the_conversation(clock):
     [
         pytest.param(lambda s: s.windows.jobs("tell"), id="a summariser that is none"),
         pytest.param(lambda s: s.windows.jobs(str, timeout_seconds=0), id="no time"),
+        pytest.param(lambda s: s.windows.jobs(str, max_input_tokens=0), id="no text"),
+        pytest.param(lambda _: SummarySection(max_input_tokens=True), id="no number"),
         pytest.param(lambda _: SummarySection(later=True, summariser=str), id="two makers"),
     ],
 )
