@@ -22,6 +22,8 @@ from random import Random
 from typing import Any
 
 from lance_context_core import ContextStore
+from lance_context_core.engine.database import COLD_TABLE
+from lance_context_core.engine.table.table import Table
 from lance_context_core.knowledge import RuleExtractor
 from lance_context_core.settings import JournalPolicy
 
@@ -201,11 +203,18 @@ def work(place: str, now: datetime, life: float, journal: JournalPolicy | None) 
 def move(
     place: str, now: datetime, life: float, journal: JournalPolicy | None, session_id: str
 ) -> None:
-    """Put a session away and bring it back, again and again, and die some time after that was begun."""
+    """Put a session away and bring it back, again and again, and die while rows move."""
+    real, doomed = Table.select, list[threading.Timer]()
+
+    async def select(self: Table, *args: Any, **kwargs: Any) -> Any:
+        if self.name == COLD_TABLE and not doomed:
+            doomed.append(threading.Timer(life / 4, os.kill, (os.getpid(), signal.SIGKILL)))
+            doomed[0].daemon = True
+            doomed[0].start()
+        return await real(self, *args, **kwargs)
+
+    setattr(Table, "select", select)  # noqa: B010 - mypy refuses the assignment
     with ContextStore.open(place, clock=Clock(now), journal=journal) as store:
-        doomed = threading.Timer(life, os.kill, (os.getpid(), signal.SIGKILL))
-        doomed.daemon = True
-        doomed.start()
         while True:
             store.knowledge.archive(session_id)
             store.knowledge.unarchive(session_id)
