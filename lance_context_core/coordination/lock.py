@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from lance_context_core._loop import Later
 from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.locks.fencing import Fence
 from lance_context_core.engine.locks.keeping import Keeper, renewed
@@ -33,13 +34,7 @@ class AsyncLock:
     async def release(self) -> bool:
         """Let others have it; returns whether it was held until now."""
         self._keeper.let_go(self._seq)
-
-        def decide(book: Book) -> bool:
-            is_held = self._is_held(book.tickets.get(self._seq))
-            book.remove(self._seq)
-            return is_held
-
-        return await self._keeper.shelf.change(decide, resource=self.resource)
+        return await self._keeper.shelf.change(self._removing, resource=self.resource)
 
     async def renew(self) -> None:
         """Have its lease begin anew now; that is done by itself too. Raises StaleLockError if it is lost."""
@@ -77,6 +72,16 @@ class AsyncLock:
             raise self._lost()
 
     # Helpers
+
+    def _release_at_once(self) -> bool | Later:
+        """As `release`, in any thread and without a wait; LATER where one would have to wait."""
+        self._keeper.let_go(self._seq)
+        return self._keeper.shelf.change_now(self._removing, resource=self.resource)
+
+    def _removing(self, book: Book) -> bool:
+        is_held = self._is_held(book.tickets.get(self._seq))
+        book.remove(self._seq)
+        return is_held
 
     async def _ticket(self) -> Ticket | None:
         found = await self._keeper.shelf.tickets(resource=self.resource)

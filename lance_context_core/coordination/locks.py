@@ -3,12 +3,13 @@
 import asyncio
 import builtins
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from lance_context_core._checks import check_count, check_name, shown
+from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
@@ -163,6 +164,24 @@ class AsyncLocks:
 
     # Helpers
 
+    def _acquire_at_once(
+        self,
+        resource: str,
+        *,
+        mode: str,
+        lease: timedelta,
+        wait: timedelta | None,
+        owner: str,
+    ) -> AsyncLock | Later:
+        """As `acquire`, in any thread and without a wait; LATER where one would have to wait."""
+        asked = self._asked(resource, mode, lease, owner)
+        _seconds(wait)
+        if (keeper := self._resources.writable().locks_now()) is None:
+            return LATER
+        enter = self._entering(asked)
+        granted = keeper.shelf.change_now(enter, resource=asked.resource)
+        return self._held(keeper, granted) if isinstance(granted, Ticket) else LATER
+
     def _now(self) -> float:
         return self._resources.clock.now().timestamp()
 
@@ -203,11 +222,10 @@ class AsyncLocks:
 
     async def _entered(self, keeper: Keeper, asked: Ticket) -> Ticket | None:
         """The lock, if it is free."""
+        return await asked_of(keeper.shelf, self._entering(asked), resource=asked.resource)
 
-        def enter(book: Book) -> Ticket | None:
-            return queueing.enter(book, asked, self._now(), self._conflicts)
-
-        return await asked_of(keeper.shelf, enter, resource=asked.resource)
+    def _entering(self, asked: Ticket) -> Callable[[Book], Ticket | None]:
+        return lambda book: queueing.enter(book, asked, self._now(), self._conflicts)
 
     async def _acquired(self, asked: Ticket, wait: float | None) -> AsyncLock:
         keeper = await self._keeper()

@@ -92,6 +92,10 @@ class Database:
                 self._keeper = self._keeper or Keeper(made)
         return self._keeper
 
+    def locks_now(self) -> Keeper | None:
+        """As `locks`, in any thread; None before somebody has asked for one."""
+        return self._keeper
+
     def at_ref(self, name: str, spec: TableSpec, ref: str) -> Table:
         """A table on a ref beside main; a new object at each call."""
         return self.table(name, spec).on(ref, records=self.records)
@@ -256,6 +260,10 @@ class BranchDatabase:
     async def locks(self) -> Keeper:
         """As those of the underlying database."""
         return await self._database.locks()
+
+    def locks_now(self) -> Keeper | None:
+        """As that of the underlying database."""
+        return self._database.locks_now()
 
     @property
     def connection(self) -> Connection:

@@ -2,13 +2,16 @@
 
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Self
+from typing import Self, TypedDict
 
-from lance_context_core._loop import block_on
+from lance_context_core._loop import LATER, block_on
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import LEASE, AsyncLocks
 from lance_context_core.coordination.owners import current_owner
 from lance_context_core.sync._blocking import Blocking, blocking, handing
+
+_ACQUIRE = AsyncLocks.acquire
+"""As it is here: where it is replaced, as by what tells of calls, that is called."""
 
 
 class Locks(Blocking[AsyncLocks]):
@@ -27,8 +30,12 @@ class Locks(Blocking[AsyncLocks]):
     ) -> "Lock":
         """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
-        asked = self._aio.acquire(resource, mode=mode, lease=lease, wait=wait, owner=owner)
-        return Lock(block_on(_got(asked)))
+        asked: Asked = {"mode": mode, "lease": lease, "wait": wait, "owner": owner}
+        if type(self._aio).acquire is _ACQUIRE:
+            held = self._aio._acquire_at_once(resource, **asked)  # noqa: SLF001
+            if held is not LATER:
+                return Lock(held)
+        return Lock(block_on(_got(self._aio.acquire(resource, **asked))))
 
     def try_acquire(
         self,
@@ -72,7 +79,7 @@ class Lock(Blocking[AsyncLock]):
         """The fencing token: larger than that of every lock granted before."""
         return self._aio.token
 
-    release = blocking(AsyncLock.release)
+    release = blocking(AsyncLock.release, at_once=AsyncLock._release_at_once)  # noqa: SLF001
     renew = blocking(AsyncLock.renew)
     is_held = blocking(AsyncLock.is_held)
 
@@ -83,8 +90,18 @@ class Lock(Blocking[AsyncLock]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        block_on(self._aio.__aexit__(*raised))
+    def __exit__(self, kind: object, *_: object) -> None:
+        if not self.release() and kind is None:
+            raise self._aio._lost()  # noqa: SLF001
+
+
+class Asked(TypedDict):
+    """How a lock is asked for."""
+
+    mode: str
+    lease: timedelta
+    wait: timedelta | None
+    owner: str
 
 
 async def _got(asked: Acquiring) -> AsyncLock:

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
@@ -268,6 +269,13 @@ class Journal:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         await self._ways.opened()
         return await self._waiting.insist(self._transactions.transact, work)
+
+    def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | Later:
+        """As `transact`, in any thread and without a wait; LATER where one would have to wait."""
+        try:
+            return self._transactions.transact(work) if self._ways.is_open() else LATER
+        except file.BusyError:
+            return LATER
 
     async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement; the journal must exist."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.locks import rows
 from lance_context_core.engine.locks.tickets import Book, Ticket
@@ -32,6 +33,15 @@ class InJournal:
             await self._journal.keep_log_small()
         # Nothing is waited for from the commit on.
         return await self._journal.transact(lambda way: rows.change(way, decide, resource))
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
+        """As `Shelf.change_now`."""
+        if (self._n_changes + 1) % _LOOK_AT_LOG_EVERY == 0:
+            return LATER
+        done = self._journal.transact_now(lambda way: rows.change(way, decide, resource))
+        if done is not LATER:
+            self._n_changes += 1
+        return done
 
     async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
         """As `Shelf.tickets`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.locks import fencing, tickets
 from lance_context_core.engine.locks.tickets import Book, Ticket
@@ -79,6 +80,11 @@ class InTable:
                 )
             # Who lost at the same time as another would lose against him again.
             await asyncio.sleep(_PAUSE_SECONDS * random.random())  # noqa: S311 - no secret
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> Later:
+        """As `Shelf.change_now`: a commit is waited for."""
+        del decide, resource
+        return LATER
 
     async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
         """As `Shelf.tickets`."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from lance_context_core._loop import Later
 from lance_context_core.engine.locks.tickets import Book, Ticket
 
 T = TypeVar("T")
@@ -24,6 +25,9 @@ class Shelf(Protocol):
         change nothing else, and is called again where somebody else was writing; what it raises
         leaves all as it was.
         """
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
+        """As `change`, in any thread and without a wait; LATER where one would have to wait."""
 
     async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
         """Those of one resource, or all, in the order of arrival."""
