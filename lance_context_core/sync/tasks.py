@@ -36,10 +36,13 @@ class TaskBoard(Named[AsyncTaskBoard]):
     add = blocking(AsyncTaskBoard.add)
     add_many = blocking(AsyncTaskBoard.add_many)
     depend = blocking(AsyncTaskBoard.depend)
-    claim = blocking(AsyncTaskBoard.claim)
-    claim_many = blocking(AsyncTaskBoard.claim_many)
+    claim = blocking(AsyncTaskBoard.claim, at_once=AsyncTaskBoard._claim_at_once)  # noqa: SLF001
+    claim_many = blocking(
+        AsyncTaskBoard.claim_many,
+        at_once=AsyncTaskBoard._claim_many_at_once,  # noqa: SLF001
+    )
     heartbeat = blocking(AsyncTaskBoard.heartbeat)
-    complete = blocking(AsyncTaskBoard.complete)
+    complete = blocking(AsyncTaskBoard.complete, at_once=AsyncTaskBoard._complete_at_once)  # noqa: SLF001
     complete_many = blocking(AsyncTaskBoard.complete_many)
     fail = blocking(AsyncTaskBoard.fail)
     release = blocking(AsyncTaskBoard.release)

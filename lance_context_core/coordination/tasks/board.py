@@ -13,12 +13,12 @@ from lance_context_core._checks import (
     check_text,
     shown,
 )
+from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.conversations import current_conversation
-from lance_context_core.coordination.tasks import new, seen, stored
+from lance_context_core.coordination.tasks import given, seen, stored
 from lance_context_core.coordination.tasks.changes import NAME, Change, Changes
 from lance_context_core.coordination.tasks.graph import Graph
-from lance_context_core.coordination.tasks.new import name_or_none
 from lance_context_core.coordination.tasks.values import (
     Priority,
     Task,
@@ -37,8 +37,6 @@ T = TypeVar("T")
 TASK_LEASE = timedelta(minutes=5)
 _ALIVE_FOR_SECONDS = 0.1
 """For how long who was seen alive is not looked for again, while there is something else to do."""
-
-_SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 
 TaskOutcome = Literal["succeeded", "failed", "cancelled"]
 """How a run of agents has ended."""
@@ -100,8 +98,8 @@ class AsyncTaskBoard:
         self, *, status: str | None = None, parent_id: str | None = None
     ) -> builtins.list[Task]:
         """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
-        wanted = None if status is None else _status(status)
-        parent_id = name_or_none(parent_id, "parent_id")
+        wanted = None if status is None else given.status_of(status)
+        parent_id = given.name_or_none(parent_id, "parent_id")
         return [
             one
             for one in (await self._changes.listed()).by_id.values()
@@ -133,7 +131,7 @@ class AsyncTaskBoard:
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
         """What became of a task, or of all, oldest first."""
-        id = name_or_none(id, "id")
+        id = given.name_or_none(id, "id")
         rows = await self._changes.items.list(namespace=self._changes.history)
         events = [event for one in rows for event in stored.events_of(one.value or {})]
         return [one for one in events if id in (None, one.task_id)]
@@ -156,10 +154,10 @@ class AsyncTaskBoard:
         done. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
         it names; NotFoundError for a task that is not there.
         """
-        given = new.checked(
+        one = given.checked(
             title, id=id, priority=priority, parent_id=parent_id, depends_on=depends_on, note=note
         )
-        (task,) = await self._add([given])
+        (task,) = await self._add([one])
         return task
 
     async def add_many(self, tasks: Iterable[str | Mapping[str, Any]]) -> builtins.list[Task]:
@@ -169,7 +167,7 @@ class AsyncTaskBoard:
         subtasks of each other, whichever comes first. Raises as `add` does, and InvalidRequestError
         for an id that is there twice.
         """
-        return await self._add(new.checked_many(tasks))
+        return await self._add(given.checked_many(tasks))
 
     async def depend(self, id: str, on: str) -> Task:
         """Let a task that is not begun wait for another. Raises InvalidRequestError for a circle."""
@@ -189,6 +187,10 @@ class AsyncTaskBoard:
         """
         return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
 
+    def _claim_at_once(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | Later | None:
+        tasks = self._claim_many_at_once(worker, limit=1, lease=lease)
+        return tasks if tasks is LATER else next(iter(tasks), None)
+
     async def claim_many(
         self,
         worker: str,
@@ -202,9 +204,25 @@ class AsyncTaskBoard:
         In the same commit, before that, tasks that were claimed are `completed`, as `complete_many`
         does. For a worker that has many short tasks: a commit costs more than a task.
         """
-        worker, lease = check_name(worker, "worker"), _lease(lease)
+        change = self._claiming(worker, limit, completed, lease)
+        return await self._changes.make(change, give_back=self._given_back)
+
+    def _claim_many_at_once(
+        self,
+        worker: str,
+        *,
+        limit: int,
+        completed: Sequence[Task] = (),
+        lease: timedelta = TASK_LEASE,
+    ) -> builtins.list[Task] | Later:
+        return self._changes.make_now(self._claiming(worker, limit, completed, lease))
+
+    def _claiming(
+        self, worker: str, limit: int, completed: Sequence[Task], lease: timedelta
+    ) -> Change[builtins.list[Task]]:
+        worker, lease = check_name(worker, "worker"), given.lease_of(lease)
         check_count(limit, "limit")
-        done = _claimed(completed, "completed")
+        done = given.claimed(completed, "completed")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:
             _complete(graph, done, "")
@@ -217,11 +235,11 @@ class AsyncTaskBoard:
                 tasks = graph.next(limit)
             return [graph.begin(one, worker, processes.mine(), lease) for one in tasks]
 
-        return await self._changes.make(change, give_back=self._given_back)
+        return change
 
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
         """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
-        id, lease = check_name(id, "id"), _lease(lease)
+        id, lease = check_name(id, "id"), given.lease_of(lease)
         attempt = check_count(attempt, "attempt")
 
         def change(graph: Graph, _: int) -> Task:
@@ -236,12 +254,17 @@ class AsyncTaskBoard:
         """
         return await self._move(id, TaskStatus.COMPLETED, attempt, note)
 
+    def _complete_at_once(
+        self, id: str, *, attempt: int | None = None, note: str = ""
+    ) -> Task | Later:
+        return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note))
+
     async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:
         """Tasks are done, as they were claimed: all in one commit, or none of them.
 
         Raises ConflictError if the attempt of one is over: it names that one.
         """
-        done, note = _claimed(tasks, "tasks"), check_text(note, "note")
+        done, note = given.claimed(tasks, "tasks"), check_text(note, "note")
         return await self._change(lambda graph, _: _complete(graph, done, note))
 
     async def fail(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
@@ -250,7 +273,11 @@ class AsyncTaskBoard:
 
     async def release(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
         """Give back a task that is begun, for others to begin. `attempt` as for `complete`."""
-        id, note, attempt = check_name(id, "id"), check_text(note, "note"), _attempt(attempt)
+        id, note, attempt = (
+            check_name(id, "id"),
+            check_text(note, "note"),
+            given.attempt_of(attempt),
+        )
 
         def change(graph: Graph, _: int) -> Task:
             if (task := graph.get(id)).status is not TaskStatus.IN_PROGRESS:
@@ -285,7 +312,7 @@ class AsyncTaskBoard:
         """
         if outcome not in _SETTLED:
             raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
-        worker = name_or_none(worker, "worker")
+        worker = given.name_or_none(worker, "worker")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:
             begun = [one.id for one in graph.begun() if worker in (None, one.assigned_to)]
@@ -297,16 +324,16 @@ class AsyncTaskBoard:
 
     # Helpers
 
-    async def _add(self, given: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+    async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
         def change(graph: Graph, order: int) -> builtins.list[Task]:
             now = self._resources.clock.now()
             graph.add_all(
                 [
                     Task(order=place, created_at=now, updated_at=now, **one)
-                    for place, one in enumerate(given, order)
+                    for place, one in enumerate(new, order)
                 ]
             )
-            return [graph.get(one["id"]) for one in given]
+            return [graph.get(one["id"]) for one in new]
 
         return await self._change(change)
 
@@ -333,14 +360,16 @@ class AsyncTaskBoard:
             await self.release(one.id, attempt=one.attempt, note="the claim was cancelled")
 
     async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
-        id, note, attempt = check_name(id, "id"), check_text(note, "note"), _attempt(attempt)
-        return await self._change(
-            lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
-        )
+        return await self._change(_moving(id, status, attempt, note))
 
     async def _change(self, change: Change[T]) -> T:
         """Do `change` to the board as it is, and write what became another, in one commit."""
         return await self._changes.make(change)
+
+
+def _moving(id: str, status: TaskStatus, attempt: int | None, note: str) -> Change[Task]:
+    id, note, attempt = check_name(id, "id"), check_text(note, "note"), given.attempt_of(attempt)
+    return lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
 
 
 def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:
@@ -348,37 +377,3 @@ def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:
     for one in tasks:
         graph.move(one.id, TaskStatus.COMPLETED, note=note, of_attempt=one.attempt)
     return [graph.get(one.id) for one in tasks]
-
-
-def _claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
-    """A caller's tasks, each of which somebody claimed."""
-    if not isinstance(tasks, Sequence) or not all(isinstance(one, Task) for one in tasks):
-        raise InvalidRequestError(
-            f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
-        )
-    if free := [one.id for one in tasks if one.status is not TaskStatus.IN_PROGRESS]:
-        raise InvalidRequestError(f"{where} has {free}, which nobody is at: claim them before")
-    if len({one.id for one in tasks}) < len(tasks):
-        raise InvalidRequestError(f"{where} has a task twice: give each once")
-    return tasks
-
-
-def _status(status: str) -> TaskStatus:
-    try:
-        return TaskStatus(status)
-    except ValueError:
-        raise InvalidRequestError(
-            f"status={shown(status)}: there are {', '.join(TaskStatus)}"
-        ) from None
-
-
-def _attempt(attempt: int | None) -> int | None:
-    return None if attempt is None else check_count(attempt, "attempt")
-
-
-def _lease(lease: timedelta) -> timedelta:
-    if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
-        raise InvalidRequestError(
-            f"lease={shown(lease)}: give a timedelta of 0.1 seconds to 30 days"
-        )
-    return lease

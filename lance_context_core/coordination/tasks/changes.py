@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from lance_context_core._loop import Later
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.tasks import stored
@@ -69,6 +70,10 @@ class Changes:
         except asyncio.CancelledError:
             await asyncio.shield(_given_back(making, give_back))
             raise
+
+    def make_now(self, change: Change[T]) -> T | Later:
+        """As `make`, in any thread; LATER where that takes long, or there is more to do."""
+        return self._changer(change).change_now()
 
     @property
     def items(self) -> AsyncKeyValues:

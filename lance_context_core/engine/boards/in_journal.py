@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
@@ -154,6 +155,13 @@ class Changer(Generic[T]):
             except _BehindError:
                 await _renew(self.table, board_of, is_settled)
         raise ConflictError(f"{self.table.label} kept being changed by others: try again")
+
+    def change_now(self) -> T | Later:
+        """As `change`, in any thread; LATER where that takes long, or there is more to do."""
+        try:
+            return self.table.amend_now(self._work)
+        except _BehindError:
+            return LATER
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
         found = Index.valid(at.connection, at.table, at.token, self.board)

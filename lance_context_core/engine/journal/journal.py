@@ -32,6 +32,9 @@ T = TypeVar("T")
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 """What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
 
+_SHORT_PATIENCE_SECONDS = 0.5
+"""How long a thread waits for others before it leaves that to the store's loop."""
+
 _LONG_PATIENCE_SECONDS = 600
 """How long a commit to a table waits for somebody else's, which may bring a million rows."""
 
@@ -199,6 +202,19 @@ class Journal:
         """
         await self._ways.opened()
         return await self._waiting.insist(lambda: self._transactions.amend(part, decide))
+
+    def amend_now(
+        self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]
+    ) -> T | Later:
+        """As `amend`, in any thread, where others are waited for; LATER where that takes long."""
+
+        def work() -> T:
+            return self._transactions.amend(part, decide)
+
+        try:
+            return patiently(work, _SHORT_PATIENCE_SECONDS) if self._ways.is_open() else LATER
+        except file.BusyError:
+            return LATER
 
     async def fullness(self, part: Part) -> tuple[int, int]:
         """How many entries of a table there are, and their bytes."""

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from lance_context_core._loop import Later
 from lance_context_core.engine.journal.closed import Closed
 from lance_context_core.engine.journal.entries import New, News, View
 from lance_context_core.engine.journal.journal import Journal
@@ -69,6 +70,10 @@ class Ledger:
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `Journal.amend`."""
         return await self._journal.amend(self.part, decide)
+
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
+        """As `Journal.amend_now`."""
+        return self._journal.amend_now(self.part, decide)
 
     async def fullness(self) -> tuple[int, int]:
         """As `Journal.fullness`."""

@@ -20,6 +20,9 @@ and a turn of the loop costs as much."""
 
 _PAUSE_SECONDS = 0.0005
 _LONGEST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_OF_A_THREAD_SECONDS = 0.006
+"""Longer than on a loop, where others go on meanwhile: many who look often keep the one from working."""
+
 _TURNS_IN_A_ROW = 16
 """How often this is asked until the others on the loop have their turn: some milliseconds."""
 
@@ -54,7 +57,7 @@ class Waiting:
                 if time.monotonic() > until:
                     raise self.locked(_PATIENCE_SECONDS) from error
                 await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+                pause = min(pause * 1.5, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
 
     def until_free(self, work: Callable[[], T]) -> T:
         """As `insist`, in a thread of one's own."""
@@ -74,14 +77,15 @@ class Waiting:
 
 def patiently(work: Callable[[], T], seconds: float) -> T:
     """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
-    until = time.monotonic() + seconds
+    until, pause = time.monotonic() + seconds, _PAUSE_SECONDS
     while True:
         try:
             return work()
         except file.BusyError:
             if time.monotonic() > until:
                 raise
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.006)
 
 
 class Ways:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
@@ -180,6 +181,21 @@ class Journaled:
             await self._folding.relieve_of(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
         return await self._ledger.amend(decide)
+
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
+        """As `amend`, in any thread; LATER where that takes long, or there is more to do."""
+        self._access.require_writable()
+        policy = self._ledger.policy_now()
+        if policy is None or (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
+            return LATER
+        try:
+            done = self._ledger.amend_now(decide)
+        except NotKnownError:
+            return LATER
+        if done is not LATER:
+            self._n_amended += 1
+            self._folding.watch(policy)
+        return done
 
     # Helpers
 

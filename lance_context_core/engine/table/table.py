@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.errors import is_division_by_zero
 from lance_context_core.engine.journal.entries import New
 from lance_context_core.engine.journal.transactions import Amending, NotKnownError
@@ -143,6 +144,10 @@ class Table(Readable):
         if self._journaled is None:
             raise NotKnownError
         return await self._journaled.amend(decide)
+
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
+        """As `Journaled.amend_now`; LATER, too, where there is no journal."""
+        return LATER if self._journaled is None else self._journaled.amend_now(decide)
 
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()

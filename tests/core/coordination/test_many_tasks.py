@@ -1,6 +1,7 @@
 """Several tasks at once: claimed, and completed, in one commit."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -254,6 +255,35 @@ async def test_a_history_that_an_earlier_release_wrote_an_event_a_row_is_read(st
     items = AsyncKeyValues("lance_context.tasks", board._resources, board._scope)
     await items.put([Item(namespace=("plan", "history"), key="0", value=row)])
     assert [one.note for one in await board.history()] == ["old", ""]
+
+
+def test_threads_that_claim_by_blocking_calls_have_each_task_once(tmp_path):
+    with ContextStore.open(tmp_path / "store") as store:
+        board = store.tasks.board("plan")
+        board.add_many(
+            {"title": str(n), "id": str(n), "depends_on": [str(n - 4)] if n >= 4 else []}
+            for n in range(100)
+        )
+
+        def work(worker):
+            done = []
+            while board.progress() < 1:
+                if worker % 2:
+                    task = board.claim(f"w{worker}")
+                    tasks = [] if task is None else [board.complete(task.id, attempt=task.attempt)]
+                else:
+                    tasks = board.claim_many(f"w{worker}", limit=3)
+                    board.complete_many(tasks)
+                done += [one.id for one in tasks]
+            return done
+
+        with ThreadPoolExecutor(4) as threads:
+            done = [id for each in threads.map(work, range(4)) for id in each]
+        assert sorted(done, key=int) == [str(n) for n in range(100)]
+        begun = [one.task_id for one in board.history() if one.after == "in_progress"]
+        assert sorted(begun) == sorted(done)
+        places = {id: at for at, id in enumerate(begun)}
+        assert all(places[str(n - 4)] < places[str(n)] for n in range(4, 100))
 
 
 def test_many_are_claimed_and_completed_by_blocking_calls(tmp_path):

@@ -1,13 +1,23 @@
-"""What callers say of the tasks that they add, checked."""
+"""What callers give a board, checked."""
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
-from lance_context_core._checks import check_name, check_names, check_text, listed, shown
-from lance_context_core.coordination.tasks.values import Priority
+from lance_context_core._checks import (
+    check_count,
+    check_name,
+    check_names,
+    check_text,
+    listed,
+    shown,
+)
+from lance_context_core.coordination.tasks.values import Priority, Task, TaskStatus
 from lance_context_core.errors import InvalidRequestError
+
+_SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 
 _FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note")
 
@@ -67,3 +77,40 @@ def _priority(priority: object, where: str) -> Priority:
     raise InvalidRequestError(
         f"{where}={priority!r}: there are {', '.join(one.name.lower() for one in Priority)}"
     )
+
+
+def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
+    """A caller's tasks, each of which somebody claimed."""
+    if not isinstance(tasks, Sequence) or not all(isinstance(one, Task) for one in tasks):
+        raise InvalidRequestError(
+            f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
+        )
+    if free := [one.id for one in tasks if one.status is not TaskStatus.IN_PROGRESS]:
+        raise InvalidRequestError(f"{where} has {free}, which nobody is at: claim them before")
+    if len({one.id for one in tasks}) < len(tasks):
+        raise InvalidRequestError(f"{where} has a task twice: give each once")
+    return tasks
+
+
+def status_of(status: str) -> TaskStatus:
+    """A status by its word."""
+    try:
+        return TaskStatus(status)
+    except ValueError:
+        raise InvalidRequestError(
+            f"status={shown(status)}: there are {', '.join(TaskStatus)}"
+        ) from None
+
+
+def attempt_of(attempt: int | None) -> int | None:
+    """The number of an attempt, if one is named."""
+    return None if attempt is None else check_count(attempt, "attempt")
+
+
+def lease_of(lease: timedelta) -> timedelta:
+    """For how long a task is claimed."""
+    if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
+        raise InvalidRequestError(
+            f"lease={shown(lease)}: give a timedelta of 0.1 seconds to 30 days"
+        )
+    return lease
