@@ -31,7 +31,7 @@ class Locks(Blocking[AsyncLocks]):
         """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
         asked: Asked = {"mode": mode, "lease": lease, "wait": wait, "owner": owner}
-        if type(self._aio).acquire is _ACQUIRE:
+        if getattr(type(self._aio), "acquire", None) is _ACQUIRE:
             held = self._aio._acquire_at_once(resource, **asked)  # noqa: SLF001
             if held is not LATER:
                 return Lock(held)
