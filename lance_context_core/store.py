@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from lance_context_core._answers import AsyncAnswers
+from lance_context_core._handle import place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
@@ -308,5 +309,4 @@ class AsyncContextStore(AsyncAnswers):
         await self.close()
 
     def __repr__(self) -> str:
-        scope = "".join(f", {part}={value!r}" for part, value in self._scope.parts().items())
-        return f"{type(self).__name__}({self.uri!r}{scope})"
+        return f"{type(self).__name__}({place_and_scope(self._resources, self._scope)})"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lance_context_core._checks import check_name, check_names, dumps, shown
+from lance_context_core._handle import handle
 from lance_context_core.auditing import checking, keeping
 from lance_context_core.auditing.keeping import Event
 from lance_context_core.auditing.log import Log, head_of
@@ -31,6 +32,7 @@ Ask: TypeAlias = Callable[
 """Searches with a question, as of a moment, with further arguments."""
 
 
+@handle
 class AsyncAudit:
     """The audit of a whole store, whichever process or handle writes to it.
 
@@ -39,10 +41,8 @@ class AsyncAudit:
     written is noted by maintenance, before versions go, and by `seal`.
     """
 
-    def __init__(self, whole: Whole, ask: Ask) -> None:
-        """Use `store.audit`."""
-        self._whole = whole
-        self._ask = ask
+    _whole: Whole
+    _ask: Ask
 
     async def seal(self) -> AuditHead:
         """Note what was written since the last time, and return the last entry's number and hash.

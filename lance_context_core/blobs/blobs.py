@@ -4,13 +4,13 @@ import asyncio
 import base64
 import builtins
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_count, check_name, check_span, shown
+from lance_context_core._handle import handle
 from lance_context_core._retrying import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.scoped import BlobRef, ScopedBlobs, is_over
@@ -27,7 +27,7 @@ _UNFINISHED = timedelta(hours=1)
 """What nothing names is left alone for so long: somebody may be about to name it."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncBlobs:
     """Bytes, each kept once in its scope under the SHA-256 of them; satisfies `BlobStore`.
 

@@ -15,6 +15,7 @@ from lance_context_core._checks import (
     check_time,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import retried
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
@@ -43,7 +44,7 @@ class Checkpoint:
     session_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncCheckpoints:
     """The checkpoints of all agents of a store; none is ever changed."""
 

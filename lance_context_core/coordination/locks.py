@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from lance_context_core._checks import check_count, check_name, shown
+from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
 from lance_context_core.coordination import queueing
@@ -56,7 +57,7 @@ class LockStats:
     """The one that is held the longest."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncLocks:
     """The locks of a store; the same on all its branches and in all its scopes.
 

@@ -1,11 +1,11 @@
 """What an agent keeps in mind during one session: a JSON object, changed by patches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from lance_context_core._checks import check_json_object, check_name, shown
+from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.errors import InvalidRequestError
@@ -19,7 +19,7 @@ NAME = "lance_context.state"
 _KEY = "state"
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncShortTermState:
     """The state of each session."""
 

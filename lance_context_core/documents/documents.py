@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -15,6 +15,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._options import takes
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
@@ -57,7 +58,7 @@ from lance_context_core.versioning.places import Whole
 _NO_MORE: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncDocuments:
     """Files that were read, and the passages in them; each file is written in one commit.
 

@@ -2,10 +2,10 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from lance_context_core._checks import check_name
+from lance_context_core._handle import handle
 from lance_context_core.engine import sql
 from lance_context_core.graph import walking, whole
 from lance_context_core.graph.scoped import Moment, ScopedGraph
@@ -18,7 +18,7 @@ Types = str | Sequence[str]
 """One type, or several."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncWalks:
     """The walks of a graph."""
 

@@ -2,12 +2,12 @@
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
+from lance_context_core._handle import handle
 from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph import cypher, extracting, merging, writing
@@ -35,7 +35,7 @@ from lance_context_core.rows.graph import ENTITY, MENTION, RELATION, STATEMENT
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncGraph(AsyncWalks):
     """Entities, the relations between them, and where they are spoken of; satisfies `GraphStore` and `CypherCapable`.
 

@@ -2,12 +2,12 @@
 
 import builtins
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_text, loads, shown
+from lance_context_core._handle import handle
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
@@ -33,7 +33,7 @@ blocks is called in a thread of its own."""
 _POLICIES = ("recorded_later", "most_sources")
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncStatements:
     """What sources say of the entities of a graph. All of it is kept, whatever contradicts it."""
 

@@ -2,12 +2,12 @@
 
 import builtins
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import pyarrow as pa
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._handle import handle
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.information.agents import OfAgents
@@ -19,7 +19,7 @@ from lance_context_core.stores.records.scoped import Records
 Rows = builtins.list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncInformationTables:
     """What the store holds, as tables of fixed names, to be read as Arrow.
 

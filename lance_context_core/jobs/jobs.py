@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from lance_context_core._checks import shown
+from lance_context_core._handle import handle
 from lance_context_core.errors import ContextStoreError, InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job, JobBudget, JobState
@@ -15,7 +16,7 @@ from lance_context_core.records import Progress
 from lance_context_core.upkeep.fragments import check_hours, is_within
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncJobs:
     """The jobs of a store: what is owed, what runs, what became of it.
 

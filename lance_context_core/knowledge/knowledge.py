@@ -3,11 +3,12 @@
 import builtins
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from lance_context_core._checks import check_name, check_span, check_text, check_time, shown
+from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
@@ -47,7 +48,7 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.versioning.conflicts import MergePolicy
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncKnowledge:
     """What is known, and why: made of conversations by jobs, without a model or with one.
 

@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lance_context_core._checks import (
@@ -14,6 +14,7 @@ from lance_context_core._checks import (
     check_text,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._options import takes
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
@@ -47,7 +48,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 _MEDIA = sql.in_list("kind", KINDS)
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncImages:
     """Pictures, recordings and films: each is a record, so that the store's one search finds it.
 

@@ -1,7 +1,7 @@
 """Conversations: messages by agent and session, in the order in which they were acknowledged."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Unpack
 
@@ -17,6 +17,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
@@ -37,7 +38,7 @@ _MESSAGES = sql.equals("kind", "message")
 COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncHistory:
     """The history of conversations; satisfies `HistoryProvider`."""
 

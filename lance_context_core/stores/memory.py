@@ -2,7 +2,6 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -18,6 +17,7 @@ from lance_context_core._checks import (
     check_time,
     listed,
 )
+from lance_context_core._handle import handle
 from lance_context_core._options import takes
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
@@ -34,7 +34,7 @@ from lance_context_core.stores.records.writing import Draft
 _MEMORIES = sql.equals("kind", "memory")
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncMemory:
     """The memories of users; satisfies `MemoryService`."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from lance_context_core._checks import (
     check_span,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
@@ -38,7 +39,7 @@ _WIDER = (1, 8, 64)
 """How many times as far it is looked where the sessions of that time are too few."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncSessions:
     """The sessions of the store; satisfies `SessionStore`.
 

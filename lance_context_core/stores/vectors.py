@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lance_context_core import _steps as steps
@@ -12,6 +12,7 @@ from lance_context_core._checks import (
     listed,
 )
 from lance_context_core._embedding import embedded
+from lance_context_core._handle import handle
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
@@ -40,7 +41,7 @@ from lance_context_core.search.options import SearchArguments
 from lance_context_core.versioning.places import Whole
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncVectors:
     """One collection of documents; satisfies `VectorStore`.
 

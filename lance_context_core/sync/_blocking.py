@@ -65,6 +65,8 @@ def blocking(
     takes longer than that. Where the method is replaced, as by what tells of calls, that is called.
     """
     ask, name = _asking(method), method.__name__
+    if at_once is not None:
+        at_once.__qualname__ = method.__qualname__  # By which Python tells of a wrong call.
 
     @wraps(method)
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Self, get_args
 
@@ -15,6 +15,7 @@ from lance_context_core._checks import (
     check_time,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
@@ -40,7 +41,7 @@ from lance_context_core.tiers.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncTieredMemory:
     """Entries that are hot, warm or cold, in the one table of records.
 

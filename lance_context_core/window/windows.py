@@ -2,11 +2,12 @@
 
 import builtins
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import check_name, check_span, check_text, shown
+from lance_context_core._handle import handle
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.jobs import AsyncJobs
@@ -28,7 +29,7 @@ WINDOWS = "windows"
 """The context that holds them."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncWindows:
     """The windows that agents were shown, of which arguments and ids are kept, and no texts.
 

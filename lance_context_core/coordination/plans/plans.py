@@ -4,12 +4,13 @@ import asyncio
 import builtins
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from lance_context_core._checks import check_count, check_name, check_text, shown
+from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.matching import best
@@ -36,7 +37,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncPlans:
     """The plans of a store, by id."""
 

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +13,7 @@ from lance_context_core._checks import (
     check_text,
     shown,
 )
+from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.conversations import current_conversation
@@ -48,7 +49,7 @@ _SETTLED: dict[str, TaskStatus] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncTaskStore:
     """The boards of a store."""
 
@@ -77,7 +78,7 @@ class AsyncTaskStore:
         return await items.delete_under((check_name(name, "name"),)) > 0
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncTaskBoard:
     """Tasks that belong together; each change of them is one commit, whole or not at all."""
 

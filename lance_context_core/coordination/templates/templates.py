@@ -2,11 +2,12 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import check_count, check_name, check_names, check_text
+from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.matching import best
@@ -27,7 +28,7 @@ NAME = "lance_context.templates"
 _LATEST, _VERSIONS, _USES = "latest", "versions", "uses"
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncTemplates:
     """The templates of a store, by name."""
 

@@ -2,7 +2,6 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Unpack
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_span, check_time
+from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._options import takes
 from lance_context_core._resources import Resources
@@ -35,7 +35,7 @@ _MOST_AT_ONCE = 16
 """More are read on the store's loop, which has time for others between them."""
 
 
-@dataclass(frozen=True, slots=True)
+@handle
 class AsyncKeyValues:
     """The items of one name; satisfies `KeyValueStore`.
 

@@ -346,6 +346,32 @@ def test_a_handle_shows_itself_under_its_own_name(store):
     assert repr(store.context("notes")) == f"Context({store.uri!r}, name='notes')"
 
 
+def test_whatever_a_store_hands_out_tells_its_place_and_whose_part_it_sees_and_nothing_else(store):
+    store.history.append("bot", Message.user("Hello"), session_id="s")
+    of_ada = store.create_branch("trial").scope(tenant="acme", user_id="ada")
+    where = f"{store.uri!r}, branch='trial', tenant='acme', user_id='ada'"
+    handed_out = [
+        handle
+        for name, member in inspect.getmembers(type(of_ada))
+        if isinstance(member, property)
+        and type(handle := getattr(of_ada, name)).__module__.startswith("lance_context_core.sync")
+    ]
+    assert len(handed_out) == 18
+    for handle in [*handed_out, handed_out[0]._aio, of_ada]:
+        whose = where if type(handle) is not Locks else f"{store.uri!r}, branch='trial'"
+        assert repr(handle) == f"{type(handle).__name__}({whose})"
+    assert repr(of_ada.kv("state")) == f"KeyValues({where}, name='state')"
+    assert repr(of_ada.vectors("docs")) == f"Vectors({where}, collection='docs')"
+    assert repr(of_ada.tasks.board("mine")) == f"TaskBoard({where}, name='mine')"
+
+
+def test_a_wrong_call_is_told_by_the_name_that_was_called(store):
+    with pytest.raises(TypeError, match=r"KeyValues\.put\(\) takes 2 positional arguments but 3"):
+        store.kv("state").put("key", {"value": 1})
+    with pytest.raises(TypeError, match=r"Locks\.try_acquire\(\) got an unexpected keyword"):
+        store.locks.try_acquire("file", mod="shared")
+
+
 @pytest.mark.usefixtures("each_write_commits")
 def test_a_context_is_turned_in_place_and_back(store):
     context = store.context()

@@ -1,0 +1,48 @@
+"""What each store's handle is: a frozen value over what all handles share, told by its place and scope."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
+
+from lance_context_core._resources import Resources
+from lance_context_core.scope import Scope
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def handle(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen dataclass whose `repr` says whose it is: `AsyncHistory('/tmp/memory', user_id='ada')`.
+
+    Of its fields only public ones are in it: what stands behind a handle is nobody's concern.
+    """
+    cls.__repr__ = _repr  # type: ignore[method-assign]
+    return dataclass(frozen=True, slots=True, repr=False)(cls)
+
+
+def place_and_scope(resources: Resources, scope: Scope) -> str:
+    """Where a handle is, and what it sees of that place, as the arguments of a `repr`."""
+    branch = resources.database.branch
+    where = {} if branch == "main" else {"branch": branch}
+    return ", ".join([repr(resources.database.uri), *_named(where | scope.parts())])
+
+
+def _repr(self: Any) -> str:
+    values = {field.name: getattr(self, field.name) for field in fields(self)}
+    behind = [part for value in values.values() for part in _parts(value)]
+    resources = next(part for part in behind if isinstance(part, Resources))
+    scope = next((part for part in behind if isinstance(part, Scope)), Scope())
+    public = {name: value for name, value in values.items() if not name.startswith("_")}
+    shown = ", ".join([place_and_scope(resources, scope), *_named(public)])
+    return f"{type(self).__name__}({shown})"
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and, of what is in scope, what it is of: that holds both."""
+    yield value
+    yield getattr(value, "resources", None)
+    yield getattr(value, "scope", None)
+
+
+def _named(values: dict[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in values.items()]
