@@ -38,13 +38,15 @@ async def locked(
     places = [place] if behind is None else [behind, place]
     files = await _opened(places) if fcntl is not None and place.is_absolute() else []
     try:
-        for file in files:
-            await _lock(file, shared=shared, until=until)
-            if file != files[-1]:
-                _unlock(file)
+        while files:
+            await _lock(files[0], shared=shared, until=until)
+            if len(files) == 1:
+                break
+            _close(files.pop(0))
         yield
     finally:
-        _close(files)
+        for file in files:
+            _close(file)
 
 
 async def _opened(places: list[Path]) -> list[int]:
@@ -59,7 +61,8 @@ async def _opened(places: list[Path]) -> list[int]:
 
 def _close_opened(opening: asyncio.Future[list[int]]) -> None:
     if not opening.cancelled():
-        _close(opening.result())
+        for file in opening.result():
+            _close(file)
 
 
 def _open(places: list[Path]) -> list[int]:
@@ -67,16 +70,17 @@ def _open(places: list[Path]) -> list[int]:
     try:
         files.extend(os.open(place, os.O_RDONLY) for place in places)
     except OSError:
-        _close(files)
+        for file in files:
+            os.close(file)
         return []
     return files
 
 
-def _close(files: list[int]) -> None:
-    for file in files:
+def _close(file: int) -> None:
+    with suppress(OSError):  # Not every file system has locks.
         # A child that was forked meanwhile has the file too, and would keep its lock.
-        _unlock(file)
-        os.close(file)
+        fcntl.flock(file, fcntl.LOCK_UN)
+    os.close(file)
 
 
 async def _lock(file: int, *, shared: bool, until: float) -> None:
@@ -92,8 +96,3 @@ async def _lock(file: int, *, shared: bool, until: float) -> None:
             return
         else:
             return
-
-
-def _unlock(file: int) -> None:
-    with suppress(OSError):  # Not every file system has them.
-        fcntl.flock(file, fcntl.LOCK_UN)
