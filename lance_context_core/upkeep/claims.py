@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from lance_context_core._telling import log
 from lance_context_core.engine.database import Database
+from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.sql.clauses import in_list
+from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
 
@@ -44,6 +46,8 @@ _COLUMNS = {
     "n_done": pa.int64(),
     "n_failed": pa.int64(),
 }
+
+_READ = (KEY, "revision", *_COLUMNS)
 
 UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()])
 
@@ -84,9 +88,7 @@ class Claims:
     async def take(self, key: str) -> Claim | None:
         """The claim of that name, or None while somebody else holds it, or was faster."""
         table = self._table()
-        handle = await table.access.writer()
-        await handle.checkout_latest()
-        row = (await self._rows([key])).get(key)
+        row = await self._newest(table, key)
         if row is not None and self._is_held(row):
             return None
         taken = {
@@ -129,7 +131,7 @@ class Claims:
         if UPKEEP_TABLE not in await self._database.table_names():
             return {}
         return {
-            key: Log(
+            row[KEY]: Log(
                 last_at=row["last_at"],
                 last_by=row["last_by"],
                 last_did=None if row["last_did"] is None else json.loads(row["last_did"]),
@@ -138,17 +140,19 @@ class Claims:
                 n_failed=row["n_failed"],
                 held_by=row["holder"] if self._is_held(row) else None,
             )
-            for key, row in (await self._rows()).items()
+            for row in (await self._table().select(None, columns=_READ)).to_pylist()
         }
 
     def _table(self) -> Table:
         return self._database.table(UPKEEP_TABLE, UPKEEP)
 
-    async def _rows(self, keys: list[str] | None = None) -> dict[str, dict[str, Any]]:
-        where = None if keys is None else in_list(KEY, keys)
-        columns = [KEY, "revision", *_COLUMNS]
-        rows = (await self._table().select(where, columns=columns)).to_pylist()
-        return {row[KEY]: {name: row[name] for name in columns} for row in rows}
+    async def _newest(self, table: Table, key: str) -> dict[str, Any] | None:
+        """The row as it is now, whatever this process has seen of it; None if there is none."""
+        handle = await table.access.writer()
+        with translated(f"read {table.label}"):
+            await handle.checkout_latest()
+            rows = (await reading.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
+        return {name: rows[0][name] for name in _READ} if rows else None
 
     def _is_held(self, row: Mapping[str, Any]) -> bool:
         holder, until = row["holder"], row["until"]
