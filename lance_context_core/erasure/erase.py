@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core.auditing import keeping
-from lance_context_core.auditing.log import Log
+from lance_context_core.auditing.log import AUDIT_TABLE, Log
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
     COLD_TABLE,
@@ -22,6 +22,7 @@ from lance_context_core.engine.database import (
 )
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
@@ -51,20 +52,21 @@ async def erase(
     main = whole.main()
     database = main.resources.database
     assert isinstance(database, Database)
-    tables = await main.tables()
     await database.settle()
+    names = await database.table_names()
+    tables, is_noted = main.tables_among(names), AUDIT_TABLE in names
     if not dry_run:
         await branching.finish_deletions(main, tables)
-        if is_noted := await Log(database).is_begun():
+        if is_noted:
             await keeping.seal(main.resources)
-    plans = await _planned(whole, database, target)
+    plans = await _planned(database, target, tables)
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:
         return report
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
         if COLD_TABLE in await database.table_names():  # Until now it may have been moved.
-            plans = await _planned(whole, database, target)
+            plans = await _planned(database, target, await main.tables())
         for plan in plans:
             plan.settle()
         if sum(len(plan.due) for plan in plans) > 1:
@@ -95,9 +97,8 @@ async def erase(
     )
 
 
-async def _planned(whole: Whole, database: Database, target: Target) -> list[Plan]:
-    specs = {table.name: table.spec for table in await whole.main().tables()}
-    return await due_plans(database, specs, target)
+async def _planned(database: Database, target: Target, tables: Sequence[Table]) -> list[Plan]:
+    return await due_plans(database, {table.name: table.spec for table in tables}, target)
 
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:

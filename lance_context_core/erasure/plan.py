@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine.database import Database
+from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import Gone, Removed, TableRef
 from lance_context_core.engine.refs import refs
@@ -146,9 +147,10 @@ class Plan:
         """Take this process's handles off the versions that are gone."""
         for ref in self.refs:
             if (branch := refs.branch_of(ref.name)) is not None:
-                handle = await self.database.on(branch).table(self.name, self.spec).access.peek()
-                if handle is not None:
-                    await handle.checkout_latest()
+                access = self.database.on(branch).table(self.name, self.spec).access
+                if access.handle is not None:
+                    with translated(f"read {access.label}"):
+                        await access.handle.checkout_latest()
 
 
 @dataclass(slots=True, kw_only=True)

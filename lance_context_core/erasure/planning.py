@@ -150,7 +150,7 @@ async def _plan_records(database: Database, target: Target) -> Plan:
         RECORDS,
         target.records,
         target,
-        linked_within=target.scope_condition,
+        is_linked=True,
     )
     for state in plan.states:
         plan.names.add(state.id, state.means_within)
@@ -224,9 +224,11 @@ async def _matching(
     where: str,
     target: Target,
     *,
-    linked_within: str | None = None,
+    is_linked: bool = False,
 ) -> Plan:
-    """What matches in any version, and who within that scope names whom."""
+    """What matches in any version; if such rows name each other, also who in the scope names whom."""
+    scope_condition = target.scope_condition
+    linked_within = scope_condition if is_linked else None
     async with database.table(name, spec).access.separately() as main:
         table_refs = await erasing.table_refs(database, name, spec, main)
         found = {
@@ -238,7 +240,7 @@ async def _matching(
         name=name,
         spec=spec,
         refs=table_refs,
-        scope_condition=target.scope_condition,
+        scope_condition=scope_condition,
         matched={state.key for state in states},
         states=states,
         links={ref: one.links for ref, one in found.items()},

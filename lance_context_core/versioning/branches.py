@@ -72,7 +72,9 @@ async def _delete(whole: Whole, name: str) -> bool:
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     """Remove what is left in its tables of branches whose deletion was interrupted."""
     async with main.naming():
-        gone = refs.gone_among(await _forks(main.resources.records, with_gone=True))
+        there = {table: await table.access.clear() for table in tables}
+        if not (gone := refs.gone_among(there.get(main.resources.records, ()))):
+            return
         for table in tables:
             await table.access.clear([str(refs.head(name)) for name in gone])
         for name in gone:

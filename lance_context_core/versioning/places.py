@@ -1,6 +1,6 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,10 +165,14 @@ class Whole:
 
     async def tables(self) -> list[Table]:
         """The tables that exist, of those that are the store's."""
+        return self.tables_among(await self.resources.database.table_names())
+
+    def tables_among(self, names: Iterable[str]) -> list[Table]:
+        """Those of these names that are the store's."""
         database = self.resources.database
         return [
             database.table(name, spec_of(name))
-            for name in await database.table_names()
+            for name in names
             if name in NAMED or collection_of(name) is not None or kv_of(name) is not None
         ]
 

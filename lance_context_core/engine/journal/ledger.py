@@ -35,6 +35,10 @@ class Ledger:
         """As `Journal.policy_now`."""
         return self._journal.policy_now()
 
+    async def exists(self) -> bool:
+        """As `Journal.exists`."""
+        return await self._journal.exists()
+
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         return await self._journal.view(self.part)

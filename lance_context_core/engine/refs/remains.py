@@ -5,7 +5,7 @@ A process that is killed while it makes or drops a ref leaves a directory that b
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At
     return await refs.fork(handle, table, ref, at)
 
 
-async def clear(connection: Connection, handle: Any, table: str, suspects: Iterable[str]) -> bool:
-    """Remove the files of refs that do not exist; returns whether there may have been any.
+async def clear(
+    connection: Connection, table: str, suspects: Iterable[str], *, there: Collection[str]
+) -> bool:
+    """Remove the files of refs beside those that are `there`; returns whether there may have been any.
 
     Only `suspects` are looked for on an object store, whose directories the engine does not list.
     """
-    there = await refs.clear_all(handle, table)
     found = [ref for ref in await _places(connection, table) or suspects if ref not in there]
     return any([await _removed(connection, table, ref) for ref in found])
 

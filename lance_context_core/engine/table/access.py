@@ -298,11 +298,8 @@ class Access:
 
     async def catch_up(self) -> None:
         """Have the journal know which version the table is at, after long work beside it."""
-        if await self.view() is not None:
-            handle = await self.opened()
-            async with self.commits.committing(handle):
-                with translated(f"read {self.label}"):
-                    await handle.checkout_latest()
+        if self.ledger is not None and await self.ledger.exists():
+            await self.commits.catch_up(await self.opened())
 
     async def complete(self, handle: Any) -> None:
         """Give the table what an older release, a crash or a restored version left it without."""
@@ -318,13 +315,13 @@ class Access:
         """Remove a ref that exists and from which no other was forked."""
         await self._opening.drop(await self.peek(), ref)
 
-    async def clear(self, suspects: Iterable[str]) -> None:
+    async def clear(self, suspects: Iterable[str] = ()) -> list[str]:
         """Remove the files of refs whose process was killed as it made or dropped them.
 
-        Only `suspects` are looked for on an object store, whose directories the engine does not list.
+        Returns the refs that there are, of a table that exists. Only `suspects` are looked for on an
+        object store, whose directories the engine does not list.
         """
-        if (handle := await self.peek()) is not None:
-            await self._opening.clear(handle, suspects)
+        return await self._opening.clear(await self.opened(), suspects)
 
     def close(self) -> None:
         """Let go of the engine's handle."""

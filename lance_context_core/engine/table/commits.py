@@ -114,10 +114,31 @@ class Commits:
         async with ledger.folding():
             # Another process may have been faster, and there may be entries by now.
             if not _is_known(await ledger.view()):
-                with translated(f"read {shown_name(self.name)}"):
-                    await handle.checkout_latest()
-                await self.sync(handle)
-                await ledger.note(int(await handle.version()))
+                await self._note_newest(ledger, handle)
+
+    async def catch_up(self, handle: Any) -> None:
+        """Have the journal, which exists, know the version that the table is at, after long work beside it.
+
+        Nothing of that is in doubt any more, and who writes meanwhile goes on. Only where somebody may
+        have been killed as he folded what is in the journal, that is settled first.
+        """
+        if (ledger := self._ledger) is None:
+            return
+        async with ledger.folding():
+            if (view := await ledger.view()) is None:
+                return
+            if not view.entries:
+                await self._note_newest(ledger, handle)
+                return
+        async with self.committing(handle):
+            with translated(f"read {shown_name(self.name)}"):
+                await handle.checkout_latest()
+
+    async def _note_newest(self, ledger: Ledger, handle: Any) -> None:
+        with translated(f"read {shown_name(self.name)}"):
+            await handle.checkout_latest()
+        await self.sync(handle)
+        await ledger.note(int(await handle.version()))
 
     @asynccontextmanager
     async def pausing(self) -> AsyncIterator[None]:

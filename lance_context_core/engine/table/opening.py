@@ -155,13 +155,12 @@ class Opening:
                 await refs.drop(handle, self.name, ref)
         await self._commits.sync_refs()
 
-    async def clear(self, handle: Any, suspects: Iterable[str]) -> None:
-        """Remove the files of refs whose process was killed as it made or dropped them.
-
-        Only `suspects` are looked for on an object store, whose directories the engine does not list.
-        """
-        if await remains.clear(self._connection, handle, self.name, suspects):
+    async def clear(self, handle: Any, suspects: Iterable[str]) -> list[str]:
+        """As `Access.clear`."""
+        there = await refs.clear_all(handle, self.name)
+        if await remains.clear(self._connection, self.name, suspects, there=there):
             await self._commits.sync_refs()
+        return there
 
     # Helpers
 

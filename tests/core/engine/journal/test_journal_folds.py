@@ -161,6 +161,19 @@ async def test_an_item_that_is_written_after_a_fold_that_ended_early_stays_as_wr
     assert len(await in_the_table(store, "kv.default")) == 1
 
 
+async def test_long_work_after_a_fold_that_ended_early_doubles_nothing(store, other, monkeypatch):
+    await say(store, "one", "two")
+    failing(monkeypatch, "forget")
+    with pytest.raises(OSError, match="ended here"):
+        await store.flush()
+    # What long work beside the journal ends with, such as a merge of files.
+    await other._resources.records.access.catch_up()
+    await store.flush()
+    for one in (store, other):
+        assert await read(one) == ["one", "two"]
+    assert len(await in_the_table(store)) == 2
+
+
 async def test_a_fold_that_was_noted_and_then_failed_is_done(store, other, monkeypatch):
     await say(store, "one")
     failing(monkeypatch, "forget", after=True)
