@@ -100,10 +100,6 @@ class Folding:
         log.debug("%s: %d rows folded, version %d", self._access.label, len(view.entries), version)
         commits.tell()
 
-    async def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """Have the journal folded if it is full, or once nobody writes; wait if it is overfull."""
-        await self.relieve_of(len(view.entries), view.size, policy)
-
     def watch(self, policy: JournalPolicy) -> None:
         """Have the journal folded once nobody writes any more."""
         self._written_at = time.monotonic()
@@ -113,8 +109,11 @@ class Folding:
                     idle = policy.idle.total_seconds()
                     self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
 
-    async def relieve_of(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
-        """As `relieve`, of so many entries."""
+    async def relieve(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """Have a journal with so much in it folded if it is full, or once nobody writes.
+
+        Waits for that if it is overfull.
+        """
         self.watch(policy)
         fullness = _fullness(n_entries, n_bytes, policy)
         if fullness >= _PRESSURE:

@@ -74,7 +74,7 @@ class Journaled:
                 return None
         before, (since, until) = view.token - 1, self._grows
         self._grows = (since if until == before else before, view.token)
-        await self._folding.relieve(view, policy)
+        await self._folding.relieve(len(view.entries), view.size, policy)
         return Appended(view.told, view.token, len(rows), self._grows[0])
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
@@ -178,7 +178,7 @@ class Journaled:
             many = replace(
                 policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
             )
-            await self._folding.relieve_of(*await self._ledger.fullness(), many)
+            await self._folding.relieve(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
         return await self._ledger.amend(decide)
 
@@ -262,7 +262,7 @@ class Journaled:
             except UnfitError:
                 return None
             if written is not None:
-                await self._folding.relieve(written, policy)
+                await self._folding.relieve(len(written.entries), written.size, policy)
                 return len(new)
 
     async def _keep_states(self, keys: Iterable[str]) -> bool:
@@ -300,7 +300,7 @@ class Journaled:
         except UnfitError:
             return None
         if write.written is not None:
-            await self._folding.relieve(write.written, policy)
+            await self._folding.relieve(len(write.written.entries), write.written.size, policy)
         return done
 
     def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> Unfolded:
@@ -318,7 +318,7 @@ class Journaled:
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
         """What the journal takes; None if it does not take so many rows."""
-        policy = await self._ledger.policy()
+        policy = self._ledger.policy_now() or await self._ledger.policy()
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
     def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
@@ -335,7 +335,6 @@ class Journaled:
 
         As it is `at` that version, by default at the one that was seen last.
         """
-        self._access.require_writable()
         wanted = self._vectors.column
         known = self._known
         if (

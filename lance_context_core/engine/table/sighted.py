@@ -48,11 +48,10 @@ class Sighted:
         """
         if known is None or not _are_fit(rows):
             return None
-        self._access.require_writable()
         work = _Work(self._access, rows, known, policy)
         if (written := await self._ledger.write(work.decide)) is None:
             return None
-        await self._folding.relieve(written, policy)
+        await self._folding.relieve(len(written.entries), written.size, policy)
         return work.existed
 
     def write_now(self, rows: Sequence[Row], known: Known | None) -> list[bool] | None:
@@ -60,7 +59,6 @@ class Sighted:
         policy = self._ledger.policy_now()
         if policy is None or known is None or not _are_fit(rows):
             return None
-        self._access.require_writable()
         work = _Work(self._access, rows, known, policy)
         if (written := self._ledger.write_now(work.decide)) is None:
             return None
