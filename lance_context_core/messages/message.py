@@ -33,6 +33,7 @@ from lance_context_core.messages.parts import (
     as_parts,
     decode_base64,
     parts_text,
+    text_part,
 )
 
 
@@ -284,7 +285,7 @@ def _decode_part(data: object, where: str, *, nesting: int) -> Part:
 def _decode_known(data: Mapping[str, Any], nesting: int) -> Part:
     name, kind = data["type"], _KINDS[data["type"]]
     if kind is TextPart and len(data) == 2 and data.get("text") is not None:
-        return TextPart(text=data["text"])  # What most messages are of.
+        return text_part(data["text"], "TextPart.text")  # What most messages are of.
     given = {key: data[key] for key in _FIELDS[name] if data.get(key) is not None}
     if missing := _REQUIRED[name] - given.keys():
         raise InvalidRequestError(

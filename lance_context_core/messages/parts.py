@@ -305,13 +305,17 @@ def _nesting(parts: Iterable[Part]) -> int:
     return max((1 + _nesting(result.content) for result in results), default=0)
 
 
+def text_part(text: object, where: str) -> TextPart:
+    """`TextPart(text=text)`, checked under the name that the caller knows it by, and not once more."""
+    part = object.__new__(TextPart)
+    object.__setattr__(part, "text", check_text(text, where))
+    object.__setattr__(part, "extra", {})
+    return part
+
+
 def _as_part(item: object, where: str) -> TextPart:
     if isinstance(item, str):
-        # Checked here, under the name that the caller knows it by, and not once more.
-        part = object.__new__(TextPart)
-        object.__setattr__(part, "text", check_text(item, where))
-        object.__setattr__(part, "extra", {})
-        return part
+        return text_part(item, where)
     raise InvalidRequestError(
         f"{where} must be a str or a part, not {shown(item)}; "
         "parts in their JSON form are read by Message.from_dict"
