@@ -130,6 +130,11 @@ def results(message: Message) -> list[ToolResultPart]:
     return [part for part in message.parts if isinstance(part, ToolResultPart)]
 
 
+def answers(message: Message) -> list[tuple[str | None, str]]:
+    """The results of a message as texts, none of them empty, each with the id of its call."""
+    return [(one.call_id, texts(one.content) or ANSWERED) for one in results(message)]
+
+
 def arguments(call: ToolCallPart) -> dict[str, Any]:
     """The arguments by name; raw text that is none stands under `input`."""
     if isinstance(call.arguments, str):

@@ -6,12 +6,11 @@ from typing import Any
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message, Part
 from lance_context_core.window.dialects.common import (
-    ANSWERED,
     Uncached,
     Violation,
+    answers,
     calls,
     image_url,
-    results,
     speaker,
     texts,
     words,
@@ -31,12 +30,8 @@ class OpenAIChat(Uncached):
             role = speaker(message)
             if role == "tool":
                 rendered += [
-                    {
-                        "role": "tool",
-                        "tool_call_id": result.call_id,
-                        "content": texts(result.content) or ANSWERED,
-                    }
-                    for result in results(message)
+                    {"role": "tool", "tool_call_id": id, "content": text}
+                    for id, text in answers(message)
                 ]
                 continue
             one: dict[str, Any] = {"role": role}

@@ -6,11 +6,10 @@ from typing import Any
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message, Part, ReasoningPart, ToolCallPart, UnknownPart
 from lance_context_core.window.dialects.common import (
-    ANSWERED,
     Uncached,
     Violation,
+    answers,
     image_url,
-    results,
     speaker,
     texts,
     words,
@@ -30,12 +29,8 @@ class OpenAIResponses(Uncached):
             role = speaker(message)
             if role == "tool":
                 items += [
-                    {
-                        "type": "function_call_output",
-                        "call_id": result.call_id,
-                        "output": texts(result.content) or ANSWERED,
-                    }
-                    for result in results(message)
+                    {"type": "function_call_output", "call_id": id, "output": text}
+                    for id, text in answers(message)
                 ]
             elif role == "assistant":
                 items += _said(message)
