@@ -7,6 +7,7 @@ a machine. With `--slow` it names the tests that are too slow for a first verdic
 import json
 import os
 import sys
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -57,17 +58,23 @@ class Notes:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
-        before, self._shared = sum(spent()), 0.0
+        (own, others), began, self._shared = spent(), time.monotonic(), 0.0
         try:
             return (yield)
         finally:
-            self._note(item.nodeid, sum(spent()) - before - self._shared)
+            now_own, now_others = spent()
+            seconds = now_own - own + now_others - others - self._shared
+            by_clock = time.monotonic() - began
+            self._note(item.nodeid, seconds, of_others=now_others - others, by_clock=by_clock)
             if self._shared:
                 self._note(SHARED, self._shared)
 
-    def _note(self, name: str, seconds: float) -> None:
+    def _note(
+        self, name: str, seconds: float, *, of_others: float = 0.0, by_clock: float = 0.0
+    ) -> None:
         where = "" if Path(sys.prefix).name == ".venv" else Path(sys.prefix).name
-        line = json.dumps([round(seconds, 3), where, name])
+        times = [round(one, 3) for one in (seconds, of_others, by_clock)]
+        line = json.dumps([times[0], where, name, *times[1:]])
         # In one piece, as several processes note theirs in one file.
         with self._path.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
@@ -88,25 +95,30 @@ def told(path: Path, n_shown: int = N_SHOWN) -> str:
     notes = sorted(_noted(path), reverse=True)
     total = sum(seconds for seconds, *_ in notes)
     shown = "".join(
-        f"{seconds:8.1f}  {name}{where and f'  ({where})'}\n"
-        for seconds, where, name in notes[:n_shown]
+        f"{seconds:8.1f} {of_others:8.1f} {by_clock:8.1f}  {name}{where and f'  ({where})'}\n"
+        for seconds, where, name, of_others, by_clock in notes[:n_shown]
     )
     return (
-        f"{len(notes)} tests took {total:.0f} s of processor time; the slowest {n_shown}:\n{shown}"
+        f"{len(notes)} tests took {total:.0f} s of processor time; the slowest {n_shown}, with what "
+        "of it was of processes that ended then, whoever had started them, and what it was by the "
+        f"clock:\n{shown}"
     )
 
 
 def slow(path: Path) -> str:
     """The tests of the notes in a file whose cases take too long, a line each, in order."""
     cases = defaultdict(list)
-    for seconds, _, node_id in _noted(path):
+    for seconds, _, node_id, *_ in _noted(path):
         cases[test_of(node_id)].append(seconds)
     found = [name for name, took in cases.items() if sum(took) / len(took) > SLOW]
     return "".join(f"{name}\n" for name in sorted(found))
 
 
-def _noted(path: Path) -> list[tuple[float, str, str]]:
-    """Of each test: its seconds, the environment where it ran, its node id."""
+def _noted(path: Path) -> list[tuple[float, str, str, float, float]]:
+    """Of each test: its seconds, the environment where it ran, its node id.
+
+    And what of them was of processes that ended meanwhile; and how long it was by the clock.
+    """
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [tuple(json.loads(line)) for line in lines]
 
