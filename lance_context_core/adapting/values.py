@@ -18,6 +18,9 @@ from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")
 
+_AS_THEY_ARE = frozenset((str, bool, type(None)))
+"""The types of what JSON has just so, subclasses excluded."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCodec(Generic[T]):
@@ -114,6 +117,8 @@ class JsonCodec:
     def _encode(self, value: Any, where: str) -> Any:
         if value is None or isinstance(value, bool):
             return value
+        if type(value) is dict:  # as most are that hold others
+            return self._encode_mapping(value, where)
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, int):
@@ -135,7 +140,10 @@ class JsonCodec:
     def _encode_mapping(self, value: Mapping[Any, Any], where: str) -> Any:
         if all(isinstance(key, str) for key in value) and TYPE not in value:
             return {
-                str.__str__(key): self._encode(one, f"{where}[{key!r}]")
+                # To say where each stands costs more than to encode it.
+                str.__str__(key): one
+                if type(one) in _AS_THEY_ARE
+                else self._encode(one, f"{where}[{key!r}]")
                 for key, one in value.items()
             }
         return stand_in("mapping", self._encode([list(pair) for pair in value.items()], where))

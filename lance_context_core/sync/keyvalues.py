@@ -14,10 +14,10 @@ class KeyValues(Named[AsyncKeyValues]):
     namespaces = blocking(AsyncKeyValues.namespaces)
     search = blocking(AsyncKeyValues.search)
     put = blocking(AsyncKeyValues.put, at_once=AsyncKeyValues._put_at_once)  # noqa: SLF001
-    add = blocking(AsyncKeyValues.add)
+    add = blocking(AsyncKeyValues.add, at_once=AsyncKeyValues._add_at_once)  # noqa: SLF001
     append = blocking(AsyncKeyValues.append)
-    delete = blocking(AsyncKeyValues.delete)
-    write = blocking(AsyncKeyValues.write)
+    delete = blocking(AsyncKeyValues.delete, at_once=AsyncKeyValues._delete_at_once)  # noqa: SLF001
+    write = blocking(AsyncKeyValues.write, at_once=AsyncKeyValues._write_at_once)  # noqa: SLF001
     delete_under = blocking(AsyncKeyValues.delete_under)
     touch = blocking(AsyncKeyValues.touch)
     sweep = blocking(AsyncKeyValues.sweep)

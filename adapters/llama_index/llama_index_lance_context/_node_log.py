@@ -27,7 +27,7 @@ from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
 _N_KEYS_AS_ONE = 64
 """So many keys are made in the time of a node."""
 
-_FEW = 8
+_FEW = 4
 """More are written on the store's loop, which has time for others between them."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -90,20 +90,18 @@ class NodeLog:
                 return None
 
     def add_few(self, kv: KeyValues, entries: Sequence[Entry]) -> bool:
-        """As `add`, which may replace, by the same items' blocking calls; whether it was done.
+        """As `add`, by the same items' blocking calls; whether it was done.
 
-        A few whole nodes, for which no hash was set, take a transaction in the caller's thread.
+        A few whole nodes, none of which is there, take a transaction in the caller's thread.
         """
         if len(entries) > _FEW or any(entry.data is None for entry in entries):
             return False
-        places = [self._node(entry.id) for entry in entries]
+        new = [self._item(entry, index, None) for index, entry in enumerate(entries)]
         hashes = [self._hash(entry.id) for entry in entries]
-        found = kv.get([*places, *hashes], include_data=False)
-        if any(found[len(places) :]):
-            return False
-        old = found[: len(places)]
-        kv.put([self._item(*one) for one in zip(entries, range(len(entries)), old, strict=True)])
-        return True
+        with suppress(AlreadyExistsError):  # One that is there keeps its place: that is to be read.
+            kv.write(adds=new, deletes=hashes)
+            return True
+        return False
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
         """The nodes with these ids, in their order; None for one that is not kept."""

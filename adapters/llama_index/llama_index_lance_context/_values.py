@@ -35,10 +35,9 @@ def node_from_json(content: Mapping[str, Any]) -> BaseNode:
 def _dumped(node: BaseNode) -> dict[str, Any]:
     content = node.model_dump()
     for name in _RESOURCES:
-        resource = getattr(node, name, None)
-        if resource is not None and resource.data is not None:
+        if content.get(name) is not None and (data := getattr(node, name).data) is not None:
             # LlamaIndex keeps bytes in base64, and out of its own JSON.
-            content[name]["data"] = resource.data.decode("ascii")
+            content[name]["data"] = data.decode("ascii")
     if content["embedding"] is not None:
         content["embedding"] = [float(one) for one in content["embedding"]]
     return {DATA_KEY: content, TYPE_KEY: str.__str__(node.get_type())}

@@ -105,13 +105,16 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         return partial(type(self), name=self._name), (uri_of(self._store),)
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def to_data(value: Any, where: str) -> bytes:
     """JSON as bytes: other than the store's JSON they keep the order of the keys.
 
     A node's text, and its hash, depend on the order of its metadata.
     """
     try:
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return _encode(value).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(f"{where} is no JSON: {error}") from error
 

@@ -1,12 +1,13 @@
 """What the journal holds of one table: entries, in the order in which they were acknowledged."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
+from lance_context_core.engine.journal.log import Logged
 from lance_context_core.engine.journal.payload import decoded, encoded
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.arrow import Row
@@ -122,15 +123,27 @@ class View:
         entries = [entry for entry in self.entries if entry.seq <= last]
         return replace(self, entries=entries, size=sum(entry.size for entry in entries))
 
-    def of(self, keys: Container[str] | None) -> "View":
+    def of(self, keys: Collection[str] | None) -> "View":
         """Without the entries of other keys than these; None is all."""
         if keys is None or not self.entries:
             return self
-        return replace(self, entries=[entry for entry in self.entries if entry.key in keys])
+        if isinstance(self.entries, Logged):
+            entries: Sequence[Entry] = self.entries.about({*keys})
+        else:
+            entries = [entry for entry in self.entries if entry.key in keys]
+        return replace(self, entries=entries)
 
-    def places(self, keys: Container[str]) -> dict[str, int]:
+    def last_of(self, keys: Collection[str]) -> dict[str, Entry]:
+        """The last entry of each of these keys that has any."""
+        entries = self.entries
+        if not isinstance(entries, Logged):
+            return {entry.key: entry for entry in entries if entry.key in keys}
+        found = ((key, entries.last_of(key)) for key in keys)
+        return {key: entry for key, entry in found if entry is not None}
+
+    def places(self, keys: Collection[str]) -> dict[str, int]:
         """Which entry is the last of each of these keys that has any."""
-        return {entry.key: entry.seq for entry in self.entries if entry.key in keys}
+        return {key: entry.seq for key, entry in self.last_of(keys).items()}
 
     @cached_property
     def shown(self) -> Sequence[Entry]:

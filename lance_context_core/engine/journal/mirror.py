@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lance_context_core.engine.journal.entries import Entry, View
+from lance_context_core.engine.journal.log import Log, Logged
 from lance_context_core.engine.journal.statements import Part
 
 _MOST_TABLES = 1024
@@ -36,7 +37,7 @@ class Mirror:
         self.last = 0
         """The last entry that was seen."""
         self.n_bytes = 0
-        self.entries: tuple[Entry, ...] = ()
+        self._log = Log[Entry]()
         self.state: tuple[int, ...] = ()
         """What the journal says of the table: while it says the same, nothing has changed."""
         self.ahead: dict[int, Entry] = {}
@@ -51,6 +52,11 @@ class Mirror:
         self._view: View | None = None
         self.on_break: Callable[[Part], None] = lambda _: None
         """Is called where something came about that was not seen, such as an erasure."""
+
+    @property
+    def entries(self) -> Logged[Entry]:
+        """Those that are there."""
+        return self._log.now()
 
     @property
     def view(self) -> View:
@@ -92,8 +98,9 @@ class Mirror:
             while len(self._folded) > _MOST_PAST:
                 self._gone = self._folded.popleft()
             self.n_bytes -= sum(entry.size for entry in gone)
-            kept = kept[len(gone) :]
-        self.entries = (*kept, *entries)
+            # What is seen of the former one stays as it was.
+            self._log = Log(kept[len(gone) :])
+        self._log.add(entries)
         self.n_bytes += sum(entry.size for entry in entries)
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None
@@ -104,11 +111,12 @@ class Mirror:
             return None
         if last >= self.last:
             return []
+        new = self.entries.after(last)
+        if not self._folded or self._folded[-1] <= last:
+            return new
         found = [self._past.find(self.part, seq) for seq in self._folded if seq > last]
         past = [entry for entry in found if isinstance(entry, Entry)]
-        if len(past) < len(found):
-            return None
-        return past + [entry for entry in self.entries if entry.seq > last]
+        return past + new if len(past) == len(found) else None
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Follow what was written here and now, on top of what was seen."""

@@ -21,7 +21,7 @@ from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.conditional import Seen, Tail
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.remembered import Remembered
-from lance_context_core.engine.table.sighted import Known, Sighted
+from lance_context_core.engine.table.sighted import Done, Known, Sighted
 from lance_context_core.engine.table.unfolded import UnfitError, Unfolded
 from lance_context_core.engine.table.vectors import Vectors, vectors_of
 from lance_context_core.engine.table.writing import Appended
@@ -54,7 +54,7 @@ class Journaled:
         self._vectors = vectors
         self._folding = folding
         self._remembered = remembered
-        self._sighted = Sighted(access, ledger, folding)
+        self._sighted = Sighted(access, ledger, folding, remembered)
         self._known: Known | None = None
         self._n_amended = 0
         self._grows = (0, 0)
@@ -102,7 +102,7 @@ class Journaled:
 
         return await self._written(rows, put)
 
-    def write_now(self, rows: Sequence[Row]) -> list[bool] | None:
+    def write_now(self, rows: Sequence[Row]) -> Done | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         return self._sighted.write_now(rows, self._known)
 

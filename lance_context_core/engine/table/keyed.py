@@ -92,18 +92,19 @@ async def write_all(
     ]
 
 
-def is_plain(row: Row) -> bool:
-    """Whether nothing of its batch depends on what there is of the row's key."""
-    return row[HOW] in (PUT, ADD, REMOVE) and EXPECTED not in row
-
-
 def outcome_of(row: Row, old: Mapping[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
-    """Of a plain row: whether its key held one, `old` being what it holds, and what is written of it.
+    """Whether the key of a row held one, `old` being what it holds, and what is written of the row.
 
-    None of one that is removed, or not written as another is there.
+    None of one that is removed, or left, or not written as another is there. Raises `Taken` and
+    `Unexpected`, where nothing of the row's batch is to be written.
     """
     existed = old is not None and _is_alive(old, row)
-    is_written = row[HOW] == PUT or (row[HOW] == ADD and not existed)
+    how, found = row[HOW], _revision(old) if existed else None
+    if EXPECTED in row and row[EXPECTED] != found:
+        raise Unexpected(row[KEY], row[EXPECTED], found)
+    if how == CLAIM and existed:
+        raise Taken(row[KEY])
+    is_written = how in (PUT, RENEW, CLAIM) or (how == ADD and not existed)
     return existed, _settled(row, old) if is_written else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from lance_context_core.engine.files import manifests
-from lance_context_core.engine.journal.entries import Entry, How, News, View
+from lance_context_core.engine.journal.entries import Entry, How, Moment, News, View
 from lance_context_core.engine.schema import KEY, KEY_VALUES, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, UnsureError
 from lance_context_core.engine.table.access import Access
@@ -108,24 +108,13 @@ class Remembered:
         self, keys: Collection[str], *, at: View | None = None
     ) -> dict[str, Sequence[Row]] | None:
         """All rows of each of these keys, with the columns that are not null; otherwise as `find`."""
-        if self._ledger is None:
-            return None
-        self._is_asked = True
-        if self._now() is None:
-            return None
-        with self._lock:
-            if (view := self._view) is None or (at is not None and not _is_same(view, at)):
-                return None
-            rows: dict[str, Sequence[Row]] = {}
-            unknown: list[str] = []
-            for key in keys:
-                if (known := self._known.get(key)) is None:
-                    unknown.append(key)
-                    rows[key] = ()
-                else:
-                    self._known.move_to_end(key)
-                    rows[key] = known.rows
-        return rows if not unknown or self._are_absent(unknown, view) else None
+        found = self._found(keys, at)
+        return None if found is None else found[1]
+
+    def looked_up(self, keys: Collection[str]) -> tuple[Moment, dict[str, Sequence[Row]]] | None:
+        """As `rows_of`, and of which version of the table, with the journal's entries laid over it."""
+        found = self._found(keys, None)
+        return None if found is None else (found[0].moment, found[1])
 
     def begin(self, where: Clause, columns: Sequence[str]) -> Begun | None:
         """Begin to read all rows of the keys of a condition, with all that is remembered; see `keep`.
@@ -169,6 +158,29 @@ class Remembered:
             self._forget()
 
     # Helpers
+
+    def _found(
+        self, keys: Collection[str], at: View | None
+    ) -> tuple[View, dict[str, Sequence[Row]]] | None:
+        """As `rows_of`, and what the journal held then."""
+        if self._ledger is None:
+            return None
+        self._is_asked = True
+        if self._now() is None:
+            return None
+        with self._lock:
+            if (view := self._view) is None or (at is not None and not _is_same(view, at)):
+                return None
+            rows: dict[str, Sequence[Row]] = {}
+            unknown: list[str] = []
+            for key in keys:
+                if (known := self._known.get(key)) is None:
+                    unknown.append(key)
+                    rows[key] = ()
+                else:
+                    self._known.move_to_end(key)
+                    rows[key] = known.rows
+        return (view, rows) if not unknown or self._are_absent(unknown, view) else None
 
     def _keys(self, where: Clause, columns: Sequence[str]) -> frozenset[str] | None:
         """The keys that a condition is about; None if it is not for what is remembered to answer."""

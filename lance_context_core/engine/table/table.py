@@ -19,6 +19,7 @@ from lance_context_core.engine.table.grouping import Group
 from lance_context_core.engine.table.journaled import Journaled
 from lance_context_core.engine.table.opening import Beside
 from lance_context_core.engine.table.readable import Readable
+from lance_context_core.engine.table.sighted import Done
 from lance_context_core.engine.table.writing import Appended, Applied, Changes, Written
 from lance_context_core.errors import InternalError
 
@@ -135,7 +136,7 @@ class Table(Readable):
         await self.access.ready()
         return await self._keyed.write(rows)
 
-    def write_keyed_now(self, rows: Sequence[Row]) -> list[bool] | None:
+    def write_keyed_now(self, rows: Sequence[Row]) -> Done | None:
         """As `write_keyed`, in any thread; None, and nothing is written, where one would have to wait."""
         return None if self._journaled is None else self._journaled.write_now(rows)
 

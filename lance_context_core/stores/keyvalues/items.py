@@ -222,6 +222,12 @@ class AsyncKeyValues:
             self._table, items, scope=self._scope, resources=self._resources
         )
 
+    def _add_at_once(self, items: Sequence[Item]) -> builtins.list[bool] | Later:
+        """As `add`, in any thread and without a wait; LATER where one would have to wait."""
+        self._resources.writable()
+        done = itemwriting.add_now(self._table, items, scope=self._scope, resources=self._resources)
+        return LATER if done is None else done
+
     async def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit, without a look at what is there.
 
@@ -237,6 +243,11 @@ class AsyncKeyValues:
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit; says for each key whether there was one."""
         return (await self.write(deletes=keys)).deleted
+
+    def _delete_at_once(self, keys: Sequence[ItemKey]) -> builtins.list[bool] | Later:
+        """As `delete`, in any thread and without a wait; LATER where one would have to wait."""
+        done = self._write_at_once(deletes=keys)
+        return LATER if done is LATER else done.deleted
 
     async def write(
         self,
@@ -272,6 +283,27 @@ class AsyncKeyValues:
             scope=self._scope,
             resources=self._resources,
         )
+
+    def _write_at_once(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
+    ) -> ItemsWritten | Later:
+        """As `write`, in any thread and without a wait; LATER where one would have to wait."""
+        self._resources.writable()
+        done = itemwriting.write_now(
+            self._table,
+            puts=puts,
+            adds=adds,
+            deletes=deletes,
+            expected=itemwriting.NOTHING_EXPECTED if expected is None else expected,
+            scope=self._scope,
+            resources=self._resources,
+        )
+        return LATER if done is None else done
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items whose namespaces begin with these segments, in one commit.

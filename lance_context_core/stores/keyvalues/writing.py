@@ -1,6 +1,7 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -73,18 +74,13 @@ async def put(table: Table, items: Sequence[Item], *, scope: Scope, resources: R
 
 def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> bool:
     """As `put` of a few, in any thread; False, and nothing is written, where one would have to wait."""
-    if type(items) not in (list, tuple) or not 0 < len(items) <= _FEW:
+    if not _is_few(items):
         return False
-    now, author = resources.clock.now(), resources.author
-    rows: dict[ItemKey, dict[str, Any]] = {}
-    for number, given in enumerate(items):
-        item = itemrows.checked(given, f"items[{number}]")
-        if item.vectors:
-            return False
-        row = itemrows.to_row(item, scope=scope, now=now, author=author)
-        row[keyed.HOW] = keyed.PUT
-        rows[item.namespace, item.key] = row
-    return table.write_keyed_now([*rows.values()]) is not None
+    drafted = {
+        one.key: one for one in _drafted_now(items, "items", scope=scope, resources=resources)
+    }
+    ways = dict.fromkeys(drafted, keyed.PUT)
+    return _write_now(table, ways, drafted, scope=scope, resources=resources) is not None
 
 
 async def add(
@@ -95,7 +91,20 @@ async def add(
     first = {one.key: one for one in reversed(offered)}
     ways = dict.fromkeys(first, keyed.ADD)
     existed = await _write(table, ways, first, scope=scope, resources=resources)
-    return [one is first[one.key] and not existed[one.key] for one in offered]
+    return _added(offered, first, existed)
+
+
+def add_now(
+    table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
+) -> list[bool] | None:
+    """As `add` of a few, in any thread; None, and nothing is written, where one would have to wait."""
+    if not _is_few(items):
+        return None
+    offered = _drafted_now(items, "items", scope=scope, resources=resources)
+    first = {one.key: one for one in reversed(offered)}
+    ways = dict.fromkeys(first, keyed.ADD)
+    done = _write_now(table, ways, first, scope=scope, resources=resources)
+    return None if done is None else _added(offered, first, done[0])
 
 
 async def write(
@@ -111,17 +120,39 @@ async def write(
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
     wanted = await _checked_expected(expected)
     gone = await _checked_keys(deletes, "deletes")
-    ways = dict.fromkeys(gone, keyed.REMOVE)
-    items: dict[ItemKey, _Draft] = {}
-    for one in await _drafted(adds, "adds", scope=scope, resources=resources):
-        if (key := one.key) in items:
-            raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
-        items[key], ways[key] = one, keyed.RENEW if key in ways else keyed.CLAIM
-    for one in await _drafted(puts, "puts", scope=scope, resources=resources):
-        way = ways.get(key := one.key, keyed.PUT)
-        items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
+    added = await _drafted(adds, "adds", scope=scope, resources=resources)
+    put = await _drafted(puts, "puts", scope=scope, resources=resources)
+    ways, items = _ways(gone, added, put)
     existed = await _write(table, ways, items, expected=wanted, scope=scope, resources=resources)
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
+
+
+def write_now(
+    table: Table,
+    *,
+    puts: Sequence[Item],
+    adds: Sequence[Item],
+    deletes: Sequence[ItemKey],
+    expected: Mapping[ItemKey, int | None],
+    scope: Scope,
+    resources: Resources,
+) -> ItemsWritten | None:
+    """As `write` of a few, in any thread; None, and nothing is written, where one would have to wait."""
+    if not isinstance(expected, Mapping) or not _is_few(puts, adds, deletes, [*expected]):
+        return None
+    wanted = {
+        itemrows.checked_key(key, f"expected[{n}]"): _checked_revision(key, revision)
+        for n, (key, revision) in enumerate(expected.items())
+    }
+    gone = [itemrows.checked_key(key, f"deletes[{n}]") for n, key in enumerate(deletes)]
+    added = _drafted_now(adds, "adds", scope=scope, resources=resources)
+    put = _drafted_now(puts, "puts", scope=scope, resources=resources)
+    ways, items = _ways(gone, added, put)
+    done = _write_now(table, ways, items, expected=wanted, scope=scope, resources=resources)
+    if done is None:
+        return None
+    existed, token = done
+    return ItemsWritten(deleted=[existed[key] for key in gone], version=token)
 
 
 async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
@@ -134,6 +165,35 @@ async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
 def row_keys_at_once(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
     """As `row_keys`, of a few."""
     return [_row_key(scope, number, key) for number, key in enumerate(keys)]
+
+
+def _is_few(*lists: Sequence[object]) -> bool:
+    """Whether it is little enough to be written in a caller's thread, and anything at all."""
+    if any(type(one) not in (list, tuple) for one in lists):
+        return False
+    return 0 < sum(map(len, lists)) <= _FEW
+
+
+def _ways(
+    gone: Iterable[ItemKey], added: Iterable[_Draft], put: Iterable[_Draft]
+) -> tuple[dict[ItemKey, str], dict[ItemKey, _Draft]]:
+    """How each key is written that is to be deleted, added, and put, in this order; and its item."""
+    ways = dict.fromkeys(gone, keyed.REMOVE)
+    items: dict[ItemKey, _Draft] = {}
+    for one in added:
+        if (key := one.key) in items:
+            raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
+        items[key], ways[key] = one, keyed.RENEW if key in ways else keyed.CLAIM
+    for one in put:
+        way = ways.get(key := one.key, keyed.PUT)
+        items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
+    return ways, items
+
+
+def _added(
+    offered: Iterable[_Draft], first: Mapping[ItemKey, _Draft], existed: Mapping[ItemKey, bool]
+) -> list[bool]:
+    return [one is first[one.key] and not existed[one.key] for one in offered]
 
 
 async def _write(
@@ -153,23 +213,62 @@ async def _write(
             if revision is not None:
                 raise _unexpected(key, revision, None)
         return dict.fromkeys(ways, False)
-    made = await _rows(table, [*items.values()], resources)
-    by_key = dict(zip(items, made, strict=True))
+    made = dict(zip(items, await _rows(table, [*items.values()], resources), strict=True))
+    rows = _keyed_rows(ways, made, expected, scope=scope, now=now)
+    try:
+        existed = await table.write_keyed([*rows.values()])
+    except (keyed.Taken, keyed.Unexpected) as error:
+        raise _meaning(error, rows) from None
+    return dict(zip(rows, existed, strict=True))
+
+
+def _write_now(
+    table: Table,
+    ways: Mapping[ItemKey, str],
+    items: Mapping[ItemKey, _Draft],
+    *,
+    expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
+    scope: Scope,
+    resources: Resources,
+) -> tuple[dict[ItemKey, bool], int] | None:
+    """As `_write`, in any thread, and a version that shows it; None where one would have to wait."""
+    if any(one.item.vectors for one in items.values()):
+        return None
+    made = {key: one.row for key, one in items.items()}
+    rows = _keyed_rows(ways, made, expected, scope=scope, now=resources.clock.now())
+    try:
+        done = table.write_keyed_now([*rows.values()])
+    except (keyed.Taken, keyed.Unexpected) as error:
+        raise _meaning(error, rows) from None
+    return None if done is None else (dict(zip(rows, done.existed, strict=True)), done.token)
+
+
+def _keyed_rows(
+    ways: Mapping[ItemKey, str],
+    made: Mapping[ItemKey, dict[str, Any]],
+    expected: Mapping[ItemKey, int | None],
+    *,
+    scope: Scope,
+    now: datetime,
+) -> dict[ItemKey, dict[str, Any]]:
+    """The rows that are handed to the table, of what was `made` of items and of keys alone."""
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
-        row = by_key.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
+        row = made.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
         rows[key] = row | {keyed.HOW: ways.get(key, keyed.LEAVE)}
         if key in expected:
             rows[key][keyed.EXPECTED] = expected[key]
+    return rows
+
+
+def _meaning(
+    error: keyed.Taken | keyed.Unexpected, rows: Mapping[ItemKey, Mapping[str, Any]]
+) -> AlreadyExistsError | ConflictError:
     named = {row[KEY]: key for key, row in rows.items()}
-    try:
-        existed = await table.write_keyed([*rows.values()])
-    except keyed.Taken as error:
-        raise _taken(named[error.args[0]]) from None
-    except keyed.Unexpected as error:
-        key, revision, found = error.args
-        raise _unexpected(named[key], revision, found) from None
-    return dict(zip(rows, existed, strict=True))
+    if isinstance(error, keyed.Taken):
+        return _taken(named[error.args[0]])
+    key, revision, found = error.args
+    return _unexpected(named[key], revision, found)
 
 
 async def _rows(
@@ -226,13 +325,17 @@ async def _checked_expected(expected: Mapping[ItemKey, int | None]) -> dict[Item
             f"expected is {shown(expected)}: give revisions, or None, by namespace and key"
         )
     keys = await _checked_keys(list(expected), "expected")
-    for key, revision in zip(keys, expected.values(), strict=True):
-        if revision is not None and type(revision) is not int:
-            raise InvalidRequestError(
-                f"expected[{key!r}] is {shown(revision)}: give the revision of an item that was "
-                "read, or None for a key that is to hold nothing"
-            )
-    return dict(zip(keys, expected.values(), strict=True))
+    pairs = zip(keys, expected.values(), strict=True)
+    return {key: _checked_revision(key, revision) for key, revision in pairs}
+
+
+def _checked_revision(key: ItemKey, revision: object) -> int | None:
+    if revision is None or type(revision) is int:
+        return revision
+    raise InvalidRequestError(
+        f"expected[{key!r}] is {shown(revision)}: give the revision of an item that was "
+        "read, or None for a key that is to hold nothing"
+    )
 
 
 def _row_key(scope: Scope, number: int, key: ItemKey) -> str:
@@ -252,10 +355,24 @@ async def _drafted(
 ) -> list[_Draft]:
     """The items, checked, and their rows."""
     given = listed(items, where)
+    draft = _drafting(given, where, scope=scope, resources=resources)
+    return await steps.each(draft, range(len(given)))
+
+
+def _drafted_now(
+    items: Sequence[Item], where: str, *, scope: Scope, resources: Resources
+) -> list[_Draft]:
+    """As `_drafted`, of a few."""
+    return [*map(_drafting(items, where, scope=scope, resources=resources), range(len(items)))]
+
+
+def _drafting(
+    given: Sequence[Item], where: str, *, scope: Scope, resources: Resources
+) -> Callable[[int], _Draft]:
     now, author = resources.clock.now(), resources.author
 
     def draft(number: int) -> _Draft:
         item = itemrows.checked(given[number], f"{where}[{number}]")
         return _Draft(item, itemrows.to_row(item, scope=scope, now=now, author=author))
 
-    return await steps.each(draft, range(len(given)))
+    return draft
