@@ -14,7 +14,7 @@ from lance_context_core._checks import check_count
 from lance_context_core._recent import Recent
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._callable import checked_dimension, checked_model
-from lance_context_core.embedders._protocol import AsyncEmbedder, VectorArray
+from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, VectorArray
 from lance_context_core.embedders._vectors import (
     checked_vector,
     checked_vectors,
@@ -63,7 +63,13 @@ class EmbeddingService:
             ("cache_bytes", cache_bytes, 0),
         ):
             check_count(value, name, least=least)
-        self._embedder = embedder
+        # To look at a protocol's members takes longer than to embed a short text.
+        self._awaited: AsyncEmbedder | None = None
+        self._called: Embedder | None = None
+        if isinstance(embedder, AsyncEmbedder):
+            self._awaited = embedder
+        else:
+            self._called = embedder
         self._model = checked_model(embedder.model)
         self._dimension = checked_dimension(embedder.dimension)
         self._batch_size = batch_size
@@ -125,14 +131,17 @@ class EmbeddingService:
             self._documents.put_many(vectors)
             return vectors
 
-        embedder = self._embedder
-        if isinstance(embedder, AsyncEmbedder):
+        if self._awaited is not None:
             with _Failures(self._model, n_texts=len(batch)):
-                raw = await embedder.aembed_documents(list(batch))
+                raw = await self._awaited.aembed_documents(list(batch))
             return keep(raw)
-        return await self._in_worker(
-            embedder.embed_documents, list(batch), keep=keep, n_texts=len(batch)
-        )
+        assert self._called is not None
+        embed = self._called.embed_documents
+        if len(batch) == 1 and self._is_instant(batch[0]):
+            with _Failures(self._model, n_texts=1):
+                raw = embed(list(batch))
+            return keep(raw)
+        return await self._in_worker(embed, list(batch), keep=keep, n_texts=len(batch))
 
     async def _query_of(self, text: str) -> VectorArray:
         """The vector of one query, which is in the cache when this returns."""
@@ -143,16 +152,22 @@ class EmbeddingService:
             self._queries.put_many({text: vector})
             return vector
 
-        embedder = self._embedder
-        if isinstance(embedder, AsyncEmbedder):
+        if self._awaited is not None:
             with _Failures(self._model, n_texts=1):
-                raw = await embedder.aembed_query(text)
+                raw = await self._awaited.aembed_query(text)
             return keep(raw)
-        is_instant: Callable[[str], bool] | None = getattr(embedder, "is_instant", None)
-        if is_instant is not None and is_instant(text):
+        assert self._called is not None
+        embed = self._called.embed_query
+        if self._is_instant(text):
             with _Failures(self._model, n_texts=1):
-                return keep(embedder.embed_query(text))
-        return await self._in_worker(embedder.embed_query, text, keep=keep, n_texts=1)
+                raw = embed(text)
+            return keep(raw)
+        return await self._in_worker(embed, text, keep=keep, n_texts=1)
+
+    def _is_instant(self, text: str) -> bool:
+        """Whether the embedder takes less time for a text than the way to another thread does."""
+        is_instant: Callable[[str], bool] | None = getattr(self._called, "is_instant", None)
+        return is_instant is not None and is_instant(text)
 
     async def _in_worker(
         self, embed: Callable[[Any], Any], argument: Any, *, keep: Callable[[Any], T], n_texts: int

@@ -36,6 +36,7 @@ CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 
 _MESSAGES = sql.equals("kind", "message")
 COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
+_WITH_SESSION = [*COLUMNS, *SESSION]
 
 
 @handle
@@ -238,12 +239,14 @@ class AsyncHistory:
         """
         where = self._where(agent_id, session_id, filter=filter)
         check_span(offset=offset, limit=limit, last=last)
-        rows = await self._records.table.slice(
-            where, columns=[*COLUMNS, *SESSION], offset=offset, limit=limit, last=last
+        rows = await self._records.table.page(
+            where, columns=_WITH_SESSION, offset=offset, limit=limit, last=last
         )
         if filter is None and limit is None and offset == 0:
             self._records.remember_end(rows)
-        return await steps.each_row(message_of, rows.select(COLUMNS))
+        return await steps.each_row(
+            message_of, rows if isinstance(rows, list) else rows.select(COLUMNS)
+        )
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None

@@ -67,6 +67,11 @@ class Entry:
     at: int
     """When it was acknowledged, in microseconds since 1970."""
 
+    @property
+    def replaces(self) -> bool:
+        """Whether the table's row of its key, if it has one, does not count any more."""
+        return self.how is not How.APPEND
+
 
 class Moment(NamedTuple):
     """A version of a table, which never changes."""
@@ -162,12 +167,18 @@ class View:
     @cached_property
     def replaced(self) -> frozenset[str]:
         """The keys whose rows in the table do not count any more."""
-        return frozenset(entry.key for entry in self.entries if entry.how is not How.APPEND)
+        return frozenset(entry.key for entry in self._replacing)
 
     @cached_property
     def removed(self) -> frozenset[str]:
         """The keys whose rows in the table are gone; a new row of one comes behind all others."""
-        return frozenset(entry.key for entry in self.entries if entry.how is How.REMOVE)
+        return frozenset(entry.key for entry in self._replacing if entry.how is How.REMOVE)
+
+    @property
+    def _replacing(self) -> Sequence[Entry]:
+        if isinstance(self.entries, Logged):
+            return self.entries.replacing()
+        return [entry for entry in self.entries if entry.replaces]
 
     @cached_property
     def _placed(self) -> Sequence[tuple[int, Entry]]:

@@ -18,6 +18,10 @@ class Placed(Protocol):
     def key(self) -> str:
         """What it is about."""
 
+    @property
+    def replaces(self) -> bool:
+        """Whether it changes what there is of its key."""
+
 
 T = TypeVar("T", bound=Placed)
 
@@ -27,7 +31,7 @@ _NOWHERE = -1
 class Log(Generic[T]):
     """Entries in order of their places. One thread at a time adds some; any number look at it."""
 
-    __slots__ = ("_before", "_entries", "_last")
+    __slots__ = ("_before", "_entries", "_last", "_replacing")
 
     def __init__(self, entries: Iterable[T] = ()) -> None:
         """It begins with `entries`."""
@@ -36,6 +40,8 @@ class Log(Generic[T]):
         """For each entry, where the one before it is that has its key."""
         self._last: dict[str, int] = {}
         """Where the last one of each key is."""
+        self._replacing: list[int] = []
+        """Where those are that replace something."""
         self.add(entries)
 
     def add(self, entries: Iterable[T]) -> None:
@@ -44,21 +50,26 @@ class Log(Generic[T]):
             # Whoever looks meanwhile finds by key what is in both lists already.
             self._before.append(self._last.get(entry.key, _NOWHERE))
             self._entries.append(entry)
-            self._last[entry.key] = len(self._entries) - 1
+            self._last[entry.key] = place = len(self._entries) - 1
+            if entry.replaces:
+                self._replacing.append(place)
 
     def now(self) -> "Logged[T]":
         """What is in it, and stays so whatever is added."""
-        return Logged(self._entries, self._before, self._last)
+        return Logged(self._entries, self._before, self._last, self._replacing)
 
 
 class Logged(Sequence[T]):
     """The entries of a log at one moment."""
 
-    __slots__ = ("_before", "_entries", "_last", "_n")
+    __slots__ = ("_before", "_entries", "_last", "_n", "_n_replacing", "_replacing")
 
-    def __init__(self, entries: list[T], before: list[int], last: dict[str, int]) -> None:
+    def __init__(
+        self, entries: list[T], before: list[int], last: dict[str, int], replacing: list[int]
+    ) -> None:
         self._entries, self._before, self._last = entries, before, last
-        self._n = len(entries)
+        self._replacing = replacing
+        self._n, self._n_replacing = len(entries), len(replacing)
 
     def __len__(self) -> int:
         return self._n
@@ -94,6 +105,10 @@ class Logged(Sequence[T]):
                     places.append(place)
                 place = self._before[place]
         return [self._entries[place] for place in sorted(places)]
+
+    def replacing(self) -> list[T]:
+        """All that replace something, in order."""
+        return [self._entries[place] for place in self._replacing[: self._n_replacing]]
 
     def after(self, seq: int) -> list[T]:
         """Those behind that place."""

@@ -188,6 +188,19 @@ async def tail_of(
     return rows, await count(access, view, where) - rows.num_rows
 
 
+def end_of(
+    view: View, where: str | None, *, offset: int, limit: int | None, last: int | None
+) -> list[Entry] | None:
+    """As `slice_of`, where the last rows are asked for and the journal has them all; else None."""
+    if last is None:
+        return None
+    behind = list(itertools.islice(matching_last(view, where), offset + last))
+    is_all = len(behind) == offset + last
+    if not is_all or not view.in_place.keys().isdisjoint(entry.key for entry in behind):
+        return None
+    return behind[offset:][::-1][:limit]
+
+
 async def slice_of(
     access: Snapshots,
     view: View,
@@ -200,12 +213,8 @@ async def slice_of(
     nothing: pa.Table,
 ) -> pa.Table:
     """Part of the matching rows; see `Table.slice`."""
-    if last is not None:
-        behind = list(itertools.islice(matching_last(view, where), offset + last))
-        if len(behind) == offset + last and view.in_place.keys().isdisjoint(
-            entry.key for entry in behind
-        ):
-            return laid_over(nothing, behind[offset:][::-1][:limit])
+    if (end := end_of(view, where, offset=offset, limit=limit, last=last)) is not None:
+        return laid_over(nothing, end)
     if (mine := await all_matching(access, view, where)) is not None:
         end = len(mine) if last is None else max(len(mine) - offset, 0)
         start = offset if last is None else max(end - last, 0)

@@ -1,7 +1,7 @@
 """What is read of a table, whoever writes it."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,11 @@ from lance_context_core.engine.table.nothing import Nothings
 from lance_context_core.engine.table.remembered import Remembered, matching
 from lance_context_core.engine.table.streaming import Snapshot
 from lance_context_core.engine.table.vectors import Vectors
+
+T = TypeVar("T")
+
+_MOST_AS_ROWS = 32
+"""From about so many on, a table of rows is made sooner than they are one by one."""
 
 
 class Readable:
@@ -158,19 +163,29 @@ class Readable:
         span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
 
         async def over(view: View) -> pa.Table:
-            nothing = await self._nothing_at(view, columns)
-            return await overlay.slice_of(
-                self.access, view, where, columns=columns, nothing=nothing, **span
-            )
+            return await self._slice_at(view, where, columns, span)
 
-        if (rows := await self.access.over(where, over)) is not None:
-            return rows
-        nothing = self.nothing(columns)
-        return await self.access.look(
-            "read {}",
-            lambda handle: reading.slice_of(handle, where, columns, nothing=nothing, **span),
-            nothing,
-        )
+        return await self._slice(where, columns, span, over)
+
+    async def page(
+        self,
+        where: str | None,
+        *,
+        columns: Sequence[str],
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+    ) -> pa.Table | list[Row]:
+        """As `slice`; a few last rows that are all in the journal, as they are: a table takes longer."""
+        span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
+
+        async def over(view: View) -> pa.Table | list[Row]:
+            is_short = last is not None and last <= _MOST_AS_ROWS
+            if is_short and (end := overlay.end_of(view, where, **span)) is not None:
+                return overlay.as_rows(end, columns)
+            return await self._slice_at(view, where, columns, span)
+
+        return await self._slice(where, columns, span, over)
 
     async def tail(
         self, where: str | None, *, columns: Sequence[str], last: int
@@ -258,6 +273,31 @@ class Readable:
         return self._nothings.of(columns, score)
 
     # Helpers
+
+    async def _slice(
+        self,
+        where: str | None,
+        columns: Sequence[str],
+        span: Mapping[str, Any],
+        over: Callable[[View], Awaitable[T]],
+    ) -> T | pa.Table:
+        """Part of the matching rows: what is `over` the journal, if that holds any."""
+        if (rows := await self.access.over(where, over)) is not None:
+            return rows
+        nothing = self.nothing(columns)
+        return await self.access.look(
+            "read {}",
+            lambda handle: reading.slice_of(handle, where, columns, nothing=nothing, **span),
+            nothing,
+        )
+
+    async def _slice_at(
+        self, view: View, where: str | None, columns: Sequence[str], span: Mapping[str, Any]
+    ) -> pa.Table:
+        nothing = await self._nothing_at(view, columns)
+        return await overlay.slice_of(
+            self.access, view, where, columns=columns, nothing=nothing, **span
+        )
 
     async def _nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
         """As `nothing`, with the vectors too, if they are among the columns."""

@@ -232,9 +232,10 @@ class Records:
             return None
         return (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
 
-    def remember_end(self, rows: pa.Table) -> None:
+    def remember_end(self, rows: pa.Table | list[dict[str, Any]]) -> None:
         """Note the last row of a session that was read to its end; with the columns `SESSION`."""
-        for row in rows.slice(max(rows.num_rows - 1, 0)).select(SESSION).to_pylist():
+        end = rows[-1:] if isinstance(rows, list) else rows.slice(max(rows.num_rows - 1, 0))
+        for row in end if isinstance(end, list) else end.select(SESSION).to_pylist():
             if self.resources.last_keys.get(session := self.session_of(row)) is None:
                 self.resources.last_keys.put(session, row[KEY])
 

@@ -378,7 +378,7 @@ def test_the_event_loop_runs_while_a_blocking_embedder_works():
     assert answers == [True, True]
 
 
-def test_a_question_that_is_embedded_in_no_time_goes_to_no_other_thread():
+def test_a_text_that_is_embedded_in_no_time_goes_to_no_other_thread():
     threads = []
 
     class Quick:
@@ -388,6 +388,7 @@ def test_a_question_that_is_embedded_in_no_time_goes_to_no_other_thread():
             return len(text) < 5
 
         def embed_documents(self, texts):
+            threads.append(threading.current_thread())
             return vectors_of(texts)
 
         def embed_query(self, text):
@@ -398,9 +399,13 @@ def test_a_question_that_is_embedded_in_no_time_goes_to_no_other_thread():
         service = EmbeddingService(Quick())
         await service.embed_query("a")
         await service.embed_query("a" * 5)
+        await service.embed_documents(["a"])
+        await service.embed_documents(["a" * 5])
+        await service.embed_documents(["b", "c"])  # Nobody has said how long two take.
 
     asyncio.run(main())
-    assert [one is threading.main_thread() for one in threads] == [True, False]
+    is_here = [one is threading.main_thread() for one in threads]
+    assert is_here == [True, False, True, False, False]
 
 
 def test_a_cancelled_call_leaves_right_vectors_and_no_broken_ones():

@@ -14,14 +14,15 @@ KEYS = "abc"
 class Made(NamedTuple):
     seq: int
     key: str
+    replaces: bool
 
 
 def made(keys):
-    """One entry for each key, at every third place."""
-    return [Made(3 * (n + 1), key) for n, key in enumerate(keys)]
+    """One entry for each key, at every third place; capitals replace."""
+    return [Made(3 * (n + 1), key.lower(), key.isupper()) for n, key in enumerate(keys)]
 
 
-@given(st.text(KEYS, max_size=12), st.integers(0, 12), st.sets(st.sampled_from(KEYS + "d")))
+@given(st.text(KEYS + KEYS.upper(), max_size=12), st.integers(0, 12), st.sets(st.sampled_from(KEYS + "d")))
 def test_what_was_seen_of_a_log_stays_as_it_was_whatever_is_added(keys, n, asked):
     entries = made(keys)
     log = Log(entries[:n])
@@ -30,6 +31,7 @@ def test_what_was_seen_of_a_log_stays_as_it_was_whatever_is_added(keys, n, asked
     for shown, expected in ((seen, entries[:n]), (log.now(), entries)):
         assert (list(shown), len(shown), shown[-3:]) == (expected, len(expected), expected[-3:])
         assert shown.about(asked) == [one for one in expected if one.key in asked]
+        assert shown.replacing() == [one for one in expected if one.replaces]
         for key in KEYS:
             of_key = [one for one in expected if one.key == key]
             assert shown.last_of(key) == (of_key[-1] if of_key else None)
