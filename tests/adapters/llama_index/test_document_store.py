@@ -23,6 +23,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index_lance_context import LanceContextDocumentStore
 
 from lance_context_core import AsyncKeyValues, ContextStore, InvalidRequestError
+from lance_context_core._loop import store_loop
 
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -106,6 +107,35 @@ def test_adding_many_nodes_is_one_commit(docs, store):
     docs.add_documents([of("d", "first")])
     nodes = [of("d", f"n{i}") for i in range(100)]
     assert n_commits(store, lambda: docs.add_documents(nodes)) == 1
+
+
+def test_a_new_node_is_one_transaction_in_the_thread_of_the_caller(docs, store, monkeypatch):
+    docs.add_documents([of("d", "first")])
+    docs.add_documents([of("d", "second")])  # By now the items are known.
+    hops = []
+    monkeypatch.setattr(store_loop, "run", hops.append)
+    docs.add_documents([of("d", "third"), of("d", "fourth")])
+    monkeypatch.undo()
+    assert not hops
+    assert docs.get_ref_doc_info("d").node_ids == ["first", "second", "third", "fourth"]
+
+
+def test_a_node_that_is_written_again_by_itself_keeps_its_place_and_loses_the_hash_that_was_set(
+    docs,
+):
+    docs.add_documents([of("d", one) for one in ("first", "second", "third")])
+    docs.set_document_hash("second", "set")
+    docs.add_documents([of("d", "other", id="second")])
+    assert docs.get_ref_doc_info("d").node_ids == ["first", "second", "third"]
+    assert docs.get_document("second").text == "other"
+    assert docs.get_document_hash("second") == docs.get_document("second").hash
+
+
+def test_a_new_node_takes_the_place_of_a_hash_that_was_set_before_it_came(docs):
+    docs.add_documents([of("d", "first")])
+    docs.set_document_hash("second", "set")
+    docs.add_documents([of("d", "second")])
+    assert docs.get_document_hash("second") == docs.get_document("second").hash
 
 
 def test_a_node_is_not_overwritten_if_that_is_not_allowed(docs):

@@ -7,7 +7,8 @@ import pytest
 from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ConflictError, Item
-from lance_context_core.engine.table import conditional
+from lance_context_core.engine.table import conditional, sighted
+from lance_context_core.engine.table.sighted import Sighted
 from lance_context_core.engine.table.unfolded import Unfolded
 
 NAMES = ("kept", "moved", "watched")
@@ -45,12 +46,15 @@ async def all_deleted(kv):
     await kv.delete_under(())
 
 
-@pytest.fixture(params=["journal", "commits"])
+@pytest.fixture(params=["transaction", "journal", "commits"])
 def between(request, monkeypatch):
     """Has something done by another store after the look at what is there, before it is committed."""
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
         return partial(before, monkeypatch, conditional, "_commit")
+    if request.param == "transaction":  # In which it looks, and writes what it can tell of that.
+        return partial(before, monkeypatch, Sighted, "write")
+    monkeypatch.setattr(sighted, "_FEW_ROWS", 0)
     return partial(before, monkeypatch, Unfolded, "write")
 
 

@@ -22,7 +22,11 @@ def made(keys):
     return [Made(3 * (n + 1), key.lower(), key.isupper()) for n, key in enumerate(keys)]
 
 
-@given(st.text(KEYS + KEYS.upper(), max_size=12), st.integers(0, 12), st.sets(st.sampled_from(KEYS + "d")))
+@given(
+    st.text(KEYS + KEYS.upper(), max_size=12),
+    st.integers(0, 12),
+    st.sets(st.sampled_from(KEYS + "d")),
+)
 def test_what_was_seen_of_a_log_stays_as_it_was_whatever_is_added(keys, n, asked):
     entries = made(keys)
     log = Log(entries[:n])
