@@ -213,8 +213,8 @@ async def slice_of(
     nothing: pa.Table,
 ) -> pa.Table:
     """Part of the matching rows; see `Table.slice`."""
-    if (end := end_of(view, where, offset=offset, limit=limit, last=last)) is not None:
-        return laid_over(nothing, end)
+    if (tail := end_of(view, where, offset=offset, limit=limit, last=last)) is not None:
+        return laid_over(nothing, tail)
     if (mine := await all_matching(access, view, where)) is not None:
         end = len(mine) if last is None else max(len(mine) - offset, 0)
         start = offset if last is None else max(end - last, 0)
