@@ -26,13 +26,15 @@ def fused(known: Found, heard: Found) -> list[Layered]:
     shown comes by its own score, and not before it; so does that of which the turn is not found.
     """
     scores = {place_of(hit.record): hit.score for hit in heard}
-    for place in {one for hit in known if hit.record.kind == kept.FACT for one in _places(hit)}:
+    for place in {
+        one for hit in known if hit.record.kind == kept.FACT for one in places_of(hit.record)
+    }:
         if place in scores:
             scores[place] = _raised(scores[place])
     shown: set[Place] = set()
     found: list[Layered] = []
     for hit in without_echoes(known):
-        places = _places(hit)
+        places = places_of(hit.record)
         score = max((scores[one] for one in places if one in scores), default=None)
         if score is None:
             score = hit.score
@@ -58,7 +60,7 @@ def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[C
         if (own := place_of(hit.record)) in known:
             continue
         known.add(own)
-        places = _places(hit)
+        places = places_of(hit.record)
         is_chunk = hit.record.kind == kept.CHUNK
         if places and places <= (shown if is_chunk else whole):
             continue
@@ -68,11 +70,11 @@ def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[C
     return kept_ones
 
 
+def places_of(made: ContextRecord) -> set[Place]:
+    """The turns that a fact or chunk is from."""
+    *whose, _, _ = place_of(made)
+    return {(*whose, one.session_id, one.source_id) for one in kept.evidence(made)}
+
+
 def _raised(score: float) -> float:
     return score + STATED * abs(score)
-
-
-def _places(hit: SearchHit[ContextRecord]) -> set[Place]:
-    """The turns that a fact or chunk is from."""
-    *whose, _, _ = place_of(hit.record)
-    return {(*whose, one.session_id, one.source_id) for one in kept.evidence(hit.record)}

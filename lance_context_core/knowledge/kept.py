@@ -94,6 +94,11 @@ def subject_of(turn: SpokenTurn, conversation: Conversation) -> str:
     return f"{turn.role}@{conversation.session_id}"
 
 
+def chunk_id(session_id: str, turn_id: str, start: int, end: int) -> str:
+    """The id of a piece of a turn."""
+    return made_id(CHUNK, session_id, turn_id, start, end)
+
+
 def chunk(
     conversation: Conversation,
     turn: SpokenTurn,
@@ -105,9 +110,8 @@ def chunk(
 ) -> ContextRecord:
     """A piece of a turn, or all of it."""
     session = conversation.session_id
-    record = _made(
-        made_id(CHUNK, session, turn.id, start, end), CHUNK, "L1", conversation, job_id, now
-    )
+    id = chunk_id(session, turn.id, start, end)
+    record = _made(id, CHUNK, "L1", conversation, job_id, now)
     record = replace(
         record,
         text=turn.text[start:end],

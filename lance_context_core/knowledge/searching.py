@@ -10,10 +10,18 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import kept, turns
-from lance_context_core.knowledge.fusing import Found, Layered, fused, without_echoes
-from lance_context_core.knowledge.quoting import quotes, said
+from lance_context_core.knowledge.chunks import chunks
+from lance_context_core.knowledge.fusing import (
+    Found,
+    Layer,
+    Layered,
+    fused,
+    places_of,
+    without_echoes,
+)
+from lance_context_core.knowledge.quoting import Place, place_of, quotes, said
 from lance_context_core.knowledge.values import KnowledgeHit, SearchType
-from lance_context_core.records import ContextRecord
+from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.stores.records.scoped import Records
@@ -26,6 +34,7 @@ _AS_MANY, _AT_LEAST = 3, 30
 
 _L1 = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 _FACTS = sql.equals("kind", kept.FACT)
+_CHUNKS = sql.equals("kind", kept.CHUNK)
 _L0 = sql.equals("kind", kept.SUMMARY)
 
 
@@ -102,11 +111,48 @@ async def _chain(
     known, heard = await asyncio.gather(
         _made(made, question, _L1), _turns(spoken, question, _depth(question))
     )
-    found = fused(known, heard)
+    found = await _as_chunks(made, question, fused(known, heard))
     if is_all and len(found) < question.top_k:
-        found = fused([*known, *await _closer(made, question)], heard)
+        # Behind the others: what is looked for closer takes the place of nothing that was found.
+        ids = {place_of(hit.record) for _, hit in found}
+        closer = fused(await _closer(made, question), [])
+        found += [one for one in closer if place_of(one[1].record) not in ids]
     wanted = [one for one in found if is_all or one[0] == "L1"]
     return await _current_first(made, wanted[: question.top_k])
+
+
+async def _as_chunks(made: Records, question: Question, found: list[Layered]) -> list[Layered]:
+    """The hits, with a chunk of it in place of each turn of which there is one.
+
+    So a turn that a job has read is found among the facts and chunks alone as well, at its place.
+    """
+    heard = {place_of(hit.record) for layer, hit in found if layer == "L2"}
+    ids = [
+        kept.chunk_id(hit.record.session_id or "", hit.record.id, *span)
+        for layer, hit in found
+        if layer == "L2"
+        for span in chunks(hit.record.text or "")
+    ]
+    if not ids:
+        return found
+    where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter)
+    pieces: dict[Place, list[ContextRecord]] = {}
+    for one in await made.read(where, columns=COLUMNS):
+        for place in places_of(one) & heard:
+            pieces.setdefault(place, []).append(one)
+    words = {*kept.normalised(question.query).split()}
+
+    def shown(layer: Layer, hit: SearchHit[ContextRecord]) -> Layered:
+        said_now = hit.record.text or ""
+        of_turn = [
+            one for one in pieces.get(place_of(hit.record), ()) if (one.text or "") in said_now
+        ]
+        if layer != "L2" or not of_turn:
+            return layer, hit
+        in_common = [len(words & {*kept.normalised(one.text or "").split()}) for one in of_turn]
+        return "L1", replace(hit, record=of_turn[in_common.index(max(in_common))])
+
+    return [shown(*one) for one in found]
 
 
 def _depth(question: Question) -> int:

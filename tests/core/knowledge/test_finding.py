@@ -1,16 +1,75 @@
 """What is found, why, and what happened."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, opened, said
 
 from lance_context_core import InvalidRequestError, Message
-from lance_context_core.knowledge import FactCandidate
+from lance_context_core.knowledge import FactCandidate, searching
 from lance_context_core.messages import ToolCallPart
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
+
+
+def test_of_turns_that_jobs_have_read_the_chain_finds_what_the_facts_find(tmp_path, clock):
+    words = ["river", "stone", "garden", "coffee", "travel", "doctor", "winter", "letter"]
+    draw = random.Random(3)
+    with opened(tmp_path, clock) as store:
+        memory = store.knowledge
+        for n in range(8):
+            texts = [
+                f"I love the {' '.join(draw.choices(words, k=3))}. I have a {draw.choice(words)}."
+                if turn % 2
+                else f"{' '.join(draw.choices(words, k=draw.randint(1, 9)))}?"
+                for turn in range(12)
+            ]
+            memory.add(texts, session_id=f"s{n}")
+        for _ in range(20):
+            query = " ".join(draw.choices(words, k=draw.randint(1, 3)))
+            for top_k in (2, 5, 10):
+                alone = memory.search(query, top_k=top_k, search_type="facts")
+                chain = memory.search(query, top_k=top_k)
+                assert [one.record.id for one in alone] == [one.record.id for one in chain]
+
+
+@pytest.fixture
+def none_found_among_chunks(monkeypatch):
+    """What is made of turns is found by the turns alone, as where many others answer better."""
+
+    async def nothing(*given):
+        return []
+
+    monkeypatch.setattr(searching, "_made", nothing)
+
+
+@pytest.mark.usefixtures("none_found_among_chunks")
+def test_a_long_turn_is_shown_by_the_piece_that_answers(memory):
+    pieces = [f"{word} ".capitalize() * 150 + "." for word in ("apples", "bridges", "candles")]
+    memory.add(" ".join(pieces), session_id="long")
+    for query, piece in zip(("apples", "bridges", "candles"), pieces, strict=True):
+        (hit,) = memory.search(query, top_k=1)
+        assert hit.layer == "L1"
+        assert piece.split()[0] in hit.record.text
+        assert len(hit.record.text) < len(" ".join(pieces))
+
+
+@pytest.mark.usefixtures("none_found_among_chunks")
+def test_a_turn_that_says_something_else_by_now_is_shown_in_its_new_words(store, memory):
+    memory.add([{**OSLO, "id": "m1"}], session_id="s")
+    store.history.rewrite("", Message.user("I live in Rome.", id="m1"), session_id="s")
+    (hit,) = memory.search("Rome")
+    assert (hit.layer, hit.record.text) == ("L2", "I live in Rome.")
+
+
+@pytest.mark.usefixtures("none_found_among_chunks")
+def test_nobody_is_shown_what_was_made_of_a_turn_of_the_same_id_of_another(store, memory):
+    memory.add([{**OSLO, "id": "m1"}], session_id="s", user_id="ada")
+    memory.add([{**OSLO, "id": "m1"}], session_id="s", user_id="bob", infer="never")
+    hits = memory.search("Oslo")
+    assert {(one.layer, one.record.user_id) for one in hits} == {("L1", "ada"), ("L2", "bob")}
 
 
 def test_the_chain_never_finds_less_than_the_facts_and_chunks_alone(tmp_path, clock, embedder):
