@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core.engine import sql
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -32,6 +33,8 @@ from lance_context_core.search.options import ALONE
 from lance_context_core.stores.records.scoped import Records
 
 EXTRACT = "extract"
+AWAY = "was archived before its turns were read"
+"""What the error says of a job that waits for its session to come back."""
 MOST_TURNS = 200
 """Of one job."""
 _MOST_NEIGHBOURS = 5
@@ -98,6 +101,8 @@ class Distiller:
         heard = await turns.read(self.spoken, conversation)
         wanted = set(job.input_ids)
         new = [one for one in heard if one.id in wanted]
+        if len(new) < len(wanted):
+            await self._refuse_archived(conversation, wanted - {one.id for one in new})
         finding = await find(self.makers.extractor, self.makers.paraphraser, new)
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
@@ -137,6 +142,18 @@ class Distiller:
         )
 
     # Helpers
+
+    async def _refuse_archived(self, conversation: Conversation, missing: Collection[str]) -> None:
+        """Raise InvalidRequestError if any of these turns is only hidden with its session.
+
+        To find nothing in them would be said of turns that nobody has read.
+        """
+        session_id = conversation.session_id
+        for one in await turns.session_records(self.spoken, session_id, conversation, hidden=True):
+            if one.id in missing and one.retired_reason == turns.ARCHIVED:
+                raise InvalidRequestError(
+                    f"session {session_id!r} {AWAY}: unarchive it, and the job is due again"
+                )
 
     def _facts(
         self,

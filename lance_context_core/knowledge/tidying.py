@@ -14,6 +14,7 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
@@ -97,7 +98,12 @@ class Tidying:
         return lambda: self.archive(job)
 
     async def archive(self, job: Job) -> Outcome:
-        """Hide the turns of the session, and what was made of it."""
+        """Hide the turns of the session, and what was made of it.
+
+        The jobs that its turns owe are rows from then on: they are listed while the turns are away.
+        """
+        owed = [one for one in await implied(self.made) if one.session_id == job.session_id]
+        await self.jobs.submit(owed)
         here = sql.equals("session_id", job.session_id)
         held = [
             *await commits.held(self.spoken, turns.MESSAGES, here),

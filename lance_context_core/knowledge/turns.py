@@ -17,6 +17,9 @@ from lance_context_core.stores.records.scoped import Records
 
 MESSAGES = sql.equals("kind", "message")
 
+ARCHIVED = "archive"
+"""Why a turn is hidden whose session is archived."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:

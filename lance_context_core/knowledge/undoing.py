@@ -13,14 +13,14 @@ from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import SUMMARISE, Job
 from lance_context_core.knowledge import kept, slots, states, turns
-from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
 from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import cold
 
 UNDO = kept.UNDONE
-ARCHIVE = "archive"
+ARCHIVE = turns.ARCHIVED
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 
 
@@ -196,6 +196,8 @@ class Undoing:
         others: dict[str, dict[str, Any]] = {target.id: {"undone_by": job.id}}
         for id in target.result.get("jobs", ()):
             others[id] = {"undone_by": None}
+        if target.kind == ARCHIVE:
+            others |= await self._due_again(target)
         hidden = [one.id for _, one in changed if one.retired_at is not None]
         shown = [
             one.id
@@ -214,6 +216,16 @@ class Undoing:
             },
             jobs=others,
         )
+
+    async def _due_again(self, target: Job) -> dict[str, dict[str, Any]]:
+        """What becomes of the jobs that failed because the session was archived: they can run now."""
+        again = {"state": "scheduled", "attempts": 0, "error": None}
+        now = self.distiller.made.now()
+        return {
+            one.id: {**again, "scheduled_at": now}
+            for one in await self.jobs.list(kind=EXTRACT, state="failed")
+            if one.session_id == target.session_id and AWAY in (one.error or "")
+        }
 
 
 def report_of(job: Job, result: Any, *, is_dry_run: bool = False) -> Undone:

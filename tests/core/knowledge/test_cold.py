@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 from core.conformance.doubles import WordVectors
-from core.knowledge.living import OSLO, day, everything, facts, opened, said
+from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts, opened, said
 
 from lance_context_core import ContextStore, Message, NotFoundError
 from lance_context_core.engine.table.table import Table
@@ -299,3 +299,46 @@ def test_on_an_object_store_it_is_put_away_and_comes_back_for_whoever_opens_it_n
         store.knowledge.unarchive("s")
         assert (texts(store), facts(store)) == ([OSLO["content"]], ["I live in Oslo."])
         assert rows(store)["cold"] == 0
+
+
+@pytest.mark.parametrize(
+    "is_row", [pytest.param(True, id="scheduled"), pytest.param(False, id="owed")]
+)
+def test_a_job_whose_turns_are_archived_says_so_and_is_done_once_they_are_back(
+    store, memory, is_row
+):
+    told = {"created_at": day(2024)} if is_row else {}
+    turns = [{"role": "user", "content": "I have a dog.", **told}]
+    later = memory.add(turns, session_id="s", infer="later")
+    other = memory.add("I have a cat.", session_id="other", infer="later")
+    memory.archive("s")
+    assert memory.jobs.get(later.job_id).state == "scheduled"
+    by_id = {one.id: one for one in memory.jobs.run_due()}
+    assert by_id[other.job_id].state == "succeeded"
+    failed = by_id[later.job_id]
+    assert failed.state == "failed"
+    assert "session 's' was archived" in failed.error
+    assert memory.jobs.run_due() == []
+    memory.unarchive("s")
+    assert (memory.jobs.get(later.job_id).state, facts(store)) == ("scheduled", ["I have a cat."])
+    assert [one.state for one in memory.jobs.run_due()] == ["succeeded"]
+    assert sorted(facts(store)) == ["I have a cat.", "I have a dog."]
+
+
+def test_what_is_said_after_a_session_was_archived_becomes_knowledge(store, memory):
+    memory.add("I have a dog.", session_id="s")
+    memory.archive("s")
+    memory.add("I have a cat.", session_id="s", infer="later")
+    assert [one.state for one in memory.jobs.run_due()] == ["succeeded"]
+    assert facts(store) == ["I have a cat."]
+
+
+def test_a_job_of_an_archived_session_that_failed_for_another_reason_stays_failed(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        model = Scripted([], aloud)
+        memory = store.knowledge.using(model=model)
+        failed = memory.add("I have a dog.", session_id="s")
+        assert memory.jobs.get(failed.job_id).state == "failed"
+        memory.archive("s")
+        memory.unarchive("s")
+        assert memory.jobs.get(failed.job_id).state == "failed"
