@@ -19,6 +19,9 @@ except ImportError:  # Windows has other locks.
 _LOOK_SECONDS = 0.001
 """How soon it is seen that a lock is free; those who have it do so for milliseconds."""
 
+_LONGEST_LOOK_SECONDS = 0.02
+"""How soon at last, where somebody has it for long: many who look often keep him from his end."""
+
 
 @asynccontextmanager
 async def locked(
@@ -84,14 +87,15 @@ def _close(file: int) -> None:
 
 
 async def _lock(file: int, *, shared: bool, until: float) -> None:
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    kind, pause = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _LOOK_SECONDS
     while True:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 raise TimeoutError from None
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.1, _LONGEST_LOOK_SECONDS)
         except OSError:  # Not every file system has them.
             return
         else:
