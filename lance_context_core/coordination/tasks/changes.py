@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from lance_context_core._loop import Later
@@ -20,7 +21,9 @@ from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph
 from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
+from lance_context_core.engine import sql
 from lance_context_core.engine.boards.in_journal import Changer, Changing
+from lance_context_core.engine.journal.payload import Alike
 from lance_context_core.engine.journal.transactions import NotKnownError
 from lance_context_core.engine.names import kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
@@ -37,6 +40,9 @@ Change = Callable[[Graph, int], T]
 
 NAME = "lance_context.tasks"
 """What the items are called in which tasks are kept."""
+
+_KEPT = sql.not_true(sql.ends_with("namespace", "\0history\0"))
+"""The tasks, and what is kept of boards themselves."""
 
 _NONE = {"order": 0, "events": 0}
 
@@ -58,7 +64,7 @@ class Changes:
         """
         changer = self._changer(change)
         try:
-            return await changer.change(board_of=_board_of, is_settled=_is_settled)
+            return await changer.change(which=_KEPT, board_of=_board_of, is_settled=_is_settled)
         except NotKnownError:
             pass
         if give_back is None:
@@ -96,9 +102,9 @@ class Changes:
         now = self.resources.clock.now()
         return Changer(
             self.resources.writable().table(kv_table_of(NAME), KEY_VALUES),
-            _board_key([getattr(self.scope, part) for part in SCOPE_PARTS], self.board),
+            _own_key(self.scope, self.board),
             now,
-            self._rows(now),
+            _Rows(self.scope, self.resources.author),
             lambda changing: self._in_index(changing, change),
         )
 
@@ -155,22 +161,31 @@ class Changes:
         value = stored.written_events(graph.events)
         return [Item(namespace=self.history, key=key, value=value)]
 
-    def _rows(self, now: datetime) -> Callable[[tuple[str, ...], str, str], dict[str, Any]]:
-        """What makes a row of an item: of its namespace, its key and its value."""
-        author, known = self.resources.author, dict[tuple[str, ...], dict[str, Any]]()
 
-        def row(namespace: tuple[str, ...], key: str, value: str) -> dict[str, Any]:
-            if (same := known.get(namespace)) is None:
-                item = itemrows.Checked(namespace, key, None, None, None, None, ())
-                made = itemrows.to_row(item, scope=self.scope, now=now, author=author)
-                same = known[namespace] = {one: at for one, at in made.items() if at is not None}
-            return same | {
-                KEY: itemrows.row_key(self.scope, (namespace, key)),
-                "id": key,
-                "value": value,
-            }
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Those of a scope, by one author; satisfies `Rows`."""
 
-        return row
+    scope: Scope
+    author: str | None
+
+    def key(self, namespace: tuple[str, ...], key: str) -> str:
+        """As `Rows.key`."""
+        return itemrows.row_key(self.scope, (namespace, key))
+
+    def alike(self, namespace: tuple[str, ...]) -> Alike:
+        """As `Rows.alike`."""
+        return _alike(self.scope, self.author, namespace)
+
+
+@lru_cache(256)
+def _alike(scope: Scope, author: str | None, namespace: tuple[str, ...]) -> Alike:
+    item = itemrows.Checked(namespace, "", None, None, None, None, ())
+    made = itemrows.to_row(item, scope=scope, now=datetime.now(UTC), author=author)
+    times = ("created_at", "updated_at")
+    own = {KEY, "id", "value", *times}
+    texts = {name: one for name, one in made.items() if one is not None and name not in own}
+    return Alike(texts, times=times)
 
 
 async def _given_back(making: asyncio.Future[T], give_back: Callable[[T], Awaitable[None]]) -> None:
@@ -181,6 +196,11 @@ async def _given_back(making: asyncio.Future[T], give_back: Callable[[T], Awaita
 def _after(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
     n_new = sum(before is None for before in graph.before.values())
     return {"order": numbers["order"] + n_new, "events": numbers["events"] + len(graph.events)}
+
+
+@lru_cache(256)
+def _own_key(scope: Scope, board: str) -> str:
+    return _board_key([getattr(scope, part) for part in SCOPE_PARTS], board)
 
 
 def _board_key(scope: list[str | None], board: str) -> str:

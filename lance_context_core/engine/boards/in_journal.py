@@ -1,18 +1,22 @@
 """Changes of boards in the journal: what is to be done is looked up and written in one transaction."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
-from lance_context_core.engine.journal.transactions import Amending, NotKnownError
+from lance_context_core.engine.journal.payload import Alike
+from lance_context_core.engine.journal.transactions import Amending
+from lance_context_core.engine.locks import processes
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.sql.clauses import Clause
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
 
@@ -20,6 +24,9 @@ T = TypeVar("T")
 
 _ATTEMPTS = 100
 """Each loss is somebody else's change of the table otherwise than by the index."""
+
+_LOOK_SECONDS = 0.005
+"""How often it is looked whether somebody has made the index anew."""
 
 _COLUMNS = [
     KEY,
@@ -38,15 +45,23 @@ _HEAD = "head"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+class Rows(Protocol):
+    """How items are kept, in one scope."""
+
+    def key(self, namespace: tuple[str, ...], key: str) -> str:
+        """The primary key of an item."""
+
+    def alike(self, namespace: tuple[str, ...]) -> Alike:
+        """What the rows of a namespace have in common: all but keys, values, times and revisions."""
+
+
 @dataclass(slots=True)
 class Changing:
     """One board in a transaction: what there is, and what is written of it."""
 
     index: Index
     now: datetime
-    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]]
-    """The row of an item: of its namespace, its key and its value as JSON, without a revision."""
-    columns: Any
+    rows: "Rows"
     new: list[New] = field(default_factory=list)
     _before: dict[str, Kept | None] = field(default_factory=dict)
     _now: dict[str, Kept] = field(default_factory=dict)
@@ -101,8 +116,7 @@ class Changing:
 
     def remove(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """Have a task no more."""
-        row = self.to_row(namespace, task["id"], "{}")
-        self.new.append(New.removing(row[KEY]))
+        self.new.append(New.removing(self.rows.key(namespace, task["id"])))
         self.index.remove(task["id"], task["depends_on"])
 
     def _note(self, found: Mapping[str, Kept]) -> list[str]:
@@ -119,11 +133,14 @@ class Changing:
         return before._replace(revision=next_revision(before.revision))
 
     def _write(self, namespace: tuple[str, ...], key: str, kept: Kept, *, is_new: bool) -> None:
-        row = self.to_row(namespace, key, kept.value)
-        row["revision"] = kept.revision
-        if not is_new:
-            row["created_at"] = datetime.fromisoformat(kept.created_at)
-        self.new.append(New.of(How.APPEND if is_new else How.PUT, row, self.columns))
+        row_key = self.rows.key(namespace, key)
+        payload = self.rows.alike(namespace).encoded(
+            texts={KEY: row_key, "id": key, "value": kept.value},
+            numbers={"revision": kept.revision},
+            times={"created_at": kept.created_at, "updated_at": self.now.isoformat()},
+        )
+        # Nobody looks at its row here: others read it out of the journal.
+        self.new.append(New(How.APPEND if is_new else How.PUT, row_key, {}, payload))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +150,19 @@ class Changer(Generic[T]):
     table: Table
     board: str
     now: datetime
-    to_row: Callable[[tuple[str, ...], str, str], dict[str, Any]]
-    """As `Changing.to_row`."""
+    rows: Rows
     decide: Callable[[Changing], T]
 
     async def change(
         self,
         *,
+        which: Clause,
         board_of: Callable[[Mapping[str, Any]], str | None],
         is_settled: Callable[[list[dict[str, Any]]], bool],
     ) -> T:
         """Do it.
 
-        Of what the table holds, `board_of` tells to which board a row belongs, None for what is
+        Of what the table holds, `which` is looked at: `board_of` tells to which board a row belongs, None for what is
         neither a task nor the head of a board; `is_settled` whether a board's tasks are what they
         are to be as the others are. Raises NotKnownError where it is to be done otherwise.
         """
@@ -153,7 +170,13 @@ class Changer(Generic[T]):
             try:
                 return await self.table.amend(self._work)
             except _BehindError:
-                await _renew(self.table, board_of, is_settled)
+                # Of many who see that, one reads the table, and the others wait for him.
+                is_mine = await self.table.amend(self._turn)
+                while is_mine is False:
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    is_mine = await self.table.amend(self._turn)
+                if is_mine:
+                    await _renew(self.table, which, board_of, is_settled)
         raise ConflictError(f"{self.table.label} kept being changed by others: try again")
 
     def change_now(self) -> T | Later:
@@ -167,11 +190,17 @@ class Changer(Generic[T]):
         found = Index.valid(at.connection, at.table, at.token, self.board)
         if found is None:
             raise _BehindError(at.table, at.token)
-        changing = Changing(found, self.now, self.to_row, self.table.spec.columns)
+        changing = Changing(found, self.now, self.rows)
         outcome = self.decide(changing)
         if changing.new:
             index.follow(at.connection, at.table, at.token + 1)
         return changing.new, outcome
+
+    def _turn(self, at: Amending) -> tuple[Sequence[New], bool | None]:
+        """Whether it is on us to make the index anew; None if it shows what the table holds."""
+        if Index.valid(at.connection, at.table, at.token, self.board) is not None:
+            return (), None
+        return (), index.take_turn(at.connection, at.table, processes.ticks())
 
 
 class _BehindError(Exception):
@@ -180,14 +209,13 @@ class _BehindError(Exception):
 
 async def _renew(
     table: Table,
+    which: Clause,
     board_of: Callable[[Mapping[str, Any]], str | None],
     is_settled: Callable[[list[dict[str, Any]]], bool],
 ) -> None:
     """Make the index anew of what the table holds."""
     before = await table.access.view()
-    if before is None or not before.version:
-        raise NotKnownError
-    rows = (await table.select(None, columns=_COLUMNS)).to_pylist()
+    rows = (await table.select(which, columns=_COLUMNS)).to_pylist()
     boards: dict[str, Board] = {}
     for row in rows:
         if (name := board_of(row)) is None:
@@ -202,7 +230,8 @@ async def _renew(
         board.is_settled = is_settled([task for task, _ in board.tasks])
 
     def work(at: Amending) -> tuple[Sequence[New], None]:
-        if at.token == before.token and at.table == before.table:
+        index.end_turn(at.connection, at.table)
+        if before is not None and (at.table, at.token) == (before.table, before.token):
             index.renew(at.connection, at.table, at.token, boards)
         return (), None
 

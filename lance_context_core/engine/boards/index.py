@@ -48,6 +48,12 @@ CREATE TABLE IF NOT EXISTS task_heads_1 (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS task_tokens_1 (tbl INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 """
+_TURNS = "CREATE TABLE IF NOT EXISTS task_turns_1 (tbl INTEGER PRIMARY KEY, until REAL NOT NULL)"
+"""Until when somebody makes it anew."""
+
+_TURN_SECONDS = 2.0
+"""How long he is waited for; ten thousand tasks take half of one."""
+
 _OLD = ("tasks_1",)
 """What an earlier release made of it."""
 
@@ -217,6 +223,42 @@ def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
     connection.execute("INSERT OR REPLACE INTO task_tokens_1 VALUES (?, ?)", (tbl, token))
 
 
+def carry(connection: sqlite3.Connection, name: str, ref: str) -> None:
+    """Have it count for the next token of that table, if it does for this one: nothing is changed by then."""
+    moved = (
+        "UPDATE task_tokens_1 SET token = token + 1 WHERE (tbl, token) = "
+        "(SELECT id, token FROM tables WHERE name = ? AND ref = ?)"
+    )
+    try:
+        connection.execute(moved, (name, ref))
+    except sqlite3.OperationalError:
+        if _are_there(connection):
+            raise
+
+
+def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
+    """Be the one who makes it anew; False while somebody else is at that.
+
+    He is waited for until he may be taken for gone; `now` is as `processes.ticks`.
+    """
+    connection.execute(_TURNS)
+    (until,) = connection.execute(
+        "SELECT max(until) FROM task_turns_1 WHERE tbl = ?", (tbl,)
+    ).fetchone()
+    # A machine that was booted anew counts from nought.
+    if until is not None and now < until <= now + _TURN_SECONDS:
+        return False
+    turn = (tbl, now + _TURN_SECONDS)
+    connection.execute("INSERT OR REPLACE INTO task_turns_1 VALUES (?, ?)", turn)
+    return True
+
+
+def end_turn(connection: sqlite3.Connection, tbl: int) -> None:
+    """Let others make it anew, if that is to be done still."""
+    connection.execute(_TURNS)
+    connection.execute("DELETE FROM task_turns_1 WHERE tbl = ?", (tbl,))
+
+
 def renew(
     connection: sqlite3.Connection,
     tbl: int,
@@ -243,7 +285,7 @@ def renew(
 
 def forget(connection: sqlite3.Connection) -> None:
     """Leave nothing of it: it is made again when it is asked for."""
-    for name in (*_PARTS, *_OLD):
+    for name in (*_PARTS, *_OLD, "task_turns_1"):
         connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 

@@ -87,7 +87,9 @@ async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
     """
     async with table.access.commits.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
-            return await merges.step(handle)
+            merged = await merges.step(handle)
+        await table.access.commits.know_unchanged(handle, merged.fragments_added)
+        return merged
 
 
 async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequence[Due]:

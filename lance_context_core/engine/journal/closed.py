@@ -23,7 +23,7 @@ class Closed:
 
     def note(self, part: Part, version: int) -> None:
         """As `Journal.note`, of a change."""
-        self._do(statements.noted(part, version, is_change=True))
+        self._do(statements.noted(part, version))
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """As `Journal.forget`."""

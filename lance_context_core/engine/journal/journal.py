@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from lance_context_core._loop import LATER, Later
+from lance_context_core.engine.boards import index
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
@@ -236,12 +237,18 @@ class Journal:
     async def note(self, part: Part, version: int, *, is_change: bool) -> None:
         """Know a table, and that this version goes with the entries; for who has the store's lock.
 
-        `is_change` says whether the version holds anything else than the one before.
+        `is_change` says whether the version holds anything else than the one before. Where it does
+        not, what is looked up beside the entries counts on.
         """
         await self._ways.opened()
-        await self._waiting.insist(
-            self._transactions.do, statements.noted(part, version, is_change=is_change)
-        )
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not is_change:
+                index.carry(connection, *part)
+            for statement, values in statements.noted(part, version):
+                connection.execute(statement, values)
+
+        await self._waiting.insist(self._transactions.transact, work)
 
     async def begin(self, part: Part, last: int | None) -> None:
         """Say which entries are to be folded next: those up to `last`, or all."""

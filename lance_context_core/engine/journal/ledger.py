@@ -88,7 +88,10 @@ class Ledger:
         await self._journal.make()
 
     async def note(self, version: int, *, is_change: bool = True) -> None:
-        """Know the table, at that version; in `committing`, or `folding`."""
+        """Know the table, at that version; in `committing`, or `folding`.
+
+        As `Journal.note`; in `committing` it is a change.
+        """
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:

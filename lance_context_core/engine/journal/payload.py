@@ -6,7 +6,7 @@ JSON, and the buffers in the order in which the JSON lists them.
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ _LENGTH = struct.Struct("<I")
 _TIMES, _BUFFERS = "\0times", "\0buffers"
 """No column can be called so."""
 
+_quoted = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -48,6 +49,26 @@ def encoded(row: Mapping[str, Any]) -> bytes:
         plain[_BUFFERS] = shapes
     head = _encode(plain).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *buffers])
+
+
+class Alike:
+    """Rows that have most of their values in common: these are made JSON of once."""
+
+    __slots__ = ("_head",)
+
+    def __init__(self, texts: Mapping[str, str], *, times: Sequence[str]) -> None:
+        """Those that have these texts in common, and of `times` each its own."""
+        self._head = _encode({**texts, _TIMES: [*times]})[:-1]
+
+    def encoded(
+        self, *, texts: Mapping[str, str], numbers: Mapping[str, int], times: Mapping[str, str]
+    ) -> bytes:
+        """As `encoded`, of one that has these values too, times in ISO 8601."""
+        parts = [self._head]
+        parts += [f'"{name}":{_quoted(text)}' for name, text in (*texts.items(), *times.items())]
+        parts += [f'"{name}":{number}' for name, number in numbers.items()]
+        head = f"{','.join(parts)}}}".encode()
+        return _LENGTH.pack(len(head)) + head
 
 
 def decoded(payload: bytes) -> dict[str, Any]:

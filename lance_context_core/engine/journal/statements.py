@@ -52,7 +52,7 @@ _MONTH = 31 * 24 * 3600 * 1_000_000
 Statements = Sequence[tuple[str, tuple[object, ...]]]
 
 
-def noted(part: Part, version: int, *, is_change: bool) -> Statements:
+def noted(part: Part, version: int) -> Statements:
     """Know a table, and the version that goes with its entries."""
     # What was counted before the journal was made, or by one that was removed, is never met again.
     first = time.time_ns() // 1000
@@ -60,7 +60,7 @@ def noted(part: Part, version: int, *, is_change: bool) -> Statements:
         "INSERT INTO tables (name, ref, version, folded, folding, token, stamp) "
         "VALUES (?, ?, ?, 0, 0, ?, ?) "
         "ON CONFLICT (name, ref) DO UPDATE SET version = max(version, excluded.version), "
-        f"token = token + {int(is_change)}, stamp = stamp + 1"
+        "token = token + 1, stamp = stamp + 1"
     )
     return [(statement, (*part, version, first, first))]
 

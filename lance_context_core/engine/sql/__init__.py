@@ -94,6 +94,7 @@ __all__ = [
     "is_present",
     "matches",
     "not_in_list",
+    "not_true",
     "quote_identifier",
     "quote_string",
     "starts_with",

@@ -291,15 +291,18 @@ class Access:
             if await handle.version() != before:
                 await self.commits.sync(handle)
         finally:
-            has_moved = await handle.version() != before
+            version = int(await handle.version())
             handle.close()
-            if has_moved:
-                await self.catch_up()
+            if version != before:
+                await self.catch_up(version)
 
-    async def catch_up(self) -> None:
-        """Have the journal know which version the table is at, after long work beside it."""
+    async def catch_up(self, version: int | None = None) -> None:
+        """Have the journal know which version the table is at, after long work beside it.
+
+        Unless it knows that one already, where it is given.
+        """
         if self.ledger is not None and await self.ledger.exists():
-            await self.commits.catch_up(await self.opened())
+            await self.commits.catch_up(await self.opened(), version)
 
     async def complete(self, handle: Any) -> None:
         """Give the table what an older release, a crash or a restored version left it without."""

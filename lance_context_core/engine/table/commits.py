@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
@@ -116,16 +116,19 @@ class Commits:
             if not _is_known(await ledger.view()):
                 await self._note_newest(ledger, handle)
 
-    async def catch_up(self, handle: Any) -> None:
+    async def catch_up(self, handle: Any, version: int | None = None) -> None:
         """Have the journal, which exists, know the version that the table is at, after long work beside it.
 
         Nothing of that is in doubt any more, and who writes meanwhile goes on. Only where somebody may
-        have been killed as he folded what is in the journal, that is settled first.
+        have been killed as he folded what is in the journal, that is settled first. Nothing is done where
+        the journal knows that `version` already.
         """
         if (ledger := self._ledger) is None:
             return
         async with ledger.folding():
             if (view := await ledger.view()) is None:
+                return
+            if version is not None and view.version >= version:
                 return
             if not view.entries:
                 await self._note_newest(ledger, handle)
@@ -133,6 +136,19 @@ class Commits:
         async with self.committing(handle):
             with translated(f"read {shown_name(self.name)}"):
                 await handle.checkout_latest()
+
+    async def know_unchanged(self, handle: Any, n_commits: int) -> None:
+        """Have the journal know the version of `handle` after so many commits that changed no row.
+
+        Nothing is done where others committed meanwhile, who may have been killed as they folded.
+        """
+        if (ledger := self._ledger) is None or await ledger.view() is None:
+            return
+        async with ledger.folding():
+            view, version = await ledger.view(), int(await handle.version())
+            if _is_known(view) and n_commits and version == view.version + n_commits:
+                await self.sync(handle)
+                await ledger.note(version, is_change=False)
 
     async def _note_newest(self, ledger: Ledger, handle: Any) -> None:
         with translated(f"read {shown_name(self.name)}"):
@@ -199,5 +215,5 @@ class Commits:
             await syncer.sync_refs(self.name)
 
 
-def _is_known(view: View | None) -> bool:
+def _is_known(view: View | None) -> TypeGuard[View]:
     return view is not None and view.version > 0

@@ -180,7 +180,11 @@ class Journaled:
             )
             await self._folding.relieve(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
-        return await self._ledger.amend(decide)
+        try:
+            return await self._ledger.amend(decide)
+        except NotKnownError:
+            self._known = await self._look()
+            return await self._ledger.amend(decide)
 
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
         """As `amend`, in any thread; LATER where that takes long, or there is more to do."""
