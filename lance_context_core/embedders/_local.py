@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,8 +75,10 @@ class _Model:
     def mean(self, tokens: list[int]) -> VectorArray:
         # wordllama's own pooling pads every text to the longest of its batch: one long document
         # among short texts takes gigabytes. Counting first bounds the rows by the vocabulary.
-        ids, counts = np.unique(np.asarray(tokens, dtype=np.intp), return_counts=True)
-        total: VectorArray = counts.astype(np.float32) @ self.matrix[ids]
+        counts = Counter(tokens)
+        ids = sorted(counts)
+        times = np.array([counts[id] for id in ids], np.float32)
+        total: VectorArray = times @ self.matrix[np.array(ids, np.intp)]
         return total / np.float32(max(len(tokens), 1))
 
 

@@ -9,6 +9,7 @@ from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import EmbeddingError
 
 _SHOWN_CHARS = 60
+_SHORTEST = np.finfo(np.float32).tiny
 
 
 def checked_vectors(
@@ -43,7 +44,8 @@ def checked_vectors(
 
 def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> VectorArray:
     """`raw` as a new float32 array of shape (d,), under the same rules as `checked_vectors`."""
-    vector: VectorArray = checked_vectors([raw], [text], model=model, dimension=dimension)[0]
+    one = raw[None] if isinstance(raw, np.ndarray) and raw.ndim == 1 else [raw]
+    vector: VectorArray = checked_vectors(one, [text], model=model, dimension=dimension)[0]
     return vector
 
 
@@ -87,7 +89,9 @@ def _check_lengths(
     """Raise for the first row that is neither all zeros nor of a length that cosine can divide by."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
-    sound = np.isfinite(squares) & (squares >= np.finfo(np.float32).tiny)
+    sound = np.isfinite(squares) & (squares >= _SHORTEST)
+    if sound.all():
+        return
     for position in map(int, np.flatnonzero(~sound)):
         row = array[position]
         if not np.isfinite(row).all():

@@ -112,6 +112,8 @@ class Block:
         if len(self._numbers) < n:
             raise OutdatedError
         self.masks = Masks(self._rows)
+        self._asked_last: tuple[Condition | None, int, np.ndarray] = (None, 0, np.empty(0, bool))
+        """What was asked last, of which revision, and the rows that are there and meet it."""
         self._row_bytes = sum(map(_size, self._rows))
         self._n_unsure = 0
         self._next_place = n
@@ -143,7 +145,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = 14 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        arrays = 15 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         return 2_000 + arrays + self._row_bytes + self._postings.n_bytes
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
@@ -279,7 +281,10 @@ class Block:
     # Helpers
 
     def _shown(self, where: Condition) -> np.ndarray:
-        mask: np.ndarray = self.masks.of(where) & self._is_alive[: len(self._rows)]
+        asked, revision, mask = self._asked_last
+        if asked is not where or revision != self.revision:
+            mask = self.masks.of(where) & self._is_alive[: len(self._rows)]
+            self._asked_last = where, self.revision, mask
         return mask
 
     def _words_of(self, row: Row) -> list[str]:

@@ -102,6 +102,8 @@ class Postings:
         asked, n = self._asked(question, counts), len(self._lengths)
         own = self._scored(asked, self._own_lengths, counts)
         lengths = self._own_lengths + share * np.append(self._own_lengths, 0)[before]
+        norms = _norms(lengths, lengths, counts)
+        n_known = int(np.count_nonzero(lengths[counts]))
         scores = np.zeros(n)
         # Of many words in many texts so many at a time that the cells are few megabytes.
         step = max(1, _MOST_CELLS // (n + 1))
@@ -110,10 +112,10 @@ class Postings:
             times = asked.times[start : start + step]
             cells = np.zeros((len(times), n + 1))
             cells[asked.words[there] - start, asked.texts[there]] = asked.frequencies[there]
-            cells[:, :n] += share * cells[:, before]
-            words, texts = np.nonzero(cells[:, :n] * counts)
-            more = _Asked(times, words, texts, cells[words, texts])
-            scores += self._scored(more, lengths, counts)
+            both = (cells[:, :n] + share * cells[:, before]) * counts
+            rarity = _rarities(n_known, np.count_nonzero(both, axis=1))
+            # A product of matrices would give equal texts different last bits.
+            scores += ((times * rarity)[:, None] * (both * (_K1 + 1) / (both + norms))).sum(axis=0)
         return own, scores
 
     def attainable(self, question: Iterable[str], counts: np.ndarray) -> float:
@@ -162,13 +164,11 @@ class Postings:
     def _scored(self, asked: "_Asked", lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The score of each text, of that length."""
         times, words, texts, frequencies = asked
-        known = lengths[counts]
-        n = int(np.count_nonzero(known))
-        if not n or not len(words):
+        if not len(words):
             return np.zeros(len(lengths))
         there = np.bincount(words, minlength=len(times))
-        rarity = np.log(1 + (n - there + 0.5) / (there + 0.5))
-        norms = _K1 * (1 - _B + _B * lengths[texts] / (float(known.sum()) / n))
+        rarity = _rarities(int(np.count_nonzero(lengths[counts])), there)
+        norms = _norms(lengths, lengths[texts], counts)
         said = (times * rarity)[words] * frequencies * (_K1 + 1) / (frequencies + norms)
         return np.bincount(texts, weights=said, minlength=len(lengths))
 
@@ -197,6 +197,20 @@ class Postings:
         self._starts = ends + np.concatenate([[0], more])
         self._n_settled = len(self._lengths)
         self._recent, self._n_recent = {}, 0
+
+
+def _norms(every: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """What texts of these lengths have below the line: more, the longer they are beside those that count."""
+    known = every[counts]
+    mean = float(known.sum()) / max(1, int(np.count_nonzero(known)))
+    norms: np.ndarray = _K1 * (1 - _B + _B * lengths / (mean or 1.0))
+    return norms
+
+
+def _rarities(n: int, there: np.ndarray) -> np.ndarray:
+    """How much words say of which each is in so many of `n` texts."""
+    rarities: np.ndarray = np.log(1 + (n - there + 0.5) / (there + 0.5))
+    return rarities
 
 
 def _rarity(n: int, there: int) -> float:

@@ -94,23 +94,19 @@ def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[
 
 def from_row(row: Mapping[str, Any]) -> ContextRecord:
     """The record of a row, whole where `fields` was read; else what was not read is absent."""
-    if row.get("fields"):
-        values = _unpacked(row["fields"])
+    if packed := row.get("fields"):
+        values = _unpacked(packed)
         values |= {name: row[name] for name in COLUMNS[1:] if name in row}
     else:
         values = {name: row[name] for name in _FIELDS if name in row}
         values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
         for name in ("metadata", "state_metadata"):
             values[name] = loads(row[name], name) if row.get(name) else None
-    values |= {
-        "parts": parts_from_json(row["parts"]) if row.get("parts") else (),
-        "native": loads(row["native"], "native") if row.get("native") else None,
-        "metadata": values.get("metadata") or {},
-        "relationships": tuple(Relationship(**one) for one in values.get("relationships") or ()),
-        "tags": tuple(values.get("tags") or ()),
-        "source_ids": tuple(values.get("source_ids") or ()),
-        "embedding": _floats(row.get(VECTOR)),
-    }
+    for name, read in _READ.items():
+        if value := values.pop(name, None):  # What is empty is as good as absent.
+            values[name] = read(value)
+    if (vector := row.get(VECTOR)) is not None:
+        values["embedding"] = _floats(vector)
     return ContextRecord(**values)
 
 
@@ -228,8 +224,8 @@ def _size(value: Any, where: str) -> int:
     return value
 
 
-def _floats(vector: Any) -> tuple[float, ...] | None:
-    return None if vector is None else tuple(np.asarray(vector, dtype=np.float32).tolist())
+def _floats(vector: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(vector, dtype=np.float32).tolist())
 
 
 def _relationship(value: Any, index: int) -> Relationship:
@@ -261,6 +257,16 @@ _NAMES = (
     "run_id", "author", "role", "name", "content_type", "payload_uri", "source", "lifecycle_status",
     "retention_policy", "retired_reason", "supersedes_id", "superseded_by_id", "payload_checksum",
 )  # fmt: skip
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "parts": parts_from_json,
+    "native": lambda text: loads(text, "native"),
+    "metadata": dict,
+    "relationships": lambda edges: tuple(Relationship(**one) for one in edges),
+    "tags": tuple,
+    "source_ids": tuple,
+}
+"""What becomes of the values of a row that a record has in another form."""
+
 _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(_NAMES, check_name),
     **dict.fromkeys(_TIMES, check_time),

@@ -1,5 +1,6 @@
 """What may become hits, by number, in the order of writing: what is known of them, over arrays."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -31,8 +32,9 @@ class Channel:
 
         Raises InvalidRequestError for a score that is not finite.
         """
-        if not (finite := np.isfinite(raw)).all():
-            place = int(np.argmin(finite))
+        self.low, self.high = (float(raw.min()), float(raw.max())) if len(raw) else (0.0, 0.0)
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            place = int(np.argmin(np.isfinite(raw)))
             key, score = candidates.keys[numbers[place]], float(raw[place])
             raise InvalidRequestError(
                 f"the raw score of {key!r:.80} is {score!r}: it must be finite"
@@ -43,14 +45,13 @@ class Channel:
         """Cosines, or BM25; below all numbers where it did not find a candidate."""
         self.raw[numbers] = raw
         self.highest = highest
-        self.low, self.high = (float(raw.min()), float(raw.max())) if len(raw) else (0.0, 0.0)
         self.normalised = np.zeros(len(candidates))
         """Min-max over its own candidates, all of them `highest` if these are equal; 0 for others."""
         self.normalised[numbers] = highest * self.shares(raw)
         self._whole: Channel | None = None
         """What this is a part of, by whose ranks it goes."""
 
-    @property
+    @cached_property
     def has(self) -> np.ndarray:
         """For each candidate whether it found it."""
         found: np.ndarray = self.raw > _NOWHERE
@@ -97,7 +98,7 @@ class Channel:
 
     def _ranks(self, raw: np.ndarray) -> np.ndarray:
         order = np.sort(self.raw[self.numbers])
-        ranks: np.ndarray = 1 + len(order) - np.searchsorted(order, raw, side="right")
+        ranks: np.ndarray = 1 + len(order) - order.searchsorted(raw, side="right")
         return ranks
 
 

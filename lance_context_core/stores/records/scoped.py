@@ -6,6 +6,7 @@ History, memory and `Context` are made over these; `writing` and `changing` are 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -65,8 +66,7 @@ class Records:
 
     def own(self, *conditions: sql.Clause) -> sql.Clause:
         """The condition that a row is one of these, hidden or not, and satisfies what is given."""
-        mine = sql.all_equal({**self.scope.parts(), "context": self.context})
-        return sql.all_of([mine, *conditions])
+        return sql.all_of([_mine(self.scope, self.context), *conditions])
 
     def where(
         self,
@@ -183,12 +183,12 @@ class Records:
         within: Mapping[str, str | None] | None = None,
     ) -> searching.Searched[ContextRecord]:
         # What may be kept: all that the conditions can be about, in whatever state it is.
-        mine = sql.all_equal({**self.scope.parts(), "context": self.context, **(within or {})})
+        inside = [sql.all_equal(within)] if within else []
         return searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
-                *([sql.all_equal(within)] if within else []),
+                *inside,
                 *conditions,
                 include_expired=include_expired,
                 include_retired=include_retired,
@@ -197,7 +197,7 @@ class Records:
             columns=columns,
             read=from_row,
             room=room,
-            scope=mine,
+            scope=sql.all_of([_mine(self.scope, self.context), *inside]),
         )
 
     # Rows that are about to be replaced
@@ -247,3 +247,9 @@ class Records:
 def succession(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the row that replaces `row` takes over."""
     return {"previous_key": row["previous_key"], "revision": next_revision(row["revision"])}
+
+
+@lru_cache(1 << 10)
+def _mine(scope: Scope, context: str) -> sql.Clause:
+    """That a row is one of a scope and a context: the same for each call of a handle."""
+    return sql.all_equal({**scope.parts(), "context": context})
