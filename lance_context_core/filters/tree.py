@@ -231,7 +231,10 @@ class Membership(Condition):
     operands: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operands", tuple(map(self._value, self.operands)))
+        operands = tuple(self.operands)
+        if not (set(map(type, operands)) == {str} and all(map(str.isascii, operands))):
+            operands = tuple(map(self._value, operands))
+        object.__setattr__(self, "operands", operands)
 
 
 @dataclass(frozen=True, slots=True)

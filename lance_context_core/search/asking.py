@@ -1,17 +1,25 @@
 """The two channels of a search, asked of a table or of what of it is in memory."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
-import pyarrow as pa
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.table.found import Found, Rows
+from lance_context_core.engine.table.narrowing import Narrowed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""
+
+
+class _Asked(TypedDict):
+    """What both channels are asked in the same words."""
+
+    where: sql.Clause
+    limit: int
+    columns: list[str]
 
 
 class Asking(NamedTuple):
@@ -21,6 +29,8 @@ class Asking(NamedTuple):
     where: sql.Clause
     limit: int
     columns: list[str]
+    narrowed: Narrowed | None
+    """Which rows meet a long condition, where the engine is asked."""
     preceding: float = 0.0
     """In the process: how much the words of a short turn count in the one after it."""
     must_match: bool = True
@@ -30,42 +40,29 @@ class Asking(NamedTuple):
         """The nearest rows; none if there is nothing to be near to."""
         if vector is None:
             return self._nothing("_distance")
-        return _as_found(
-            await self.table.nearest(
-                vector,
-                model=model,
-                where=self.where,
-                limit=min(self.limit, _MOST),
-                columns=self.columns,
-            ),
-            "_distance",
-        )
+        asked = self._asked
+        if isinstance(self.table, HotTable):
+            return await self.table.nearest(vector, model=model, **asked)
+        rows = await self.table.nearest(vector, model=model, narrowed=self.narrowed, **asked)
+        return Rows(rows, "_distance")
 
     async def matching(self, words: str | None) -> Found:
         """The rows that have the words; none without any."""
         if words is None:
             return self._nothing("_score")
+        asked = self._asked
         if isinstance(self.table, HotTable):
             return await self.table.match(
-                words,
-                where=self.where,
-                limit=min(self.limit, _MOST),
-                columns=self.columns,
-                preceding=self.preceding,
-                must_match=self.must_match,
+                words, preceding=self.preceding, must_match=self.must_match, **asked
             )
-        return _as_found(
-            await self.table.match(
-                words, where=self.where, limit=min(self.limit, _MOST), columns=self.columns
-            ),
-            "_score",
-        )
+        return Rows(await self.table.match(words, narrowed=self.narrowed, **asked), "_score")
+
+    @property
+    def _asked(self) -> "_Asked":
+        limit = min(self.limit, _MOST)
+        return {"where": self.where, "limit": limit, "columns": self.columns}
 
     def _nothing(self, score: str) -> Found:
         if isinstance(self.table, HotTable):
             return self.table.none(score)
         return Rows(self.table.nothing(self.columns, score), score)
-
-
-def _as_found(rows: pa.Table | Found, score: str) -> Found:
-    return Rows(rows, score) if isinstance(rows, pa.Table) else rows

@@ -187,6 +187,7 @@ async def _found(
         where,
         n_candidates if in_two_steps else limit,
         columns,
+        None if isinstance(table, HotTable) or not limit else await table.narrowed(where),
         # A reranker judges what each turn says itself.
         preceding=room.preceding if options.reranker is None else 0.0,
         must_match=not looks_around,

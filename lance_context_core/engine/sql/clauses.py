@@ -6,8 +6,8 @@ one with `not_true`, never by NOT alone: the negation of NULL does not match eit
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self, TypeAlias, cast
 
@@ -31,6 +31,9 @@ IDENTIFYING = frozenset((KEY, "id", "external_id", "session_id", "namespace"))
 
 _ANY: Among = {}
 
+Listed: TypeAlias = tuple[str, frozenset[Any]]
+"""A column, and the values of which it has one."""
+
 
 class UnsureError(Exception):
     """Of this row only the engine can tell whether it matches."""
@@ -39,7 +42,7 @@ class UnsureError(Exception):
 class Clause(str):
     """A condition on rows, in SQL, which can also be asked of a row in memory."""
 
-    __slots__ = ("among", "holds", "later", "parts")
+    __slots__ = ("among", "holds", "later", "listed", "parts")
 
     holds: Test | None
     """Whether a row matches, as the engine would tell; None if only the engine can.
@@ -49,6 +52,8 @@ class Clause(str):
     """By column, among which values those of all matching rows are; of columns that identify a row."""
     later: tuple[str, datetime] | None
     """The column and the moment of an `absent_or_after`, which is another one at each read."""
+    listed: "Listed | None"
+    """The column and the values of an `in_list` of texts or integers."""
     parts: "tuple[Clause, ...]"
     """What it is put together from, of which all hold; empty if it is one by itself."""
 
@@ -57,7 +62,7 @@ class Clause(str):
         clause = str.__new__(cls, text)
         clause.holds = holds
         clause.among = among
-        clause.later = None
+        clause.later = clause.listed = None
         clause.parts = ()
         return clause
 
@@ -162,11 +167,14 @@ def in_list(column: str, values: Iterable[Value]) -> Clause:
     if not values:
         return NOTHING
     named = frozenset(values)
-    return Clause(
+    clause = Clause(
         _in_list(column, values),
         lambda row: row.get(column) in named,
         {column: cast("frozenset[str]", named)} if column in IDENTIFYING else _ANY,
     )
+    if not isinstance(values[0], datetime):
+        clause.listed = column, named
+    return clause
 
 
 def not_in_list(column: str, values: Iterable[Value]) -> Clause:
@@ -305,6 +313,16 @@ def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
     return moments, all_of([part for part in parts if part.later is None])
 
 
+def lists_apart(where: str, least: int) -> tuple[list[Listed], Clause]:
+    """What it says of columns that have one of at least so many values, and all else that it says."""
+    clause = _clause(where)
+    parts = clause.parts or (clause,)
+    lists = [part.listed for part in parts if part.listed and len(part.listed[1]) >= least]
+    if not lists:
+        return [], clause
+    return lists, all_of([part for part in parts if part.listed not in lists])
+
+
 def any_of(clauses: Iterable[str]) -> Clause:
     """That at least one of `clauses` holds; none of none does."""
     parts = [_clause(clause) for clause in clauses]
@@ -348,14 +366,22 @@ def _bound(value: Value) -> tuple[Any, str]:
     if not isinstance(value, datetime):
         return value, literal(value)
     # In UTC: Python calls no two times equal of which one is in an hour that some zone has twice.
-    utc = check_time(value, "a time in a condition")
+    is_utc = type(value) is datetime and value.tzinfo is UTC  # As the clock tells them.
+    utc = value if is_utc else check_time(value, "a time in a condition")
     text = utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
     return utc, f"timestamp '{text}'"
 
 
 def _bounds(values: Iterable[Value]) -> list[Any]:
-    return [_bound(one)[0] if isinstance(one, datetime) else one for one in values]
+    given = list(values)
+    if set(map(type, given)) <= {str, int}:
+        return given
+    return [_bound(one)[0] if isinstance(one, datetime) else one for one in given]
 
 
-def _in_list(column: str, values: Iterable[Value]) -> str:
+def _in_list(column: str, values: Sequence[Value]) -> str:
+    if set(map(type, values)) == {str}:
+        plain = "', '".join(cast("Sequence[str]", values))
+        if plain.isascii() and plain.count("'") == 2 * (len(values) - 1):
+            return f"{quote_identifier(column)} IN ('{plain}')"
     return f"{quote_identifier(column)} IN ({', '.join(map(literal, values))})"

@@ -9,11 +9,12 @@ import pyarrow as pa
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
-from lance_context_core.engine.table import indexes, overlay, reading
+from lance_context_core.engine.table import indexes, narrowing, overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row, rows_of
 from lance_context_core.engine.table.grouping import Incoming
 from lance_context_core.engine.table.journaled import Journaled
+from lance_context_core.engine.table.narrowing import Narrowed
 from lance_context_core.engine.table.nothing import Nothings
 from lance_context_core.engine.table.remembered import Remembered, matching
 from lance_context_core.engine.table.streaming import Snapshot
@@ -227,6 +228,15 @@ class Readable:
             "read {}", lambda handle: reading.take(handle, row_ids, columns), nothing
         )
 
+    async def narrowed(self, where: str) -> Narrowed | None:
+        """The rows that meet a long condition, for all queries of a search; None for a short one."""
+        if not narrowing.is_long(where):
+            return None
+        found: Narrowed | None = await self.access.look(
+            "search {}", lambda handle: reading.narrow(handle, where), None
+        )
+        return found
+
     async def nearest(
         self,
         vector: np.ndarray,
@@ -235,10 +245,11 @@ class Readable:
         where: str | None,
         limit: int,
         columns: Sequence[str],
+        narrowed: Narrowed | None = None,
     ) -> pa.Table:
         """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
-        Raises as `ensure_vectors` if the table was built for vectors of others.
+        `narrowed` is what `narrowed` said of the condition. Raises as `ensure_vectors` if the table was built for vectors of others.
         """
         nothing = self.nothing(columns, "_distance")
 
@@ -248,23 +259,39 @@ class Readable:
                 return nothing
             self.vectors.check(schema, len(vector), model)
             there = [column for column in columns if column in schema.names]
-            return await reading.nearest(handle, vector, where=where, limit=limit, columns=there)
+
+            async def find(where: str | None, limit: int) -> pa.Table:
+                return await reading.nearest(
+                    handle, vector, where=where, limit=limit, columns=there
+                )
+
+            return await reading.search(handle, where, narrowed, limit, find)
 
         return await self.access.look("search {} by vector", search, nothing)
 
     async def match(
-        self, text: str, *, where: str | None, limit: int, columns: Sequence[str]
+        self,
+        text: str,
+        *,
+        where: str | None,
+        limit: int,
+        columns: Sequence[str],
+        narrowed: Narrowed | None = None,
     ) -> pa.Table:
         """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`.
 
-        A text without words, such as "" or "?!", matches nothing.
+        A text without words, such as "" or "?!", matches nothing. `narrowed` as in `nearest`.
         """
         nothing = self.nothing(columns, "_score")
 
         async def search(handle: Any) -> pa.Table:
             if limit == 0 or not await self._has_text_index(handle):
                 return nothing
-            return await reading.match(handle, text, where=where, limit=limit, columns=columns)
+
+            async def find(where: str | None, limit: int) -> pa.Table:
+                return await reading.match(handle, text, where=where, limit=limit, columns=columns)
+
+            return await reading.search(handle, where, narrowed, limit, find)
 
         return await self.access.look("search {} by words", search, nothing)
 

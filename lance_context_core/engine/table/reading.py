@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from lance_context_core.engine.errors import is_missing_file
 from lance_context_core.engine.schema import LATER, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import all_of
+from lance_context_core.engine.table import narrowing
+from lance_context_core.engine.table.narrowing import Narrowed
 
 _NAMES = re.compile(r"'(?:[^']|'')*'|`([^`]*)`")
 """The texts of a condition, in which anything may stand, and the names of its columns."""
@@ -34,10 +36,16 @@ async def scan(
     handle: Any, where: str | None, columns: Sequence[str], *, most: int | None = None
 ) -> pa.Table:
     """The matching rows in the order of their commits, with their `_rowid`; any `most` of them."""
-    query = handle.query().select(await present(handle, columns)).with_row_id()
+    lists, where = await narrowing.apart(handle, where)
+    selected = await present(handle, columns)
+    read = dict.fromkeys([*selected, *(name for name, _ in lists)])
+    query = handle.query().select([*read]).with_row_id()
     where = await _asked(handle, where)
     query = query.where(where) if where else query
-    rows = await _rows(query if most is None else query.limit(most))
+    rows = await _rows(query if most is None or lists else query.limit(most))
+    if lists:
+        rows = (await asyncio.to_thread(narrowing.among, rows, lists)).slice(0, most)
+        rows = rows.select([*selected, "_rowid"])
     if rows.num_rows > _FEW:
         return await asyncio.to_thread(rows.sort_by, "_rowid")
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
@@ -68,6 +76,8 @@ async def stored_ids(handle: Any, where: str | None) -> np.ndarray:
 
 async def count(handle: Any, where: str | None) -> int:
     """How many rows match."""
+    if (await narrowing.apart(handle, where))[0]:
+        return int((await scan(handle, where, [])).num_rows)
     return int(await handle.count_rows(await _asked(handle, where)))
 
 
@@ -162,6 +172,24 @@ async def _ids(handle: Any, where: str | None) -> np.ndarray:
     """The ids of the matching rows, in order."""
     found: np.ndarray = (await scan(handle, where, []))["_rowid"].to_numpy()
     return found
+
+
+async def narrow(handle: Any, where: str) -> Narrowed:
+    """The rows that meet a long condition, for all queries of a search."""
+    version = int(await handle.version())
+    ids = await _ids(handle, where)
+    return narrowing.narrowed(where, ids, version=version, n_rows=await handle.count_rows())
+
+
+async def search(
+    handle: Any, where: str | None, rows: Narrowed | None, limit: int, find: narrowing.Search
+) -> pa.Table:
+    """The best `limit` rows that meet `where`, as `find` tells them; `rows` are these, if it is long."""
+    if where is None or rows is None:
+        return await find(where, limit)
+    if rows.version != await handle.version():
+        rows = await narrow(handle, where)  # Others have written since.
+    return await narrowing.search(rows, limit, find)
 
 
 async def nearest(
