@@ -4,8 +4,11 @@ On a store of your own, with a file of questions, as JSON lines: `{"question": "
 
     python -m benchmarks.recall --store PLACE --questions FILE
 
-Without such a file, `--draw N` asks for N turns of the store by two of the words that each holds.
-That shows whether a part does harm, not how well people's questions are answered.
+What the store holds, with the ids that such a file names, is printed by `--list`. Without a file,
+`--draw N` asks for N turns of the store by two of the words that each holds. That shows whether a part
+does harm, not how well people's questions are answered. `--memories` does all of this with the
+memories of the store, of which a question may name the `user_id`, instead of the turns of its
+conversations, of which it may name the `agent_id`. The store is read, and not changed.
 
 On conversations in JSON, a store each or one store for all:
 
@@ -30,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+from lance_context_core.errors import ContextStoreError
 from lance_context_core.languages import is_form
 from lance_context_core.protocols import SearchMode
 from lance_context_core.settings import Convex, Period, SearchOptions, query_words
@@ -67,25 +71,28 @@ class Asked:
 
     question: str
     evidence: frozenset[str]
-    agent_id: str | None = None
-    """Whose turns are searched; all without one."""
+    whose: str | None = None
+    """The agent whose turns are searched, or the user whose memories; all without one."""
     asked_at: datetime | None = None
     """When it is asked, where that is not now."""
 
 
 async def shares(
-    store: AsyncContextStore, asked: Sequence[Asked], part: str
+    store: AsyncContextStore, asked: Sequence[Asked], part: str, kind: str = "message"
 ) -> list[tuple[float, ...]]:
     """The share of its evidence that the first hits hold, for each question and number of hits."""
     usual, mode = PARTS[part]
     found = []
     for one in asked:
+        given: dict[str, Any] = {"limit": max(LIMITS), "mode": mode}
         options = usual
         if usual.boosts and one.asked_at is not None:
             options = replace(usual, boosts=[Period(asked_at=one.asked_at)])
-        hits = await store.history.search(
-            one.question, agent_id=one.agent_id, limit=max(LIMITS), options=options, mode=mode
-        )
+        given["options"] = options
+        if kind == "memory":
+            hits = await store.memory.search(one.question, user_id=one.whose or "", **given)
+        else:
+            hits = await store.history.search(one.question, agent_id=one.whose, **given)
         ids = [hit.record.id for hit in hits]
         n_of = len(one.evidence)
         found.append(tuple(len(one.evidence & set(ids[:limit])) / n_of for limit in LIMITS))
@@ -102,16 +109,28 @@ def interval(found: Sequence[float]) -> tuple[float, float]:
 async def main(arguments: Sequence[str]) -> None:
     """Print the table that `arguments` ask for."""
     options = _parser().parse_args(arguments)
-    if options.store and (options.questions is None) == (options.draw is None):
-        sys.exit("--store needs either --questions FILE or --draw N")
+    ways = [options.questions is not None, options.draw is not None, options.list]
+    if options.store and sum(ways) != 1:
+        sys.exit("--store needs one of --questions FILE, --draw N and --list")
     options.embedder = None if options.embedder == "none" else options.embedder
+    try:
+        await (_listed(options) if options.list else _measured(options))
+    except ContextStoreError as error:
+        sys.exit(str(error))
+
+
+async def _measured(options: argparse.Namespace) -> None:
     places = of_conversations(options) if options.conversations else _of_store(options)
-    found: dict[str, list[tuple[float, ...]]] = {part: [] for part in options.only or PARTS}
+    parts = options.only or [
+        part for part in PARTS if options.embedder or PARTS[part][1] != "vector"
+    ]
+    found: dict[str, list[tuple[float, ...]]] = {part: [] for part in parts}
+    kind = "memory" if options.memories else "message"
     async with places as stores:
         for part, shares_of in found.items():
             for store, asked in stores:
-                shares_of.extend(await shares(store, asked, part))
-            print(part, file=sys.stderr)
+                shares_of.extend(await shares(store, asked, part, kind))
+            print(f"asked: {part}", file=sys.stderr)
     n = sum(len(asked) for _, asked in stores)
     print(f"| {n:,} questions | R@5 | R@10 | 95 of 100 |\n|---|---:|---:|---:|")
     for part, shares_of in found.items():
@@ -123,42 +142,85 @@ async def main(arguments: Sequence[str]) -> None:
 Places = list[tuple[AsyncContextStore, list[Asked]]]
 
 
-@asynccontextmanager
-async def _of_store(options: argparse.Namespace) -> AsyncIterator[Places]:
+def _opened(options: argparse.Namespace) -> AsyncContextStore:
     if not options.store.is_dir():
         sys.exit(f"--store {options.store}: there is no such directory")
-    store = AsyncContextStore.open(options.store, embedder=options.embedder)
-    try:
-        asked = _read(options.questions) if options.questions else await drawn(store, options.draw)
+    return AsyncContextStore.open(options.store, embedder=options.embedder, maintenance=None)
+
+
+@asynccontextmanager
+async def _of_store(options: argparse.Namespace) -> AsyncIterator[Places]:
+    async with _opened(options) as store:
+        kind = "memory" if options.memories else "message"
+        if options.questions:
+            asked = _read(options.questions, "user_id" if options.memories else "agent_id")
+            await _require(store, asked, kind)
+        else:
+            asked = await drawn(store, options.draw, kind)
         if not asked:
-            sys.exit("there is nothing to ask: no questions, or no turn of four words")
+            sys.exit(f"there is nothing to ask: no questions, or no {kind} of four words")
         yield [(store, asked)]
-    finally:
-        await store.close()
 
 
-def _read(path: Path) -> list[Asked]:
+async def _listed(options: argparse.Namespace) -> None:
+    """Print what can be evidence, in JSON lines."""
+    kind, whose = ("memory", "user_id") if options.memories else ("message", "agent_id")
+    async with _opened(options) as store:
+        for one in await _records(store, {"kind": kind}):
+            told = {name: one[name] for name in ("id", whose, "name", "text") if one[name]}
+            print(json.dumps(told, ensure_ascii=False))
+
+
+async def _records(store: AsyncContextStore, filters: dict[str, Any]) -> list[dict[str, Any]]:
+    return await store.context().list(
+        filters=filters, include_binary=False, include_embedding=False
+    )
+
+
+async def _require(store: AsyncContextStore, asked: Sequence[Asked], kind: str) -> None:
+    """Exit if the store lacks what a question names: its share would be 0 with each part."""
+    named = frozenset[str]().union(*(one.evidence for one in asked))
+    known = await _records(store, {"kind": kind, "id": {"$in": sorted(named)}})
+    if lacking := named.difference(one["id"] for one in known):
+        sys.exit(
+            f"the store has no {kind} with {len(lacking)} of the {len(named)} ids of the evidence, "
+            f"such as {min(lacking)!r:.60}: --list prints those that it has"
+        )
+
+
+def _read(path: Path, whose: str) -> list[Asked]:
     """The questions of a file; exits with the number of a line that is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        sys.exit(f"--questions {path}: {error}")
     asked = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        try:
-            one = json.loads(line)
-            question, evidence = one["question"], frozenset(one["evidence"])
-            asked.append(Asked(question=question, evidence=evidence, agent_id=one.get("agent_id")))
-        except (ValueError, KeyError, TypeError):
+        if (one := _asked(line, whose)) is None:
             shape = '{"question": "...", "evidence": ["ID"]}'
             sys.exit(f"{path}, line {number}: write {shape}, not {line[:80]}")
+        asked.append(one)
     return asked
 
 
-async def drawn(store: AsyncContextStore, n: int) -> list[Asked]:
-    """Up to `n` turns of the history, each asked for by two of its words."""
+def _asked(line: str, whose: str) -> Asked | None:
+    """The question of a line; None if it is none, or has no evidence."""
+    try:
+        match json.loads(line):
+            case {"question": str(question), "evidence": [_, *_] as evidence} as one if question:
+                return Asked(question=question, evidence=frozenset(evidence), whose=one.get(whose))
+    except (ValueError, TypeError):
+        pass
+    return None
+
+
+async def drawn(store: AsyncContextStore, n: int, kind: str = "message") -> list[Asked]:
+    """Up to `n` turns of the history, or memories, each asked for by two of its words."""
     draw = random.Random(0)
-    records = await store.context().list(
-        filters={"kind": "message"}, include_binary=False, include_embedding=False
-    )
+    records = await _records(store, {"kind": kind})
+    whose = "user_id" if kind == "memory" else "agent_id"
     asked = []
     for one in draw.sample(records, len(records)):
         found = re.findall(r"[^\W_]{3,}", query_words(one["text"] or ""))
@@ -166,7 +228,7 @@ async def drawn(store: AsyncContextStore, n: int) -> list[Asked]:
         if len(words) < _FEWEST_WORDS:
             continue
         question, evidence = " ".join(draw.sample(words, 2)), frozenset({one["id"]})
-        asked.append(Asked(question=question, evidence=evidence, agent_id=one["agent_id"]))
+        asked.append(Asked(question=question, evidence=evidence, whose=one[whose]))
         if len(asked) == n:
             break
     return asked
@@ -206,7 +268,7 @@ async def _told(
         Asked(
             question=one["question"],
             evidence=evidence,
-            agent_id=agent,
+            whose=agent,
             asked_at=datetime.fromisoformat(one["asked_at"]) if over_time else None,
         )
         for one in data["questions_over_time" if over_time else "questions"]
@@ -236,12 +298,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--draw", type=int, metavar="N", help="ask for N turns of the store instead"
     )
+    parser.add_argument("--list", action="store_true", help="print what the store holds, with ids")
+    parser.add_argument("--memories", action="store_true", help="its memories, not its turns")
     parser.add_argument("--together", action="store_true", help="one store for all conversations")
     parser.add_argument(
         "--over-time", action="store_true", help="their `questions_over_time`, each at `asked_at`"
     )
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), help="these parts alone")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=list(PARTS),
+        metavar="PART",
+        help="these rows of the table alone",
+    )
     return parser
 
 

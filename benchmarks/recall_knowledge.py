@@ -30,7 +30,7 @@ async def shares(
     """The share of its evidence that is found, for each question."""
     found = []
     for one in asked:
-        view = store if one.agent_id is None else store.scope(agent_id=one.agent_id)
+        view = store if one.whose is None else store.scope(agent_id=one.whose)
         hits = await view.knowledge.search(one.question, top_k=limit, search_type=search_type)
         ids = {
             id

@@ -46,7 +46,7 @@ async def held(
     """The share of the evidence of a question that its window holds."""
     window = await store.assemble(
         session_id="asked now",
-        agent_id=one.agent_id or "",
+        agent_id=one.whose or "",
         budget=Budget(total=total, margin=0),
         sections=SECTIONS[sections],
         messages=[Message.user(one.question)],

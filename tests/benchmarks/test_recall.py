@@ -48,9 +48,12 @@ async def test_a_store_is_asked_for_turns_that_are_drawn_from_it(tmp_path, capsy
     [
         ('{"question": "Who?"}', (), r"line 1: write \{"),
         ("[]", (), "line 1"),
+        ('{"question": "Who?", "evidence": []}', (), "line 1"),
+        ('{"question": "Who?", "evidence": "1"}', (), "line 1"),
+        ('{"question": "Who?", "evidence": ["ab"]}', (), "no message with 1 of the 1 ids .* 'ab'"),
         ("", (), "nothing to ask"),
-        ("", ("--draw", "3"), "either"),
-        (None, (), "either"),
+        ("", ("--draw", "3"), "needs one of"),
+        (None, (), "needs one of"),
     ],
 )
 async def test_what_cannot_be_asked_is_told(tmp_path, capsys, lines, more, message):
@@ -62,6 +65,34 @@ async def test_what_cannot_be_asked_is_told(tmp_path, capsys, lines, more, messa
         asked += ["--questions", str(tmp_path / "questions")]
     with pytest.raises(SystemExit, match=message):
         await told(capsys, *asked)
+
+
+async def test_a_file_that_is_not_there_is_told(tmp_path, capsys):
+    ContextStore.open(tmp_path / "store").close()
+    with pytest.raises(SystemExit, match="questions"):
+        await told(capsys, "--store", str(tmp_path), "--questions", str(tmp_path / "questions"))
+
+
+async def test_memories_are_asked_for_by_the_ids_that_are_listed(tmp_path, capsys):
+    with ContextStore.open(tmp_path / "store") as store:
+        store.history.append("a", Message.user("Ben likes trains."), session_id="s")
+        store.memory.add(["Ann likes kites.", "Ann has a cat."], user_id="ann")
+    asked = ["--store", str(tmp_path / "store"), "--memories"]
+    await recall.main([*asked, "--list", "--embedder", "none"])
+    kites, cat = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (kites["user_id"], kites["text"]) == ("ann", "Ann likes kites.")
+    question = {"question": "Who has a pet, a cat?", "evidence": [cat["id"], kites["id"]]}
+    (tmp_path / "questions").write_text(json.dumps(question | {"user_id": "ann"}))
+    found = await told(capsys, *asked, "--questions", str(tmp_path / "questions"))
+    assert found == {"all parts": 50.0, "without `surroundings`": 50.0}
+
+
+async def test_what_the_store_refuses_is_told_without_a_trace(tmp_path, capsys):
+    with ContextStore.open(tmp_path / "store") as store:
+        store.history.append("a", Message.user("red kites over green hills"), session_id="s")
+    vectors = ["--only", "vectors alone, all parts", "--embedder", "none"]
+    with pytest.raises(SystemExit, match="needs a vector"):
+        await recall.main(["--store", str(tmp_path / "store"), "--draw", "1", *vectors])
 
 
 @pytest.mark.parametrize("more", [(), ("--together",)])
