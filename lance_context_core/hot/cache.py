@@ -13,6 +13,8 @@ from lance_context_core.errors import InvalidRequestError
 
 _MARK_BYTES = 1_000
 
+_MOST_BELIEVED = 15
+
 
 class Table(NamedTuple):
     """A table on a ref, of one store."""
@@ -25,7 +27,7 @@ class Table(NamedTuple):
 Scope: TypeAlias = Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NotKept:
     """That a scope is not in memory, though it was asked for."""
 
@@ -34,6 +36,18 @@ class NotKept:
     is_unfit: bool
     """Whether it cannot be, as it is: it has too many records, or a key twice. Else it has more than a
     few, and is read once it is asked for again."""
+    n_believed: int = 0
+    """How often that was taken for granted since the table was looked at."""
+
+    def is_believed(self) -> bool:
+        """Whether the engine may search without a look at whether the scope has become fit.
+
+        Where the journal tells, a look is nothing beside a search; the table itself takes a fifth of it.
+        """
+        if not self.is_unfit or self.state.is_journaled or self.n_believed >= _MOST_BELIEVED:
+            return False
+        self.n_believed += 1
+        return True
 
 
 class Held(Protocol):

@@ -135,6 +135,8 @@ class HotScopes:
         n_waits = 0
         while True:
             known = self._blocks.get(*place)
+            if isinstance(known, NotKept) and known.is_believed():
+                return None, False
             since = await following.since(table, NEVER if known is None else known.state)
             if since is None:
                 self._blocks.forget(*place)
@@ -145,6 +147,7 @@ class HotScopes:
                     self._blocks.put(*place, known)
                 return known, True
             if isinstance(known, NotKept) and known.is_unfit and _is_near(known.state, since.state):
+                known.n_believed = 0
                 return None, False
             turn = asyncio.get_running_loop(), *place
             # What others began to read may be outdated when it is there; but not for ever.
