@@ -1,13 +1,14 @@
 """What searches cost that no small scope answers, and whether many scopes are as good as many stores.
 
     python -m benchmarks.searching [--records 10000 100000] [--scopes 100000] [--users 10000]
-                                   [--repeats 20] [--only unscoped filters process scopes statistics]
+                                   [--repeats 20] [--only unscoped filters process scopes blocks statistics]
 
 Milliseconds of CPU of all threads, medians. `unscoped`: a collection without a filter, beside LanceDB's
 own queries of the same table, asked in turn. `filters`: `$in` with 50,000 values and `$or` of 1,000
 conditions, beside the same search without. `process`: a search right after another process has written
 to the scope, beside the same search again. `scopes`: what the process has in memory while so many scopes
-come and go, each searched once, of one table. `statistics`: the share of questions for whose turns the
+come and go, each searched once, of one table; `blocks` the same of ten times as many scopes, each made, searched,
+kept and let go of as there, of rows that are made here instead of read from a table. `statistics`: the share of questions for whose turns the
 first ten hold the one that is asked for, in one store of all users and in stores of their own.
 """
 
@@ -28,8 +29,17 @@ from typing import Any
 
 import lancedb
 import numpy as np
+import pyarrow as pa
 
 from lance_context_core import AsyncContextStore, Document
+from lance_context_core.engine.schema import KEY, SEARCH_TEXT
+from lance_context_core.engine.sql import EVERYTHING, equals
+from lance_context_core.engine.table.following import State
+from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.hot.block import Block
+from lance_context_core.hot.cache import Table, blocks_of
+from lance_context_core.hot.masks import Condition
+from lance_context_core.hot.words import words_of
 from lance_context_core.settings import SearchCache, SearchOptions
 
 _DIMENSION = 256
@@ -235,6 +245,31 @@ async def scopes(place: str, options: argparse.Namespace) -> None:
                 print(f"| {number + 1:,} | {_resident_mb():.1f} | {n_kept:,} |", flush=True)
 
 
+async def blocks(_place: str, options: argparse.Namespace) -> None:
+    """As `scopes`, without an engine: it is what the process has that may not grow."""
+    cache, words, drawn = SearchCache(max_bytes=8 * 2**20), words_of(TextIndex()), Drawn()
+    kept, table = blocks_of(cache), Table(object(), "records", None)
+    everything = Condition.of(EVERYTHING)
+    texts, n = [drawn.text() for _ in range(1_000)], 10 * options.scopes
+    print("| scopes so far | MB of the process | in the cache | MB in it |\n|---:|---:|---:|---:|")
+    for number in range(n):
+        said = [
+            {KEY: f"k{number}.{one}", SEARCH_TEXT: texts[(number + one) % 1_000]}
+            for one in range(3)
+        ]
+        scope = equals("user_id", f"u{number}")
+        rows = pa.Table.from_pylist(said)
+        block = Block(scope, State(1, number, 0), rows, vectors=None, words=words)
+        asked = texts[number % 1_000].split()[0]
+        assert len(block.match(everything, everything, asked, 10).best.numbers)
+        kept.put(table, str(scope), block)
+        if (number + 1) % max(n // 10, 1) == 0:
+            del block
+            gc.collect()
+            mb, in_it = _resident_mb(), kept.n_bytes / 2**20
+            print(f"| {number + 1:,} | {mb:.1f} | {kept.n_scopes:,} | {in_it:.1f} |", flush=True)
+
+
 def _resident_mb() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
@@ -284,7 +319,7 @@ async def statistics(place: str, options: argparse.Namespace) -> None:
         print(f"| {where} | {100 * sum(hits) / len(hits):.1f} |")
 
 
-_PARTS = {one.__name__: one for one in (unscoped, filters, process, scopes, statistics)}
+_PARTS = {one.__name__: one for one in (unscoped, filters, process, scopes, blocks, statistics)}
 
 
 async def main(arguments: Sequence[str]) -> None:
