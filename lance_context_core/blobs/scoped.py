@@ -24,8 +24,8 @@ from lance_context_core.scope import SCOPE_PARTS, Scope
 BlobRef = Blob | str
 """A blob, its URI, or its hash."""
 
-_AT_ONCE = 16
-"""So many pieces are one commit, or one read."""
+_WRITTEN, _READ = 4, 16
+"""So many pieces are one commit, which holds each of them eight times meanwhile, or one read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class ScopedBlobs:
             return
         scope = blobrows.scope_of(row)
         wanted = range(start // PIECE_BYTES, min(n, -(-end // PIECE_BYTES)))
-        for first in wanted[::_AT_ONCE]:
-            at_once = range(first, min(first + _AT_ONCE, wanted.stop))
+        for first in wanted[::_READ]:
+            at_once = range(first, min(first + _READ, wanted.stop))
             keys = [blobrows.key(scope, row["hash"], position) for position in at_once]
             found = await self.table.select(
                 sql.in_list(KEY, keys), columns=[KEY, "position", "data"]
@@ -166,8 +166,8 @@ class ScopedBlobs:
     async def _write(self, given: Spooled, row: dict[str, Any], now: datetime) -> bool:
         """Write a blob that is not there, what makes it seen last; False if others came between."""
         n = blobrows.n_pieces(given.size)
-        for first in range(0, n, _AT_ONCE):
-            read = await asyncio.to_thread(given.pieces, first, _AT_ONCE)
+        for first in range(0, n, _WRITTEN):
+            read = await asyncio.to_thread(given.pieces, first, _WRITTEN)
             await self.table.insert_absent(
                 [
                     blobrows.to_piece_row(row["hash"], first + i, data, scope=self.scope, now=now)

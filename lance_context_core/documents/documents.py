@@ -4,7 +4,6 @@ import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Unpack
 
 from lance_context_core import _steps as steps
@@ -30,7 +29,7 @@ from lance_context_core.documents.loading import (
     ReadingArguments,
 )
 from lance_context_core.documents.scoped import ScopedDocuments
-from lance_context_core.documents.writing import Rows, chunk_rows, new_chunk_rows, unchanged
+from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
 from lance_context_core.engine.schema import KEY
@@ -107,10 +106,10 @@ class AsyncDocuments:
             attempts.begin()
             id = await self._documents.free_id(place, loaded.hash)
             now = self._documents.resources.clock.now()
-            chunks, _ = await self._chunk_rows(made, id, {}, now, self._documents.scope)
             row = sources.to_row(made, id, scope=self._documents.scope, now=now)
+            rows = await self._chunking(id, self._documents.scope).rows(made, row, now)
             await keeping.before()
-            if (await self._documents.table.insert_absent([row, *chunks]))[0]:
+            if await inserted(self._documents.table, row, rows):
                 await keeping.after()
                 return sources.from_row(_whole(row))
             if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
@@ -240,8 +239,7 @@ class AsyncDocuments:
 
         Raises NotFoundError if there is no document of that id.
         """
-        text: str = (await self._documents.values(document_id, "text"))["text"]
-        return text
+        return await self._documents.text(document_id)
 
     async def content(self, document_id: str) -> bytes | None:
         """The bytes of the file; None unless they were kept.
@@ -282,12 +280,11 @@ class AsyncDocuments:
             attempts.begin()
             old = await self._documents.row(document_id)
             kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
-            before = await chunk_rows(
-                self._documents.table, self._documents.one(document_id, CHUNK)
-            )
             scope, owner = sources.from_row(old).scope, _owner(old)
+            chunking = self._chunking(document_id, owner)
+            before = await chunking.held(self._documents.parts(document_id))
             if loaded is None:
-                made = unchanged(old, before)
+                made = unchanged(old, await self._documents.text(document_id), before)
             elif made is None:
                 given = loaded
                 if name is None and isinstance(source, bytes):
@@ -302,15 +299,16 @@ class AsyncDocuments:
                 made = replace(made, uri=check_name(uri, "uri"))
             now = self._documents.resources.clock.now()
             row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
-            chunks, gone = await self._chunk_rows(made, document_id, before, now, owner)
-            if not chunks and not gone and sources.says_the_same(row, old):
+            rows = await chunking.rows(made, row, now, before)
+            gone = gone_of(made, before)
+            if len(rows) == 1 and not gone and sources.says_the_same(row, old):
                 return sources.from_row(old)
-            keys = {one[KEY]: one["revision"] for one in before.values()}
-            seen = {one[KEY]: keys.get(one[KEY]) for one in chunks}
-            seen |= {key: keys[key] for key in gone} | {old[KEY]: old["revision"]}
+            known = {key: one.revision for key, one in before.items()}
+            known |= {old[KEY]: old["revision"]}
+            seen = {key: known.get(key) for key in (*keys_of(rows), *gone)}
             keeping = Keeping(self._documents.blobs(owner), loaded, made)
             await keeping.before()
-            if await self._documents.table.write_if([row, *chunks], removed=gone, seen=seen):
+            if await self._documents.table.write_if(rows, removed=gone, seen=seen):
                 await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
 
@@ -349,17 +347,9 @@ class AsyncDocuments:
             loading.load, source, name=name, uri=uri, max_bytes=reading["max_bytes"]
         )
 
-    async def _chunk_rows(
-        self, source: Source, id: str, before: Rows, now: datetime, owner: Scope
-    ) -> tuple[builtins.list[dict[str, Any]], builtins.list[str]]:
-        return await new_chunk_rows(
-            source,
-            id,
-            before,
-            table=self._documents.table,
-            resources=self._documents.resources,
-            scope=owner,
-            now=now,
+    def _chunking(self, id: str, owner: Scope) -> Chunking:
+        return Chunking(
+            table=self._documents.table, resources=self._documents.resources, id=id, owner=owner
         )
 
 

@@ -1,5 +1,6 @@
 """From what a caller hands over to what is kept of a file."""
 
+import io
 import os
 import re
 from collections.abc import Mapping
@@ -169,14 +170,11 @@ def _at(path: Path, max_bytes: int) -> tuple[bytes, Path]:
 
 
 def _streamed(file: Any, max_bytes: int, name: str | None) -> bytes:
-    parts, n_bytes = list[bytes](), 0
+    read = io.BytesIO()  # which gives away what it holds without a copy of it
     while part := file.read(1 << 20):
-        if isinstance(part, str):
-            part = part.encode()
-        n_bytes += len(part)
-        _check_size(n_bytes, max_bytes, name)
-        parts.append(part)
-    return b"".join(parts)
+        read.write(part.encode() if isinstance(part, str) else part)
+        _check_size(read.tell(), max_bytes, name)
+    return read.getvalue()
 
 
 def _check_size(n_bytes: int, max_bytes: int, name: str | None) -> None:

@@ -16,7 +16,7 @@ from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
 from lance_context_core.records import DocumentScope, SourceDocument
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import DOCUMENT
+from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.scoped import Scoped
 
@@ -39,6 +39,10 @@ class ScopedDocuments(Scoped):
     def one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
         """The condition that a row is the document's own, or of another `kind` of its rows."""
         return sql.all_of([sql.equals("kind", kind), self.all_of(document_id)])
+
+    def parts(self, document_id: str) -> sql.Clause:
+        """The condition that a row is one of the document's chunks, or a piece of its text."""
+        return sql.all_of([sql.in_list("kind", [CHUNK, TEXT]), self.all_of(document_id)])
 
     def listed(
         self,
@@ -90,21 +94,36 @@ class ScopedDocuments(Scoped):
         """What is in columns of a document's row, by name. Raises NotFoundError if there is none."""
         return await self._read(document_id, columns)
 
+    async def text(self, document_id: str) -> str:
+        """The text of a document, put together. Raises NotFoundError if there is none of that id."""
+        where = sql.all_of([sql.in_list("kind", [DOCUMENT, TEXT]), self.all_of(document_id)])
+        found = await self.table.select(where, columns=["kind", "position", "text"])
+        rows = found.to_pylist()
+        if not any(row["kind"] == DOCUMENT for row in rows):
+            raise _not_there(document_id)
+        return "".join(
+            row["text"] or "" for row in sorted(rows, key=lambda row: row["position"] or 0)
+        )
+
     def blobs(self, owner: Scope | None = None) -> ScopedBlobs:
         """Where the bytes of the documents are: those of this scope, or of another one."""
         return ScopedBlobs(self.resources, self.scope if owner is None else owner)
 
     async def row(self, document_id: str) -> dict[str, Any]:
-        """All of a document's row. Raises NotFoundError if there is none."""
-        columns = (KEY, "revision", "document_id", *sources.COLUMNS, "text", "blob")
+        """A document's row, without its text. Raises NotFoundError if there is none."""
+        columns = (KEY, "revision", "document_id", *sources.COLUMNS, "blob")
         return await self._read(document_id, columns)
 
     async def _read(self, document_id: str, columns: Sequence[str]) -> dict[str, Any]:
         rows = await self.table.select(self.one(document_id), columns=columns)
         if not rows.num_rows:
-            raise NotFoundError(f"document_id={shown(document_id)}: there is no such document")
+            raise _not_there(document_id)
         return dict(rows.to_pylist()[0])
 
     def _is_own(self, document: SourceDocument) -> bool:
         """Whether it was written in this scope: a narrower one's is not for those of this one."""
         return all(getattr(document, part) == getattr(self.scope, part) for part in SCOPE_PARTS)
+
+
+def _not_there(document_id: str) -> NotFoundError:
+    return NotFoundError(f"document_id={shown(document_id)}: there is no such document")

@@ -1,7 +1,13 @@
-"""The rows of a document's chunks: those that are there, and those that are to be."""
+"""The rows of a document: what is known of those that are there, and those that are to be.
 
-from collections.abc import Mapping
+However long it is, so many of its chunks as are one step are in memory as rows, or a piece of its text.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 from lance_context_core import _steps as steps
@@ -9,85 +15,200 @@ from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.table import Table
 from lance_context_core.records import Passage
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import Source
+from lance_context_core.rows.sources import CHUNK, Source
 from lance_context_core.scope import Scope
 
-Rows = dict[int, dict[str, Any]]
-"""By position."""
+STEP = 512
+"""How many chunks are made, embedded and laid aside at a time."""
 
 
-async def chunk_rows(table: Table, where: sql.Clause) -> Rows:
-    """The rows of the chunks that match, all of one document, with their vectors."""
-    has_vectors = VECTOR in (await table.schema()).names
-    columns = [*sources.REPLACED, *([VECTOR] if has_vectors else [])]
-    rows = (await table.select(where, columns=columns)).to_pylist()
-    return {row["position"]: row for row in rows}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is known of a chunk or piece that is there, without its text and its vector."""
+
+    is_chunk: bool
+    position: int
+    revision: int
+    created_at: datetime
+    passage: Passage
+    says: bytes
+    """A digest of what it says."""
+    embeds: bytes | None
+    """A digest of the text that its vector is of; a piece has none."""
 
 
-async def new_chunk_rows(
-    source: Source,
-    id: str,
-    before: Rows,
-    *,
-    table: Table,
-    resources: Resources,
-    scope: Scope,
-    now: datetime,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows to write for a document's chunks, and the keys of those that are to go.
+Parts = Mapping[str, Held]
+"""By key."""
 
-    A chunk that says what it said is not written again, and one whose words stood elsewhere in the
-    document keeps their vector.
+NOTHING: Parts = {}
+
+Rows = list[Row] | Gathered
+"""A document's own row, and those of its chunks; in memory, or laid aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """Where the chunks of one document are, and how they become rows."""
+
+    table: Table
+    resources: Resources
+    id: str
+    owner: Scope
+
+    async def held(self, where: sql.Clause) -> dict[str, Held]:
+        """The chunks and pieces that match, all of this document."""
+        found = dict[str, Held]()
+        columns = sources.REPLACED
+        async for batch in self.table.batches(where, columns=columns, batch_rows=STEP):
+            rows = batch.to_pylist()
+            held = await steps.each(self._held, rows)
+            found |= {row[KEY]: one for row, one in zip(rows, held, strict=True)}
+        return found
+
+    async def rows(self, source: Source, row: Row, now: datetime, before: Parts = NOTHING) -> Rows:
+        """The rows to write for a document, `row` being its own: those of one step, or laid aside.
+
+        A chunk that says what it did `before` is not among them, and one whose words stood elsewhere
+        in the document keeps their vector. If there were none, they have the revision of `row`.
+        """
+        renew = Renewing(before, None if before else row["revision"])
+        chunks = self._chunks(source, now, renew)
+        if len(source.passages) <= STEP and not sources.n_pieces(source):
+            return [row, *await anext(chunks, [])]
+
+        async def all_steps() -> AsyncIterator[Sequence[Row]]:
+            yield [row]
+            for position in range(sources.n_pieces(source)):
+                piece = sources.to_piece_row(source, self.id, position, scope=self.owner, now=now)
+                if (new := renew(piece)) is not None:
+                    yield [new]
+            async for step in chunks:
+                yield step
+
+        return await self.table.gather(all_steps())
+
+    async def _chunks(
+        self, source: Source, now: datetime, renew: "Renewing"
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """The rows of the chunks, step by step; none is empty."""
+        where = {one.embeds: key for key, one in renew.before.items() if one.is_chunk}
+
+        def made(position: int) -> dict[str, Any] | None:
+            row = sources.to_chunk_row(source, self.id, position, scope=self.owner, now=now)
+            return renew(row)
+
+        for start in range(0, len(source.passages), STEP):
+            positions = range(start, min(start + STEP, len(source.passages)))
+            rows = [row for row in await steps.each(made, positions) if row is not None]
+            if rows:
+                await self._make_found(rows, where)
+                yield rows
+
+    async def _make_found(
+        self, rows: Sequence[dict[str, Any]], where: Mapping[bytes | None, str]
+    ) -> None:
+        """Give rows what they are found by; `where` are the keys of what holds vectors, by digest."""
+        composer = self.resources.composer
+        shown = await steps.each(sources.as_record, rows)
+        texts = [composer.embed_text(one) for one in shown]
+        keys = [where.get(_digest(text)) for text in texts] if where else [None] * len(rows)
+        known = await self._vectors({key for key in keys if key is not None})
+        new = [index for index, key in enumerate(keys) if key not in known]
+        vectors = await embedded(
+            self.table,
+            self.resources,
+            given=[None] * len(new),
+            texts=[texts[index] for index in new],
+        )
+        made_now = dict(zip(new, vectors, strict=True))
+        for index, row in enumerate(rows):
+            row[SEARCH_TEXT] = composer.index_text(shown[index])
+            row[VECTOR] = made_now[index] if index in made_now else known[keys[index]]
+
+    async def _vectors(self, keys: Collection[str]) -> dict[str | None, Any]:
+        """The vectors of chunks that have one, by key."""
+        if not keys or VECTOR not in (await self.table.schema()).names:
+            return {}
+        where = sql.in_list(KEY, sorted(keys))
+        rows = (await self.table.select(where, columns=[KEY, VECTOR])).to_pylist()
+        return {row[KEY]: row[VECTOR] for row in rows if row[VECTOR] is not None}
+
+    def _held(self, row: Mapping[str, Any]) -> Held:
+        composer, is_chunk = self.resources.composer, row["kind"] == CHUNK
+        return Held(
+            is_chunk=is_chunk,
+            position=row["position"],
+            revision=row["revision"],
+            created_at=row["created_at"],
+            passage=Passage(
+                start=row["start_offset"],
+                end=row["end_offset"],
+                page=row["page"],
+                section=row["section"],
+            ),
+            says=_digest(sources.said(row)),
+            embeds=_digest(composer.embed_text(sources.as_record(row))) if is_chunk else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Renewing:
+    """Tells of a row what is to be written of it, by what there was before."""
+
+    before: Parts
+    revision: int | None
+    """What all rows have in common where all are new."""
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        """The row as it is written; None of one that says what it did."""
+        if (old := self.before.get(row[KEY])) is None:
+            return row if self.revision is None else row | {"revision": self.revision}
+        if _digest(sources.said(row)) == old.says:
+            return None
+        return sources.succeeding(row, {"revision": old.revision, "created_at": old.created_at})
+
+
+async def inserted(table: Table, row: Row, rows: Rows) -> bool:
+    """Add the rows of a document, `row` being its own, in one commit, unless it is there by now.
+
+    Returns whether they were added.
     """
-    composer = resources.composer
-
-    def made(position: int) -> dict[str, Any] | None:
-        row = sources.to_chunk_row(source, id, position, scope=scope, now=now)
-        if (old := before.get(position)) is None:
-            return row
-        return None if sources.says_the_same(row, old) else sources.succeeding(row, old)
-
-    positions = range(len(source.passages))
-    rows = [row for row in await steps.each(made, positions) if row is not None]
-    shown = await steps.each(sources.as_record, rows)
-    texts = [composer.embed_text(one) for one in shown]
-    known = {
-        composer.embed_text(sources.as_record(old)): old[VECTOR]
-        for old in before.values()
-        if old.get(VECTOR) is not None
-    }
-    new = [index for index, text in enumerate(texts) if text not in known]
-    vectors = await embedded(
-        table, resources, given=[None] * len(new), texts=[texts[index] for index in new]
-    )
-    made_now = dict(zip(new, vectors, strict=True))
-    for index, row in enumerate(rows):
-        row[SEARCH_TEXT] = composer.index_text(shown[index])
-        row[VECTOR] = made_now[index] if index in made_now else known[texts[index]]
-    return rows, [row[KEY] for position, row in before.items() if position not in positions]
+    if isinstance(rows, Gathered):
+        return await table.insert_gathered(rows, key=row[KEY], revision=row["revision"])
+    return (await table.insert_absent(rows))[0] > 0
 
 
-def unchanged(row: Mapping[str, Any], chunks: Mapping[int, Mapping[str, Any]]) -> Source:
+def keys_of(rows: Rows) -> list[str]:
+    """The keys of rows."""
+    return rows.keys if isinstance(rows, Gathered) else [row[KEY] for row in rows]
+
+
+def gone_of(source: Source, before: Parts) -> list[str]:
+    """The keys of what there was before and there is no more."""
+    n_chunks, n_pieces = len(source.passages), sources.n_pieces(source)
+    return [
+        key
+        for key, one in before.items()
+        if one.position >= (n_chunks if one.is_chunk else n_pieces)
+    ]
+
+
+def unchanged(row: Mapping[str, Any], text: str, before: Parts) -> Source:
     """What is kept of a document, as it is."""
     document = sources.from_row(row)
+    chunks = sorted((one for one in before.values() if one.is_chunk), key=attrgetter("position"))
     return Source(
         name=document.name,
         type=document.type,
         hash=document.hash,
         size=document.size,
-        text=row["text"],
-        passages=tuple(
-            Passage(
-                start=one["start_offset"],
-                end=one["end_offset"],
-                page=one["page"],
-                section=one["section"],
-            )
-            for _, one in sorted(chunks.items())
-        ),
+        text=text,
+        passages=tuple(one.passage for one in chunks),
         scope=document.scope,
         title=document.title,
         n_pages=document.n_pages,
@@ -97,3 +218,7 @@ def unchanged(row: Mapping[str, Any], chunks: Mapping[int, Mapping[str, Any]]) -
         metadata=document.metadata,
         properties=document.properties,
     )
+
+
+def _digest(value: object) -> bytes:
+    return blake2b(repr(value).encode(), digest_size=16).digest()

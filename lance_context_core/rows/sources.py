@@ -1,5 +1,6 @@
 """Files that were read, and their chunks, to rows and back."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Any
 
 from lance_context_core._checks import dumps, loads
 from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.schema import KEY
 from lance_context_core.records import (
     ContextRecord,
     DocumentChunk,
@@ -19,8 +20,11 @@ from lance_context_core.records import (
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 
-DOCUMENT, CHUNK = "document", "chunk"
-"""The kinds of rows."""
+DOCUMENT, CHUNK, TEXT = "document", "chunk", "text"
+"""The kinds of rows: a document, a passage of it, and a piece of the text of a long one."""
+
+PIECE = 1024 * 1024
+"""How many characters a piece holds. A text of no more is in the document's own row."""
 
 _SHARED = ("name", "file_type", "title", "uri", "conversation_id", "project_id", "metadata")
 """What a chunk repeats of its document, since a search asks and reads the chunks alone."""
@@ -37,10 +41,10 @@ CHUNK_COLUMNS = (
 )
 """What a chunk is read from."""
 
-REPLACED = (KEY, "revision", "created_at", *CHUNK_COLUMNS)
-"""What is read of a chunk that another one may replace."""
+REPLACED = (KEY, "revision", "created_at", "kind", *CHUNK_COLUMNS)
+"""What is read of a chunk or piece that another one may replace."""
 
-_LATER = (KEY, "revision", "created_at", "updated_at", VECTOR)
+_LATER = (KEY, "revision", "created_at", "updated_at")
 """In what two rows may differ that say the same."""
 
 
@@ -91,7 +95,7 @@ def chunk_id(document_id: str, position: int) -> str:
 
 
 def is_chunk_id(id: str) -> bool:
-    """Whether it is a chunk's; no document has a colon in its id."""
+    """Whether it is a chunk's, or a piece's; no document has a colon in its id."""
     return ":" in id
 
 
@@ -107,10 +111,30 @@ def to_row(
         "size": source.size,
         "n_pages": source.n_pages,
         "n_chunks": len(source.passages),
-        "text": source.text,
+        "text": None if n_pieces(source) else source.text,
         "properties": dumps(source.properties),
         "blob": source.blob,
         "payload_uri": source.payload_uri,
+    }
+
+
+def n_pieces(source: Source) -> int:
+    """In how many pieces its text is kept; none if that is in its own row."""
+    return 0 if len(source.text) <= PIECE else -(-len(source.text) // PIECE)
+
+
+def to_piece_row(
+    source: Source, id: str, position: int, *, scope: Scope, now: datetime
+) -> dict[str, Any]:
+    """The row of a piece of its text."""
+    start = position * PIECE
+    return {
+        **_identity(scope, f"{id}:{TEXT}:{position}", TEXT, now, None),
+        "document_id": id,
+        "position": position,
+        "start_offset": start,
+        "end_offset": min(start + PIECE, len(source.text)),
+        "text": source.text[start : start + PIECE],
     }
 
 
@@ -139,10 +163,17 @@ def succeeding(row: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def says_the_same(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether a chunk's row says what the `old` one does, as far as that was read."""
-    names = old.keys() & row.keys() - {*_LATER, SEARCH_TEXT, "metadata"}
+    """Whether a document's row says what the `old` one does, as far as that was read."""
+    names = old.keys() & row.keys() - {*_LATER, "metadata"}
     is_same = all(row[name] == old[name] for name in names)
     return is_same and loads(row["metadata"], "metadata") == loads(old["metadata"], "metadata")
+
+
+def said(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the row of a chunk or piece says: written alike, of any two that say the same."""
+    said = {name: row.get(name) for name in CHUNK_COLUMNS}
+    metadata = loads(said.pop("metadata") or "null", "metadata")
+    return (*said.values(), json.dumps(metadata, sort_keys=True))
 
 
 def from_row(row: Mapping[str, Any]) -> SourceDocument:

@@ -283,8 +283,8 @@ def _item(table: str, row: Row | None) -> Stored | None:
     if kv_of(table) is not None:
         return items.from_row(row)
     if table == DOCUMENTS_TABLE:
-        is_chunk = row["kind"] == sources.CHUNK
-        return sources.from_chunk_row(row) if is_chunk else sources.from_row(row)
+        is_whole = row["kind"] == sources.DOCUMENT
+        return sources.from_row(row) if is_whole else sources.from_chunk_row(row)
     if table == BLOBS_TABLE:
         return blobs.from_row(row)
     if table == GRAPH_TABLE:

@@ -25,6 +25,7 @@ from lance_context_core.engine.sql.clauses import (
     timestamp,
 )
 from lance_context_core.engine.table import reading, writing
+from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.writing import Changes
 
 Seen = Mapping[str, int | None]
@@ -85,6 +86,35 @@ async def write(
         return False
     finally:
         beneath.close()
+
+
+async def append(
+    handle: Any, at: Callable[[int], Awaitable[Any]], rows: Gathered, *, key: str, revision: int
+) -> bool:
+    """Add rows, all of that revision, unless there is a row of the `key`, which is that of one of them.
+
+    Returns whether they are there. What is added is read as it is written, where `write` holds all of
+    it; but the engine adds it whatever others have committed. So it is looked who was first.
+    """
+    await handle.checkout_latest()
+    if there := await _revisions(handle, [key]):
+        return there[key] == revision  # It may have been written, and the answer was lost.
+    before = int(await handle.version())
+    await _add(handle, rows)
+    for version in range(before + 1, int(await handle.version())):
+        between = await at(version)
+        try:
+            first = await _revisions(between, [key])
+        finally:
+            between.close()
+        if first:
+            break
+    else:
+        return True
+    if first[key] == revision:
+        return True
+    await handle.delete(equals("revision", revision))
+    return False
 
 
 async def exchange(
@@ -150,6 +180,10 @@ async def _commit(
     done = await merge.execute(rows, **writing.NULLS)
     n_done = done.num_inserted_rows + done.num_updated_rows + done.num_deleted_rows
     return int(n_done), int(done.version or await handle.version())
+
+
+async def _add(handle: Any, rows: Gathered) -> None:
+    await handle.add(rows.reader())
 
 
 async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: Seen) -> None:

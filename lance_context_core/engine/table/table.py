@@ -1,6 +1,7 @@
 """One table: the few verbs that the stores are written in."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.batches import Batches
 from lance_context_core.engine.table.folding import Folding
+from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.grouping import Group
 from lance_context_core.engine.table.journaled import Journaled
 from lance_context_core.engine.table.opening import Beside
@@ -125,6 +127,30 @@ class Table(Readable):
 
         await self.access.write("change", write)
 
+    async def gather(self, steps: AsyncIterable[Sequence[Row]]) -> Gathered:
+        """Rows that come in steps, of which one is in memory at a time, to be written at once."""
+        await self.access.ready()
+        gathered = Gathered()
+        async for rows in steps:
+            data = await self._batches.arrow(await self.access.opened(), rows)
+            await asyncio.to_thread(gathered.add, data)
+        return gathered
+
+    async def insert_gathered(self, rows: Gathered, *, key: str, revision: int) -> bool:
+        """Add rows, all of that new revision, in one commit, unless there is one of `key` by now.
+
+        That is one of theirs, without which there is none of the others'. Returns whether they were
+        added. Only without a journal, and where others add the same at the same moment, they are there
+        twice until a second commit has taken the later ones back.
+        """
+
+        async def write(handle: Any) -> bool:
+            return await conditional.append(
+                handle, self.access.at, rows, key=key, revision=revision
+            )
+
+        return await self.access.write("insert into", write)
+
     async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
         """Put, add and remove rows on top of what is there, in one commit; see `keyed`.
 
@@ -169,7 +195,7 @@ class Table(Readable):
 
     async def write_if(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[Row] | Gathered,
         *,
         removed: Collection[str],
         seen: Mapping[str, int | None],
@@ -183,14 +209,17 @@ class Table(Readable):
         `keeps_states=False` says that nobody was told of a version that has what is replaced.
         """
         journaled = self._journaled
-        if journaled is not None:
+        if journaled is not None and not isinstance(rows, Gathered):
             did = await journaled.write_if(rows, removed, seen, keeps_states=keeps_states)
             if did is not None:
                 return did
         await self.access.ready()
 
         async def write(handle: Any) -> bool:
-            data = await self._batches.arrow(handle, rows) if rows else None
+            if isinstance(rows, Gathered):
+                data = rows.table()
+            else:
+                data = await self._batches.arrow(handle, rows) if rows else None
             return await conditional.write(handle, self.access.at, data, removed, seen)
 
         try:

@@ -15,8 +15,9 @@ from lance_context_core import (
     NotFoundError,
     ReadOnlyError,
 )
-from lance_context_core.documents import Passage, TextChunker
+from lance_context_core.documents import Passage, TextChunker, writing
 from lance_context_core.errors import EmbeddingModelMismatchError, UnreadableDocumentError
+from lance_context_core.rows import sources
 
 ADA, BOB = DocumentScope(conversation_id="ada"), DocumentScope(conversation_id="bob")
 HOUSE = DocumentScope(project_id="it's a house")
@@ -40,9 +41,12 @@ def embedder():
     return Counting()
 
 
-@pytest.fixture(params=["a journal", "no journal"])
-def store(request, tmp_path, embedder):
-    options = {} if request.param == "a journal" else {"journal": None}
+@pytest.fixture(params=["a journal", "no journal", "long for its steps"])
+def store(request, tmp_path, embedder, monkeypatch):
+    options = {"journal": None} if request.param == "no journal" else {}
+    if request.param == "long for its steps":
+        monkeypatch.setattr(writing, "STEP", 1)
+        monkeypatch.setattr(sources, "PIECE", 7)
     with ContextStore.open(
         tmp_path / "store", embedder=embedder, clock=ManualClock(), **options
     ) as opened:
