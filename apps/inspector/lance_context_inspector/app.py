@@ -107,7 +107,7 @@ class Inspector:
                 view = await self._view(request, request.url.path)
                 found = await show(view)
             except (ContextStoreError, ValueError, OverflowError) as error:
-                return self._failed(error)
+                return self._failed(error, has_moment="at" in request.query_params)
             return found if isinstance(found, Response) else self._shown(view, found)
 
         return answer
@@ -143,12 +143,13 @@ class Inspector:
     def _shown(self, view: View, page: Page, status: int = 200) -> Response:
         return HTMLResponse(rendered(page, view, self.keys.form), status)
 
-    def _failed(self, error: Exception) -> Response:
+    def _failed(self, error: Exception, *, has_moment: bool = False) -> Response:
         status = status_of(error)
         here = View(opened=self.opened, store=self.opened.store, params={}, branch=None, at=None)
         words = str(error) or type(error).__name__
         title = "Not found" if status == 404 else "That cannot be shown"
-        return self._shown(here, Page("error.html", title, {"words": words}), status)
+        data = {"words": words, "has_moment": has_moment and here.is_whole}
+        return self._shown(here, Page("error.html", title, data), status)
 
 
 FILES: Mapping[str, Show] = {"/blob": files.blob, "/text": files.text}

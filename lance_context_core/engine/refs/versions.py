@@ -1,6 +1,7 @@
 """Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -136,8 +137,18 @@ async def pin(records: Table, ref: Ref) -> Pin:
     for version in known:
         if version.number == ref:
             return AtMoment(current, version.created_at, {name: ref})
-    span = f"{known[0].number} to {known[-1].number}" if known else "none yet"
-    raise NotFoundError(f"version {ref} does not exist: versions are {span}")
+    raise NotFoundError(_lacking(ref, [one.number for one in known]))
+
+
+def _lacking(number: int, kept: Sequence[int]) -> str:
+    """Why there is no version of that number beside those that are kept, ascending, and the way out."""
+    if not kept:
+        return f"version {number} does not exist: nothing was written yet"
+    if not 0 < number < kept[-1]:
+        return f"version {number} does not exist: the newest is {kept[-1]}"
+    place = bisect_left(kept, number)
+    near = " and ".join(map(str, kept[max(place - 1, 0) : place + 1]))
+    return f"version {number} is not kept any more, but {near} beside it; tags keep what they name"
 
 
 async def versions(

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar
 
 from apps.inspector.conftest import crawled
+from core.conformance.doubles import ManualClock
 
+from apps.inspector import stores
 from lance_context_core import ContextStore, Message
 
 SECRET = "quincunx"
@@ -102,3 +105,25 @@ async def test_a_link_to_a_moment_shows_the_same_later(browse, used):
         store.flush()
         later = await browse(used)
         assert [(await later.get(link)).text for link in links] == before
+
+
+async def test_a_version_that_was_thinned_away_says_so_with_the_way_out(browse, tmp_path):
+    place = stores.used(tmp_path / "memory")  # In a copy of its files nothing is kept for tags.
+    with ContextStore.open(place) as store:
+        numbers = [one.number for one in store.versions()]
+        kept = store.tags()["before-the-fair"]
+        gone = next(one for one in numbers if one > kept + 1)
+    browser = await browse(place)
+    pages = ("/", "/facts", "/timeline", "/session")
+    before = {(await browser.get(path, at=gone, id="trip")).status for path in pages}
+    later = ManualClock(datetime.now(UTC) + timedelta(days=60))
+    with ContextStore.open(place, clock=later) as store:
+        store.thin()
+    for look in (browser, await browse(place)):
+        for path in pages:
+            answer = await look.get(path, at=gone, id="trip")
+            assert answer.status == 404
+            assert f"version {gone} is not kept any more" in answer.text
+            assert "/timeline" in answer.text.split("<main")[1]
+        assert (await look.get("/session", at=kept, id="trip")).status == 200
+    assert before == {200}

@@ -178,6 +178,25 @@ async def test_a_month_later_only_the_newest_is_left(store, clock):
     assert (await thin(store)).n_dropped == 0
 
 
+@pytest.mark.slow
+async def test_of_a_version_that_went_those_beside_it_are_told(store, clock):
+    await written(store, 3)
+    numbers = [one.number for one in await store.versions()]
+    first, tagged, gone = numbers[0], numbers[1], numbers[2]
+    await store.tag("kept", version=tagged)
+    clock.advance(days=31)
+    await thin(store)
+    newest = await store.version()
+    for number, told in (
+        (gone, f"version {gone} is not kept any more, but {tagged} and {newest} beside it"),
+        (first, f"version {first} is not kept any more, but {tagged} beside it"),
+        (newest + 1, f"version {newest + 1} does not exist: the newest is {newest}"),
+        (0, f"version 0 does not exist: the newest is {newest}"),
+    ):
+        with pytest.raises(NotFoundError, match=told):
+            await store.checkout(number)
+
+
 async def test_everything_can_be_kept(store, clock):
     seen = await written(store, 2)
     clock.advance(days=10_000)
