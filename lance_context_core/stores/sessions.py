@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_context_core._checks import (
     check_name,
@@ -168,7 +169,12 @@ class AsyncSessions:
         """How many sessions there are: as many as `list` has."""
         described = await self._described(None, include_hidden=False)
         whose = await self._summed(self._records.where(*_IN_A_SESSION), _WHOSE, _distinct)
-        return len(conversations(described, whose.to_pylist()))
+        # Where nothing is described, each id of a tenant and a user is one: no row is looked at.
+        ids = pa.array({row["id"] for row in described}, whose["session_id"].type)
+        is_told = pc.is_in(whose["session_id"], value_set=ids)
+        others = whose.filter(pc.invert(is_told)).select(_PLACE)
+        told = conversations(described, whose.filter(is_told).to_pylist())
+        return len(told) + pa.TableGroupBy(others, _PLACE).aggregate([]).num_rows
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether there was anything to forget."""
@@ -349,6 +355,7 @@ class AsyncSessions:
 _IN_A_SESSION = (sql.equals("kind", "message"), sql.is_present("session_id"))
 
 _WHOSE = ("session_id", *SCOPE_PARTS)
+_PLACE = ["session_id", *SCOPE_PARTS[:2]]
 
 
 def _first_and_last(rows: pa.Table) -> pa.Table:
@@ -377,4 +384,11 @@ def _combined(parts: pa.Table) -> pa.Table:
 
 
 def _distinct(rows: pa.Table) -> pa.Table:
-    return pa.TableGroupBy(rows, [*_WHOSE]).aggregate([])
+    # What no row has tells none from another, and is half of the work.
+    told = [name for name in _WHOSE if rows[name].null_count < rows.num_rows]
+    found = pa.TableGroupBy(rows, told).aggregate([])
+    for name in _WHOSE:
+        if name not in told:
+            nothing = pa.nulls(found.num_rows, rows.schema.field(name).type)
+            found = found.append_column(name, nothing)
+    return found.select(_WHOSE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lance_context_cli import exits
+from lance_context_cli.lean import without
 
 if TYPE_CHECKING:
     from lance_context_core import ContextStore
@@ -56,8 +57,9 @@ class Place:
         return self.writing()
 
     def _now(self, *, must_exist: bool = True) -> "ContextStore":
-        from lance_context_core import ContextStore
-        from lance_context_core.errors import NotFoundError
+        with without("pandas"):
+            from lance_context_core import ContextStore
+            from lance_context_core.errors import NotFoundError
 
         if self.uri is None:
             raise click.UsageError("no store is named: -C PLACE, or LANCE_CONTEXT_STORE=PLACE")

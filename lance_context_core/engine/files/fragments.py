@@ -144,6 +144,9 @@ class FragmentMerges:
 
     async def _plan(self, handle: Any) -> list[tuple[int, ...]]:
         stats = await handle.stats()
+        n_fragments, n_deleted = counted(stats)
+        if n_fragments < self.policy.fanout and not n_deleted:
+            return []  # Too few for a group, and none is sparse: no address is read for that.
         if (version := await handle.version()) != self._version:
             await self._look(handle, stats)
             self._version = version

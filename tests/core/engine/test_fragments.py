@@ -268,9 +268,36 @@ async def test_a_step_notices_what_others_merged_and_deleted():
         await check(handle, alive)
 
 
+@given(fragments=fragments_of, policy=policies)
+def test_too_few_whole_fragments_are_never_due(fragments, policy):
+    few = [Fragment(number=one.number, rows=one.rows, deleted=0) for one in fragments]
+    assert plan(few[: policy.fanout - 1], policy) == []
+
+
+async def test_where_nothing_can_be_due_no_row_is_looked_at(monkeypatch):
+    _, handle = await table("memory://")
+    looked = []
+
+    async def look(*_):
+        looked.append(await handle.count_rows())
+
+    merges = FragmentMerges(SMALL)
+    monkeypatch.setattr(merges, "_look", look)
+    for n in range(SMALL.fanout - 1):
+        await handle.add(rows(range(2 * n, 2 * n + 2)))
+        assert await merges.due(handle) == 0
+    assert looked == []
+    await handle.delete("revision = 0")
+    await merges.due(handle)
+    await handle.add(rows([100]))
+    await merges.due(handle)
+    assert looked == [5, 6]
+
+
 async def test_the_same_version_is_not_looked_at_twice(monkeypatch):
     _, handle = await table("memory://")
-    await handle.add(rows(range(10)))
+    for n in range(SMALL.fanout):
+        await handle.add(rows(range(100 * n, 100 * n + 4 ** (n + 1))))
     merges = FragmentMerges(SMALL)
     assert await merges.due(handle) == 0
     looked = []
@@ -281,6 +308,6 @@ async def test_the_same_version_is_not_looked_at_twice(monkeypatch):
     monkeypatch.setattr(merges, "_look", look)
     await merges.due(handle)
     assert looked == []
-    await handle.add(rows([10]))
+    await handle.add(rows([1_000]))
     await merges.due(handle)
     assert looked == [1]

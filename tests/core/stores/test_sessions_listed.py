@@ -71,6 +71,21 @@ async def test_sessions_of_one_moment_are_listed_by_their_ids(store, clock):
     await check_pages(store)
 
 
+async def test_as_many_are_counted_as_are_listed_whoever_described_them(store):
+    drawn = random.Random(2)
+    for number in range(40):
+        scope = store.scope(tenant=drawn.choice([None, "acme"]), user_id=drawn.choice("xyz"))
+        agent, id = drawn.choice("ab"), drawn.choice("123")
+        await scope.history.append(agent, Message.user("x"), session_id=id)
+        if number % 4 == 0:
+            where = drawn.choice([store, scope, scope.scope(agent_id=agent)])
+            await where.sessions.update(id, title=f"title {number}")
+        for at in (store, scope, store.scope(tenant="acme"), store.scope(user_id="z")):
+            listed = await at.sessions.list()
+            assert await at.sessions.count() == len({*listed}) == len(listed)
+    assert len(await store.sessions.list()) > 10
+
+
 @pytest.mark.long
 async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, clock, monkeypatch):
     rows = []
