@@ -2,19 +2,24 @@
 
 import warnings
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
+from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     InvalidRequestError,
     NotEmbeddedWarning,
 )
+from lance_context_core.records import Progress
+
+_TOLD_TEXTS = 1_000
 
 _NOT_EMBEDDED = "not embedded"
 """What is warned of once a table."""
@@ -27,6 +32,7 @@ async def embedded(
     given: Sequence[Any],
     texts: Sequence[str | None],
     even_if_deferred: bool = False,
+    progress: Callable[[Progress], object] | None = None,
 ) -> list[np.ndarray | None]:
     """One vector per row: the given one, else one made from its text, else none.
 
@@ -57,7 +63,7 @@ async def embedded(
         model = embeddings.model
         # Before time is spent on vectors that the table would refuse.
         await table.vectors.require_room(model=model)
-        made = await embeddings.embed_documents(list(missing.values()))
+        made = await _made(embeddings, list(missing.values()), progress)
         for index, vector in zip(missing, made, strict=True):
             # Zeros say that the model found no direction in the text: cosine is undefined for them.
             vectors[index] = vector if vector.any() else None
@@ -66,6 +72,22 @@ async def embedded(
             await table.vectors.ensure(len(vector), model)
             break
     return vectors
+
+
+async def _made(
+    embeddings: EmbeddingService,
+    texts: list[str],
+    progress: Callable[[Progress], object] | None,
+) -> np.ndarray:
+    """The vectors of the texts, in their order; some at a time for who wants to be told."""
+    if progress is None:
+        return await embeddings.embed_documents(texts)
+    made = []
+    for start in range(0, len(texts), _TOLD_TEXTS):
+        made.append(await embeddings.embed_documents(texts[start : start + _TOLD_TEXTS]))
+        n_done = min(start + _TOLD_TEXTS, len(texts))
+        await tell(progress, Progress(n_done=n_done, n_total=len(texts), what="texts"))
+    return np.concatenate(made)
 
 
 async def needs_texts(table: Table, resources: Resources) -> bool:

@@ -19,12 +19,13 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
-from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import changing, cold, tails, writing
@@ -71,6 +72,7 @@ class AsyncHistory:
         run_id: str = "",
         keep_existing: bool = False,
         expires_at: datetime | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> list[str]:
         """Add messages at the end of a session, in one commit; returns their ids, in order.
 
@@ -81,13 +83,23 @@ class AsyncHistory:
         call may be written. `agent_id` and `run_id` may be empty. From `expires_at` on no read shows
         the messages; `touch` moves that of a whole session. Raises InvalidRequestError, before
         anything is written, if an id stands twice.
+
+        `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
+        what it raises before that, as cancelling does, ends the call, and nothing is written.
         """
+        check_progress(progress)
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
         if not (given := listed(messages, "messages")):
             return []
         result = await writing.insert(
-            self._records, draft, given, within=within, keep_existing=keep_existing
+            self._records,
+            draft,
+            given,
+            within=within,
+            keep_existing=keep_existing,
+            progress=progress,
         )
+        await writing.tell_written(progress, len(given))
         return list(result.ids)
 
     async def replace(

@@ -1,7 +1,7 @@
 """Long-term memories: what an agent shall still know in another session."""
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -19,11 +19,12 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
-from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.records import ContextRecord, Page, Progress, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
@@ -49,6 +50,7 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
         keep_existing: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[str]:
         """Remember texts or messages, in one commit; returns their ids, in order.
 
@@ -57,7 +59,11 @@ class AsyncMemory:
         repeated; so is what says something else, if `keep_existing`. Else AlreadyExistsError is
         raised for that, before anything is written. Raises InvalidRequestError for an empty text:
         there is nothing to remember in it.
+
+        `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
+        what it raises before that, as cancelling does, ends the call, and nothing is written.
         """
+        check_progress(progress)
         common = check_json_object(metadata or {}, "metadata")
         scope = self._records.scope
         within = {
@@ -82,8 +88,14 @@ class AsyncMemory:
         if not (given := listed(memories, "memories")):
             return []
         result = await writing.insert(
-            self._records, draft, given, within=within, keep_existing=keep_existing
+            self._records,
+            draft,
+            given,
+            within=within,
+            keep_existing=keep_existing,
+            progress=progress,
         )
+        await writing.tell_written(progress, len(given))
         return list(result.ids)
 
     @takes(SearchArguments, searching.DEFAULTS)

@@ -174,7 +174,7 @@ class AsyncSessions:
         is_told = pc.is_in(whose["session_id"], value_set=ids)
         others = whose.filter(pc.invert(is_told)).select(_PLACE)
         told = conversations(described, whose.filter(is_told).to_pylist())
-        return len(told) + pa.TableGroupBy(others, _PLACE).aggregate([]).num_rows
+        return len(told) + int(pa.TableGroupBy(others, _PLACE).aggregate([]).num_rows)
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session and its messages; returns whether there was anything to forget."""
@@ -384,6 +384,8 @@ def _combined(parts: pa.Table) -> pa.Table:
 
 
 def _distinct(rows: pa.Table) -> pa.Table:
+    if not rows.num_rows:
+        return rows.select(_WHOSE)
     # What no row has tells none from another, and is half of the work.
     told = [name for name in _WHOSE if rows[name].null_count < rows.num_rows]
     found = pa.TableGroupBy(rows, told).aggregate([])

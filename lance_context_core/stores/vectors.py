@@ -1,7 +1,7 @@
 """Collections of documents with vectors, each a table of its own."""
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -14,6 +14,7 @@ from lance_context_core._checks import (
 from lance_context_core._embedding import embedded
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
@@ -23,7 +24,7 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
-from lance_context_core.records import Document, Erasure, SearchHit
+from lance_context_core.records import Document, Erasure, Progress, SearchHit
 from lance_context_core.rows.documents import (
     COLUMNS,
     REPLACED,
@@ -38,6 +39,7 @@ from lance_context_core.rows.records import (
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.stores.records import writing
 from lance_context_core.versioning.places import Whole
 
 
@@ -53,38 +55,67 @@ class AsyncVectors:
     _resources: Resources
     _scope: Scope
 
-    async def add(self, documents: Sequence[Document]) -> builtins.list[str]:
+    async def add(
+        self,
+        documents: Sequence[Document],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> builtins.list[str]:
         """Add documents in one commit, all or none; returns their ids, in order.
 
         A document whose id is there already with the same text and metadata is left as it is, so a
         call whose outcome is unknown may be repeated; with another content AlreadyExistsError is
         raised before anything is written.
+
+        `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
+        what it raises before that, as cancelling does, ends the call, and nothing is written.
         """
+        check_progress(progress)
+        ids = await self._add(documents, progress)
+        await writing.tell_written(progress, len(ids))
+        return ids
+
+    async def _add(
+        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
+    ) -> builtins.list[str]:
         self._resources.writable()
         given, are_new = await self._checked(documents)
         if are_new:
-            return await self._append(given)
+            return await self._append(given, progress)
         attempts = Attempts("the same documents kept being written by others")
         while True:
             attempts.begin()
             existing = await self._existing(given)
             self._refuse_other_content(given, existing)
             new = [document for document in given if document.id not in existing]
-            rows = await self._rows(new, {})
+            rows = await self._rows(new, {}, progress)
             if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
                 return [str(document.id) for document in given]
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
 
-    async def upsert(self, documents: Sequence[Document]) -> builtins.list[str]:
+    async def upsert(
+        self,
+        documents: Sequence[Document],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> builtins.list[str]:
         """Add documents, replacing those whose ids exist, in one commit; returns their ids.
 
         Only where another writer changes one of them at the same moment it takes a second commit,
-        on top of the other's.
+        on top of the other's. `progress` is called as by `add`.
         """
+        check_progress(progress)
+        ids = await self._upsert(documents, progress)
+        await writing.tell_written(progress, len(ids))
+        return ids
+
+    async def _upsert(
+        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
+    ) -> builtins.list[str]:
         self._resources.writable()
         given, are_new = await self._checked(documents)
         if are_new:
-            return await self._append(given)
+            return await self._append(given, progress)
         attempts = Attempts("the same documents kept being changed by others")
         pending, tried = given, set[tuple[str, int]]()
         while True:
@@ -94,7 +125,7 @@ class AsyncVectors:
             # from whoever else is trying, for ever.
             done = {id for id, old in existing.items() if (id, old["revision"]) in tried}
             pending = [document for document in pending if document.id not in done]
-            rows = await self._rows(pending, existing)
+            rows = await self._rows(pending, existing, progress)
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
                 return [str(document.id) for document in given]
             tried |= {(row["id"], row["revision"]) for row in rows}
@@ -226,9 +257,11 @@ class AsyncVectors:
         refuse_duplicates(("id", str(one.id)) for one in found)
         return found, all(one.id is None for one in given)
 
-    async def _append(self, documents: Sequence[Document]) -> builtins.list[str]:
+    async def _append(
+        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
+    ) -> builtins.list[str]:
         """Add documents that nobody else can have added, without the price of a merge."""
-        if rows := await self._rows(documents, {}):
+        if rows := await self._rows(documents, {}, progress):
             await self._table.append(rows)
         return [row["id"] for row in rows]
 
@@ -252,7 +285,10 @@ class AsyncVectors:
         return {row["id"]: row for row in rows}
 
     async def _rows(
-        self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]
+        self,
+        documents: Sequence[Document],
+        existing: Mapping[str | None, Mapping[str, Any]],
+        progress: Callable[[Progress], object] | None,
     ) -> builtins.list[dict[str, Any]]:
         composer, now = self._resources.composer, self._resources.clock.now()
 
@@ -276,5 +312,6 @@ class AsyncVectors:
             self._resources,
             given=[document.embedding for document in documents],
             texts=[text for _, text in pairs],
+            progress=progress,
         )
         return [made | {VECTOR: vector} for (made, _), vector in zip(pairs, vectors, strict=True)]

@@ -1,13 +1,13 @@
 """The record API, from synchronous code."""
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from lance_context_core._loop import block_on
 from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.records import WriteResult
+from lance_context_core.records import Progress, WriteResult
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.sync._blocking import Blocking, Named, blocking, iterating
@@ -55,10 +55,15 @@ class Context(Named[AsyncContext]):
 
     add = blocking(AsyncContext.add)
 
-    def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
+    def add_many(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> WriteResult:
         """Add records in one commit, all or none. See `AsyncContext.add_many`."""
         # Taken out here: an iterable that itself asks the store could not do so on its loop.
-        return block_on(self._aio.add_many([*records]))
+        return block_on(self._aio.add_many([*records], progress=progress))
 
     upsert = blocking(AsyncContext.upsert)
 
@@ -67,9 +72,10 @@ class Context(Named[AsyncContext]):
         records: Iterable[Mapping[str, Any]],
         *,
         key: Literal["external_id", "id"] = "external_id",
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
-        return block_on(self._aio.upsert_many([*records], key=key))
+        return block_on(self._aio.upsert_many([*records], key=key, progress=progress))
 
     update = blocking(AsyncContext.update)
     delete = blocking(AsyncContext.delete)

@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from array import array
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
@@ -141,22 +142,25 @@ class _Looked:
     async def table(self, table: Table, branch: str) -> None:
         """Look at all rows of a table on a branch, at its keys and at its indexes."""
         where = table.name if branch == MAIN else f"{table.name} on {branch}"
-        keys: list[pa.Array] = []
+        keys = _Keys()
         try:
             async for batch in _all(table):
                 self.rows += batch.num_rows
                 await asyncio.to_thread(
                     self._check, batch, where, is_record=table.spec in (RECORDS, COLD)
                 )
-                keys.append(batch.column(batch.schema.names.index(KEY)))
+                await asyncio.to_thread(keys.add, batch.column(KEY))
                 now = Progress(n_done=self.rows, what="rows", name=table.name)
                 await tell(self._progress, now)
             handle = await table.access.reader()
+            n_repeated = 0 if table.spec.repeats_keys else await keys.count_repeated(table)
         except ContextStoreError as error:
             self.wrong("table", where, f"cannot be read: {error}", _RESTORE)
             return
-        if keys and not table.spec.repeats_keys:
-            self._check_keys(pa.chunked_array(keys), where)
+        if keys.n_absent and not table.spec.repeats_keys:
+            self.wrong("key", where, f"{keys.n_absent} rows have no key", _RESTORE)
+        if n_repeated:
+            self.wrong("key", where, f"{n_repeated} keys stand twice", _RESTORE)
         if handle is not None:
             await self._check_indexes(handle, where)
 
@@ -200,12 +204,6 @@ class _Looked:
         if self._n_rows_told <= _MOST:
             self.wrong("row", f"{where}: {id}", what, _RESTORE)
 
-    def _check_keys(self, keys: pa.ChunkedArray, where: str) -> None:
-        if keys.null_count:
-            self.wrong("key", where, f"{keys.null_count} rows have no key", _RESTORE)
-        if (n := len(keys) - pc.count_distinct(keys).as_py()) > 0:
-            self.wrong("key", where, f"{n} keys stand twice", _RESTORE)
-
     async def _check_indexes(self, handle: Any, where: str) -> None:
         n_rows = await handle.count_rows()
         for index in await handle.list_indices():
@@ -239,10 +237,34 @@ class _Looked:
         self.wrong("index", f"{where}: {column}", what, "maintain(), which makes it anew")
 
 
-async def _all(table: Table) -> AsyncIterator[pa.RecordBatch]:
+class _Keys:
+    """The keys of a table, of which eight bytes a row are held: no row that was looked at is."""
+
+    def __init__(self) -> None:
+        self.n_absent = 0
+        self._digests = array("q")
+
+    def add(self, keys: pa.Array) -> None:
+        """Note the keys of some rows."""
+        self.n_absent += keys.null_count
+        self._digests.extend(map(hash, keys.drop_null().to_pylist()))
+
+    async def count_repeated(self, table: Table) -> int:
+        """How many rows have a key of an earlier one; the keys that may be such are read again."""
+        digests, counts = np.unique(np.frombuffer(self._digests, np.int64), return_counts=True)
+        suspects = {*digests[counts > 1].tolist()}
+        if not suspects:
+            return 0
+        found: Counter[str] = Counter()
+        async for batch in _all(table, [KEY]):
+            found.update(one for one in batch.column(KEY).to_pylist() if hash(one) in suspects)
+        return sum(n - 1 for n in found.values())
+
+
+async def _all(table: Table, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
     snapshot = await table.snapshot()
     try:
-        columns = [*table.spec.schema.names, VECTOR]
+        columns = columns or [*table.spec.schema.names, VECTOR]
         read = snapshot.batches(None, columns=columns, batch_rows=_BATCH_ROWS)
         async for batch in read:
             yield batch

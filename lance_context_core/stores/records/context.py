@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
@@ -75,10 +76,22 @@ class AsyncContext(ContextHandle):
         record = {"role": role, "content": content, **given, **fields}
         return await writing.insert(self._writable(), self._draft_alone, [record])
 
-    async def add_many(self, records: Iterable[Mapping[str, Any]]) -> WriteResult:
-        """Add records in one commit, all or none; each a mapping of the parameters of `add`."""
+    async def add_many(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> WriteResult:
+        """Add records in one commit, all or none; each a mapping of the parameters of `add`.
+
+        `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
+        what it raises before that, as cancelling does, ends the call, and nothing is written.
+        """
+        check_progress(progress)
         given = listed(records, "records")
-        return await writing.insert(self._writable(), self._draft, given)
+        result = await writing.insert(self._writable(), self._draft, given, progress=progress)
+        await writing.tell_written(progress, len(given))
+        return result
 
     async def upsert(
         self,
@@ -106,12 +119,20 @@ class AsyncContext(ContextHandle):
         records: Iterable[Mapping[str, Any]],
         *,
         key: Literal["external_id", "id"] = "external_id",
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
-        """Add or replace records in one commit; returns what became of each, as `upsert` does."""
+        """Add or replace records in one commit; returns what became of each, as `upsert` does.
+
+        `progress` is called as for `add_many`.
+        """
+        check_progress(progress)
         drafts = await steps.each(
             lambda one: self._draft(*one), enumerate(listed(records, "records"))
         )
-        return await self._upsert(drafts, key, [f"records[{i}]" for i in range(len(drafts))])
+        places = [f"records[{i}]" for i in range(len(drafts))]
+        done = await self._upsert(drafts, key, places, progress)
+        await writing.tell_written(progress, len(drafts))
+        return done
 
     async def update(
         self,
@@ -362,7 +383,11 @@ class AsyncContext(ContextHandle):
         return draft_of(record, where="", now=self._records.now())
 
     async def _upsert(
-        self, drafts: Sequence[Draft], key: str, places: Sequence[str]
+        self,
+        drafts: Sequence[Draft],
+        key: str,
+        places: Sequence[str],
+        progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
         records = self._writable()
         if key not in ("external_id", "id"):
@@ -372,7 +397,7 @@ class AsyncContext(ContextHandle):
         for draft, where in zip(drafts, places, strict=True):
             if draft.identity is None or draft.identity[0] != key:
                 raise InvalidRequestError(f"{where or 'the record'} has no {key}: upsert needs one")
-        upserted, version = await writing.upsert(records, drafts)
+        upserted, version = await writing.upsert(records, drafts, progress=progress)
         return [_outcome(one, version) for one in upserted]
 
 

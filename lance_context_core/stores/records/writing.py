@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
+from lance_context_core._progress import tell
 from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord, WriteResult
+from lance_context_core.records import ContextRecord, Progress, WriteResult
 from lance_context_core.rows.records import (
     from_row,
     key_of,
@@ -89,6 +90,7 @@ async def insert(
     within: Within | None = None,
     keep_existing: bool = False,
     beside: Callable[[Sequence[str]], Sequence[dict[str, Any]]] | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> WriteResult:
     """Add what `draft` makes of each thing given and its place, in one commit: all or none.
 
@@ -103,7 +105,7 @@ async def insert(
     table = records.table
     new = pending = await prepare(records, table, draft, given, within)
     if beside is not None and not any(one.identity for one in new):
-        await complete(records, table, new)
+        await complete(records, table, new, progress)
         made = tuple(one.record.id for one in new)
         written = await table.append([*(one.row for one in new), *beside(made)])
         remember(records, new)
@@ -111,14 +113,14 @@ async def insert(
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
         # the others would be written by then.
-        n_added, version = await _write(records, table, new)
+        n_added, version = await _write(records, table, new, progress=progress)
         if n_added == len(new):
             return WriteResult(ids=tuple(one.record.id for one in new), version=version)
         pending = [one for one in new if one.identity]
     existing, expired = await _find_repeated(records, pending, within, keep_existing=keep_existing)
     absent = [one for one in pending if one.identity not in existing]
     if absent:
-        n_added, version = await _write(records, table, absent, expired)
+        n_added, version = await _write(records, table, absent, expired, progress=progress)
     else:
         n_added, version = 0, await table.version()
     if n_added < len(absent):
@@ -136,7 +138,12 @@ async def insert(
     return WriteResult(ids=ids, version=version)
 
 
-async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upserted], int]:
+async def upsert(
+    records: Records,
+    drafts: Sequence[Draft],
+    *,
+    progress: Callable[[Progress], object] | None = None,
+) -> tuple[list[Upserted], int]:
     """Add records or replace those that are there already, in one commit.
 
     Only where another writer changes one of them at the same moment it takes a second commit, on
@@ -154,7 +161,7 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
         existing, expired = await existing_of(records, _identities(tried), columns=SUCCEEDED)
         replaced = [existing.get(draft.identity) for draft in tried]
         new = await steps.each(lambda one: _new(records, *one), zip(tried, replaced, strict=True))
-        await complete(records, records.table, new)
+        await complete(records, records.table, new, progress)
         rows = [
             one.row if old is None else one.row | succession(old)
             for one, old in zip(new, replaced, strict=True)
@@ -175,6 +182,11 @@ async def upsert(records: Records, drafts: Sequence[Draft]) -> tuple[list[Upsert
                 results[index] = Upserted(record=from_row(row), was_inserted=old is None)
         if len(results) == len(drafts):
             return [results[index] for index in range(len(drafts))], version
+
+
+async def tell_written(progress: Callable[[Progress], object] | None, n: int) -> None:
+    """Tell that all of so many are written: the last that such a call tells."""
+    await tell(progress, Progress(n_done=n, n_total=n, what="records"))
 
 
 async def exchange(
@@ -290,10 +302,15 @@ def _key(
 
 
 async def _write(
-    records: Records, table: Table, new: Sequence[Prepared], expired: Sequence[str] = ()
+    records: Records,
+    table: Table,
+    new: Sequence[Prepared],
+    expired: Sequence[str] = (),
+    *,
+    progress: Callable[[Progress], object] | None = None,
 ) -> tuple[int, int]:
     """Write what is believed to be new; returns how many were, and the current version."""
-    await complete(records, table, new)
+    await complete(records, table, new, progress)
     rows = [one.row for one in new]
     if expired:
         await clear_away(records, expired)
@@ -310,7 +327,12 @@ async def _write(
     return written
 
 
-async def complete(records: Records, table: Table, new: Sequence[Prepared]) -> None:
+async def complete(
+    records: Records,
+    table: Table,
+    new: Sequence[Prepared],
+    progress: Callable[[Progress], object] | None = None,
+) -> None:
     """Give the rows what the others have a part in: marks, vectors, and the links between turns."""
     if newer := [one.record for one in new if one.record.supersedes_id is not None]:
         for one in new:
@@ -319,7 +341,9 @@ async def complete(records: Records, table: Table, new: Sequence[Prepared]) -> N
     given, texts = [one.row[VECTOR] for one in new], [one.text for one in new]
     vectors: Sequence[Any] = given
     if any(one is not None for one in (*given, *texts)):
-        vectors = await embedded(table, records.resources, given=given, texts=texts)
+        vectors = await embedded(
+            table, records.resources, given=given, texts=texts, progress=progress
+        )
     last_keys = await _last_keys(records, {one.session for one in new if one.session})
     for one, vector in zip(new, vectors, strict=True):
         one.row[VECTOR] = vector

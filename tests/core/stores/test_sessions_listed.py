@@ -82,7 +82,7 @@ async def test_as_many_are_counted_as_are_listed_whoever_described_them(store):
             await where.sessions.update(id, title=f"title {number}")
         for at in (store, scope, store.scope(tenant="acme"), store.scope(user_id="z")):
             listed = await at.sessions.list()
-            assert await at.sessions.count() == len({*listed}) == len(listed)
+            assert await at.sessions.count() == len(listed)
     assert len(await store.sessions.list()) > 10
 
 
