@@ -1,6 +1,7 @@
 """Workers share a board and are killed: `PYTHONPATH=tests python -m proofs.crash.boards`.
 
-Each task is to be done once, by its last claimer, and never before what it depends on.
+Each task is to be done once, by its last claimer, and never before what it depends on. With `--many`
+workers claim and complete several in one commit.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from lance_context_core.results import Task, TaskEvent
 
 BOARD = "proof"
 _PATIENCE_SECONDS = 1_800
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--many", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
@@ -56,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             n_tasks=options.tasks,
             n_workers=options.workers,
             n_kills=options.kills,
+            n_at_once=_AT_ONCE if options.many else 1,
             random=Random(options.seed),
         )
     if isinstance(seen, str):
@@ -66,20 +70,32 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(
-    directory: Path, *, n_tasks: int, n_workers: int, n_kills: int, random: Random
+    directory: Path,
+    *,
+    n_tasks: int,
+    n_workers: int,
+    n_kills: int,
+    random: Random,
+    n_at_once: int = 1,
 ) -> Seen | str:
-    """Have a board of random tasks worked off; returns what was seen, or what promise was broken."""
+    """Have a board of random tasks worked off; returns what was seen, or what promise was broken.
+
+    Workers take so many tasks at once; if that is one, each by a claim and a completion of its own.
+    """
     place = directory / "store"
     with ContextStore.open(place) as store:
         board = store.tasks.board(BOARD)
-        for n in range(n_tasks):
-            board.add(f"task {n}", id=str(n), depends_on=_needs(n, random))
+        board.add_many(
+            {"title": f"task {n}", "id": str(n), "depends_on": _needs(n, random)}
+            for n in range(n_tasks)
+        )
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["proofs.crash.boards"])
 
     def start(number: int) -> BaseProcess:
         arguments = (str(place), f"worker {number}", str(directory / f"{number}.log"))
-        process = context.Process(target=work, args=arguments, daemon=True)
+        target, more = (work, ()) if n_at_once == 1 else (work_on_many, (n_at_once,))
+        process = context.Process(target=target, args=(*arguments, *more), daemon=True)
         process.start()
         return process
 
@@ -124,6 +140,21 @@ def work(place: str, name: str, log: str) -> None:
                 continue
             file.write(f"{json.dumps([task.id, task.attempt])}\n")
             file.flush()
+
+
+def work_on_many(place: str, name: str, log: str, n_at_once: int) -> None:
+    """As `work`, with so many tasks at once: each commit completes some and claims the next."""
+    with ContextStore.open(place) as store, Path(log).open("a", encoding="utf-8") as file:
+        board = store.tasks.board(BOARD)
+        at: list[Task] = []
+        while True:
+            done, at = at, board.claim_many(name, limit=n_at_once, completed=at)
+            file.writelines(f"{json.dumps([one.id, one.attempt])}\n" for one in done)
+            file.flush()
+            if not at:
+                if board.progress() == 1:
+                    return
+                time.sleep(0.01)
 
 
 def _needs(n: int, random: Random) -> list[str]:
