@@ -81,7 +81,7 @@ def watch(directory: Path) -> None:
         workers = {name: start(directory, name) for name in WORKERS}
         victim = None
         try:
-            with Live(Text(board.tree()), console=console, auto_refresh=False) as live:
+            with Live(drawn(board), console=console, auto_refresh=False) as live:
                 while board.progress() < 1:
                     if all(worker.poll() is not None for worker in workers.values()):
                         raise SystemExit(
@@ -91,9 +91,9 @@ def watch(directory: Path) -> None:
                     if victim is None and task.status == "in_progress" and task.assigned_to:
                         victim = task.assigned_to
                         os.kill(workers[victim].pid, signal.SIGKILL)
-                    live.update(Text(board.tree()), refresh=True)
+                    live.update(drawn(board), refresh=True)
                     time.sleep(0.05)
-                live.update(Text(board.tree()), refresh=True)
+                live.update(drawn(board), refresh=True)
         finally:
             for name, worker in workers.items():
                 if board.progress() < 1 or name == victim:
@@ -106,6 +106,15 @@ def watch(directory: Path) -> None:
         console.print(store.plans.markdown("report"), highlight=False, markup=False)
         report = (directory / "report.txt").read_text(encoding="utf-8")
         console.print(f"\nThe report has {len(report.splitlines())} lines.", highlight=False)
+
+
+def drawn(board: TaskBoard) -> Text:
+    """The board with who is at what; no task of this plan has subtasks."""
+    lines = [
+        f"{line}, {task.assigned_to} is at it" if task.status == "in_progress" else line
+        for line, task in zip(board.tree().split("\n"), board.list(), strict=True)
+    ]
+    return Text("\n".join(lines))
 
 
 def start(directory: Path, name: str) -> subprocess.Popen[bytes]:
