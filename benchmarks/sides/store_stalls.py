@@ -11,7 +11,7 @@ from datetime import timedelta
 from benchmarks.sides.measuring import Stalls, stalls_here
 from benchmarks.sides.opened import RUNNER, opened
 from benchmarks.sides.protocol import Handler
-from lance_context_core import AsyncContextStore, ContextStore, Message
+from lance_context_core import AsyncContextStore, ContextStore, Item, Message
 from lance_context_core._loop import store_loop
 from lance_context_core.settings import JournalPolicy
 
@@ -53,7 +53,8 @@ def _works(store: AsyncContextStore, uri: str) -> dict[str, Callable[[], Awaitab
         f"the first read over {_UNFOLDED:,} rows that no fold has taken": lambda: _first(
             f"{uri}-late"
         ),
-        f"the blocking face, in {_THREADS} threads": lambda: _blocking(f"{uri}-threads"),
+        f"the blocking face, in {_THREADS} threads": lambda: _blocking(f"{uri}-threads", _talk),
+        f"blocking puts of items, in {_THREADS} threads": lambda: _blocking(f"{uri}-puts", _put),
     }
 
 
@@ -159,14 +160,13 @@ async def _first(uri: str) -> None:
         assert await store.history.get_messages(_AGENT, session_id="s0", last=10)
 
 
-async def _blocking(uri: str) -> None:
+async def _blocking(uri: str, call: Callable[[ContextStore, int], object]) -> None:
+    """Have each of some threads call without a pause, for two seconds."""
+
     def work(store: ContextStore) -> None:
         until = time.monotonic() + 2
         while time.monotonic() < until:
-            number = next(_NUMBERS)
-            store.history.append(_AGENT, Message.user(f"turn {number}"), session_id="t")
-            if number % 10 == 0:
-                store.search(f"turn {number}", mode="text", limit=10)
+            call(store, next(_NUMBERS))
 
     def run() -> None:
         with ContextStore.open(uri) as store:
@@ -177,6 +177,16 @@ async def _blocking(uri: str) -> None:
                 thread.join()
 
     await asyncio.to_thread(run)
+
+
+def _talk(store: ContextStore, number: int) -> None:
+    store.history.append(_AGENT, Message.user(f"turn {number}"), session_id="t")
+    if number % 10 == 0:
+        store.search(f"turn {number}", mode="text", limit=10)
+
+
+def _put(store: ContextStore, number: int) -> None:
+    store.kv("items").put([Item(key=f"{number % 500}", value={"number": number})])
 
 
 OPERATIONS: dict[str, Handler] = {"loops": loops}

@@ -20,7 +20,7 @@ from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed, closed
 from lance_context_core.engine.journal.entries import New, News, View
-from lance_context_core.engine.journal.looking import MOST_AT_ONCE, Looking, ManyError
+from lance_context_core.engine.journal.looking import Looking, ManyError
 from lance_context_core.engine.journal.mirror import Mirrors, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
@@ -339,14 +339,14 @@ class Journal:
             yield
 
     async def _looked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """As `Waiting.insist`, of what looks at a table; if much is new there, it is decoded in steps."""
+        """As `Waiting.insist`, of what looks at a table; if much is new there, it is read in steps."""
         while True:
             try:
                 return await self._waiting.insist(work, *args, **kwargs)
             except ManyError as many:
-                for start in range(0, len(many.rows), MOST_AT_ONCE):
-                    with self._ways.lock:
-                        self._looking.prepare(many, many.rows[start : start + MOST_AT_ONCE])
+                is_more = True
+                while is_more:
+                    is_more = await self._waiting.insist(self._transactions.prepare, many)
                     await asyncio.sleep(0)
 
     def _wipe(self) -> bool:

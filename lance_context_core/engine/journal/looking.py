@@ -1,7 +1,7 @@
 """What the journal holds of a table, read through a connection to its file: what is new alone."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,17 @@ from lance_context_core.engine.journal.mirror import Mirror, Mirrors
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.errors import StorageError
 
-MOST_AT_ONCE = 256
-"""How many entries are decoded until the others on a loop have their turn: a millisecond or two."""
+MOST_AT_ONCE = 128
+"""How many entries are decoded until the others on a loop have their turn: two milliseconds."""
 
 
 class ManyError(Exception):
-    """So much is new of a table that it is to be decoded step by step before: see `Looking.prepare`."""
+    """So much is new of a table that it is to be read step by step before: see `Looking.prepare`."""
 
-    def __init__(self, part: Part, id: int, rows: Sequence[tuple[Any, ...]]) -> None:
-        """These entries of the table of that number, as the file has them."""
-        super().__init__(f"{len(rows)} new entries of {part}")
-        self.part, self.id, self.rows = part, id, rows
+    def __init__(self, part: Part, id: int) -> None:
+        """Of the table of that number."""
+        super().__init__(f"more than {MOST_AT_ONCE} new entries of {part}")
+        self.part, self.id = part, id
 
 
 class Looking:
@@ -58,11 +58,17 @@ class Looking:
         finally:
             connection.execute("COMMIT")
 
-    def prepare(self, many: ManyError, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Decode some of those many entries, for the next look."""
+    def prepare(self, connection: sqlite3.Connection | None, many: ManyError) -> bool:
+        """Read the next of those many entries, for the look that follows; whether there may be more."""
         mirror = self._mirrors.get(many.part)
-        if mirror is not None and mirror.id == many.id:
-            mirror.ahead.update((one.seq, one) for one in self._decoded(rows))
+        if connection is None or mirror is None or mirror.id != many.id:
+            return False
+        try:
+            new = _unread(connection, mirror, MOST_AT_ONCE)
+        except sqlite3.Error as error:
+            raise file.meaning(self._path, error) from error
+        mirror.ahead += self._decoded(new)
+        return len(new) == MOST_AT_ONCE
 
     # Helpers
 
@@ -75,14 +81,13 @@ class Looking:
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._mirrors.begin(part, id)
-        found = connection.execute(statements.ROWS, (id, mirror.last)).fetchall()
-        ahead = mirror.ahead
-        new = [row for row in found if row[0] not in ahead]
+        # An entry that was read is there until it is folded.
+        ahead = [one for one in mirror.ahead if one.seq > folded]
+        new = _unread(connection, mirror, MOST_AT_ONCE + 1)
         if len(new) > MOST_AT_ONCE:
-            raise ManyError(part, id, new)
-        decoded = {**ahead, **{one.seq: one for one in self._decoded(new)}}
-        mirror.ahead = {}
-        mirror.move(version, folded, folding, token, stamp, [decoded[row[0]] for row in found])
+            raise ManyError(part, id)
+        mirror.move(version, folded, folding, token, stamp, [*ahead, *self._decoded(new)])
+        mirror.ahead = []
         return mirror
 
     def _decoded(self, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
@@ -92,3 +97,9 @@ class Looking:
             raise StorageError(
                 f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
             ) from error
+
+
+def _unread(connection: sqlite3.Connection, mirror: Mirror, most: int) -> list[tuple[Any, ...]]:
+    """The first entries that were not read yet, as the file has them."""
+    begin = mirror.ahead[-1].seq if mirror.ahead else mirror.last
+    return connection.execute(statements.ROWS, (mirror.id, begin, most)).fetchall()

@@ -40,8 +40,8 @@ class Mirror:
         self._log = Log[Entry]()
         self.state: tuple[int, ...] = ()
         """What the journal says of the table: while it says the same, nothing has changed."""
-        self.ahead: dict[int, Entry] = {}
-        """Entries behind the last that are decoded already, by their places."""
+        self.ahead: list[Entry] = []
+        """The entries behind the last that are read already, in order."""
         self._past = past
         self._folded: deque[int] = deque()
         """The places of the entries that were folded last, in order."""

@@ -15,7 +15,10 @@ class Part(NamedTuple):
 
 TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE name = ? AND ref = ?"
 REFS = "SELECT ref FROM tables WHERE name = ?"
-ROWS = "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? ORDER BY seq"
+ROWS = (
+    "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? "
+    "ORDER BY seq LIMIT ?"
+)
 INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at) VALUES (?, ?, ?, ?, ?, ?)"
 AMENDED = (
     "SELECT id, version, folded, folding, token, "

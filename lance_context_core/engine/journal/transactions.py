@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core.engine.journal import file, statements
 from lance_context_core.engine.journal.entries import Entry, New, News, View
-from lance_context_core.engine.journal.looking import Looking
+from lance_context_core.engine.journal.looking import Looking, ManyError
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.engine.locks import fencing, rows
@@ -54,6 +54,11 @@ class Transactions:
         with self._ways.lock:
             mirror = self._looking.now(self._ways.connection, part)
             return None if mirror is None else News(mirror.view, mirror.since(token, last))
+
+    def prepare(self, many: ManyError) -> bool:
+        """As `Looking.prepare`."""
+        with self._ways.lock:
+            return self._looking.prepare(self._ways.connection, many)
 
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Journal.write`."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from lance_context_core import _steps as steps
 from lance_context_core.engine.journal import file
 from lance_context_core.errors import StorageError
 
@@ -23,9 +24,6 @@ _LONGEST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_OF_A_THREAD_SECONDS = 0.006
 """Longer than on a loop, where others go on meanwhile: many who look often keep the one from working."""
 
-_TURNS_IN_A_ROW = 16
-"""How often this is asked until the others on the loop have their turn: some milliseconds."""
-
 _PATIENCE_SECONDS = 60
 """How long a write waits for somebody else's."""
 
@@ -36,14 +34,11 @@ class Waiting:
     def __init__(self, path: Path) -> None:
         """Where the journal at `path` is what is waited for."""
         self._path = path
-        self._n_turns = 0
 
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
-        self._n_turns += 1
-        if self._n_turns % _TURNS_IN_A_ROW == 0:
-            # Nothing else here gives way, and a caller without a pause would hold up its loop.
-            await asyncio.sleep(0)
+        # Nothing else here gives way: a caller without a pause, or a hundred, would hold up the loop.
+        await steps.may_take(1)
         for pause in _SHORT_PAUSES_SECONDS:
             try:
                 return work(*args, **kwargs)

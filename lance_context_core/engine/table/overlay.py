@@ -1,7 +1,7 @@
 """Reads of a table with what the journal holds laid over it, as if that had been folded."""
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,21 +51,12 @@ def keys_of(where: str | None) -> frozenset[str] | None:
 
 def matching(view: View, where: str | None) -> list[Entry]:
     """The entries that are shown and meet the condition, in order."""
-    if not where:
-        return list(view.shown)
-    holds: Any = where.holds  # type: ignore[attr-defined]
-    shown = view.shown
-    among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
-    for column, values in among.items():
-        # Few have one of them, and the whole condition takes several times as long to ask.
-        shown = [entry for entry in shown if entry.row.get(column) in values]
-    return [entry for entry in shown if holds(entry.row)]
+    return [*_matching(view.shown, where)]
 
 
 def matching_last(view: View, where: str | None) -> Iterator[Entry]:
     """As `matching`, the last ones first, each when it is asked for."""
-    holds: Any = getattr(where, "holds", None) if where else None
-    return (entry for entry in reversed(view.shown) if holds is None or holds(entry.row))
+    return _matching(reversed(view.shown), where)
 
 
 async def is_answered(view: View, where: str | None, presence: Presence) -> bool:
@@ -248,6 +239,22 @@ async def slice_of(
         )
     start = max(offset - n_below, 0)
     return laid_over(rows, mine[start:][: None if limit is None else limit - rows.num_rows])
+
+
+def _matching(entries: Iterable[Entry], where: str | None) -> Iterator[Entry]:
+    """Those that meet the condition, each when it is asked for."""
+    if not where:
+        return iter(entries)
+    holds: Any = where.holds  # type: ignore[attr-defined]
+    among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
+    for column, values in among.items():
+        # Few have one of them, and the whole condition takes several times as long to ask.
+        entries = _among(entries, column, values)
+    return (one for one in entries if holds(one.row))
+
+
+def _among(entries: Iterable[Entry], column: str, values: frozenset[str]) -> Iterator[Entry]:
+    return (one for one in entries if one.row.get(column) in values)
 
 
 def _read(value: Any, column: str) -> Any:
