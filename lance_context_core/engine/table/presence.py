@@ -8,16 +8,20 @@ each. A number that is there says nothing: two names may share one.
 import asyncio
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core._loop import store_loop
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Moment
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.budget import Budget
+from lance_context_core.errors import ContextStoreError
 
 _ROWS_PER_LOOK = 25_000
 """So many names are read in the time that one look takes."""
@@ -29,7 +33,8 @@ _MOST_BYTES = 64 * 1024 * 1024
 """How much is kept of all tables of the process; those that were read first make room."""
 
 _MOST_INLINE = 2_000
-"""More are not counted on an event loop."""
+"""More are read beside those who ask, who look into the table meanwhile: a hundred thousand take
+some fifty times as long as a look."""
 
 _MOST_LOOSE = 4096
 _WIDTH = 16
@@ -41,6 +46,15 @@ _FACTORS = np.array(
 _FACTORS_AS_INTS = tuple(map(int, _FACTORS))
 _WORDS = struct.Struct("=4Q")
 _ALL_BITS = 2**64 - 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The names of a column, while they are read."""
+
+    moment: Moment
+    """The version for which they will be all names, with those `since`."""
+    since: list[Row] = field(default_factory=list)
 
 
 class Presence:
@@ -56,6 +70,8 @@ class Presence:
         self._moment: Moment | None = None
         self._columns: dict[str, _Numbers] = {}
         self._n_looks: dict[str, int] = {}
+        self._readings: dict[str, _Reading] = {}
+        """By column, what is read beside those who ask."""
         self._empty: tuple[Moment, bool] | None = None
         self._lock = threading.Lock()
 
@@ -92,10 +108,15 @@ class Presence:
 
     def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
         """Know that up to this version of the same table nothing came but these."""
+        after, rows = before._replace(version=version), list(rows)
         with self._lock:
+            for reading in self._readings.values():
+                if reading.moment == before:
+                    reading.moment = after
+                    reading.since += rows
             if self._moment != before:
                 return
-            self._moment = before._replace(version=version)
+            self._moment = after
             # What asks beside this keeps what was true at its version.
             self._columns = {name: one.copy() for name, one in self._columns.items()}
             for row in rows:
@@ -106,7 +127,7 @@ class Presence:
     # Helpers
 
     async def _read(self, moment: Moment, column: str) -> "_Numbers | None":
-        """Read a whole column, if that pays by now; else None."""
+        """Read a whole column, if that pays by now; None if it does not, or is not done yet."""
         n_looks = self._n_looks[column] = self._n_looks.get(column, 0) + 1
         handle = await self._snapshot(moment)
         with translated(f"read {self._label}"):
@@ -115,16 +136,45 @@ class Presence:
                 return None
             if column not in (await handle.schema()).names:
                 return None
-            values = (await handle.query().select([column]).to_arrow())[column]
-        if n_rows > _MOST_INLINE:
-            known = await asyncio.to_thread(_Numbers.of, values)
-        else:
-            known = _Numbers.of(values)
         with self._lock:
-            if self._moment != moment:
+            if column in self._readings:
+                return None
+            self._readings[column] = reading = _Reading(moment)
+        work = self._learn(handle, column, reading)
+        if n_rows <= _MOST_INLINE:
+            return await work
+        store_loop.spawn_apart(self._learn_beside(work))
+        return None
+
+    async def _learn_beside(self, work: Coroutine[Any, Any, object]) -> None:
+        # The version may be removed meanwhile, or the table closed: then nothing is known of it.
+        with suppress(ContextStoreError):
+            await work
+
+    async def _learn(self, handle: Any, column: str, reading: _Reading) -> "_Numbers":
+        """Know all names of a column."""
+        try:
+            with translated(f"read {self._label}"):
+                values = (await handle.query().select([column]).to_arrow())[column]
+            is_small = len(values) <= _MOST_INLINE
+            known = (
+                _Numbers.of(values) if is_small else await asyncio.to_thread(_Numbers.of, values)
+            )
+        except BaseException:
+            with self._lock:
+                del self._readings[column]
+            raise
+        with self._lock:
+            del self._readings[column]
+            for row in reading.since:
+                if (value := row.get(column)) is not None:
+                    known.add(_number(value))
+            self._n_looks[column] = 0
+            if self._moment != (moment := reading.moment):
+                if self._moment is not None and self._moment > moment:
+                    return known  # What is known of others is newer.
                 self._moment, self._columns = moment, {}
             self._columns[column] = known
-            self._n_looks[column] = 0
             n_bytes = sum(one.n_bytes for one in self._columns.values())
         for former in _kept.make_room(self, n_bytes):
             former.forget()
