@@ -198,6 +198,8 @@ class Remembered:
         if not news.view.entries and not manifests.is_newest(self._folder, news.view.version):
             # Another program has written into the table itself.
             return None
+        if news.view is self._view:  # Nothing has happened.
+            return news.view
         with self._lock:
             if self._moment == before:
                 self._go_on(news)

@@ -251,13 +251,14 @@ def _keyed_rows(
     scope: Scope,
     now: datetime,
 ) -> dict[ItemKey, dict[str, Any]]:
-    """The rows that are handed to the table, of what was `made` of items and of keys alone."""
+    """The rows that are handed to the table: those that were `made` of items, and of keys alone."""
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
         row = made.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
-        rows[key] = row | {keyed.HOW: ways.get(key, keyed.LEAVE)}
+        row[keyed.HOW] = ways.get(key, keyed.LEAVE)
         if key in expected:
-            rows[key][keyed.EXPECTED] = expected[key]
+            row[keyed.EXPECTED] = expected[key]
+        rows[key] = row
     return rows
 
 
