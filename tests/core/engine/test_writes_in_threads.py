@@ -95,9 +95,10 @@ def test_what_was_written_here_is_known_once_it_is_folded(tmp_path, hops):
         assert kv.delete([(("n",), "c")]) == [True]
         assert not hops
         (after,) = kv.get([KEY])
-        store.flush()
-        assert (after.created_at, value(kv)) == (before.created_at, 2)
-        assert [one.key for one in kv.list()] == ["a", "b", "z"]
+        for _ in range(2):
+            assert (after.created_at, value(kv)) == (before.created_at, 2)
+            assert [one.key for one in kv.list()] == ["a", "b", "z"]
+            store.flush()
 
 
 def test_what_another_store_has_changed_since_it_was_folded_is_found_changed(tmp_path):
