@@ -17,6 +17,7 @@ from lance_context_core.knowledge.protocols import (
 )
 from lance_context_core.knowledge.rules import NoteExtractor, RuleExtractor
 from lance_context_core.knowledge.schemas import ProfileSchema
+from lance_context_core.knowledge.similar import SimilarConsolidator
 from lance_context_core.knowledge.telling import ModelSummariser
 from lance_context_core.knowledge.values import (
     Added,
@@ -85,6 +86,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Extraction",
     "Paraphraser",
     "AsyncParaphraser",
+    "SimilarConsolidator",
     # With a language model
     "Model",
     "ModelExtractor",

@@ -67,21 +67,29 @@ class ModelConsolidator:
 def checked(
     answer: Consolidation, new_ids: Collection[str], known_ids: Collection[str]
 ) -> Consolidation:
-    """What a consolidator decided of what it was given, each once; the rest is counted by its name."""
+    """What a consolidator decided of what it was given, each once; the rest is counted by its name.
+
+    Several new facts may be merged into one known fact; else what was touched is not touched again.
+    """
     faults = Counter(answer.faults)
     decided: dict[str, Decision] = {}
-    touched: set[str] = set()
+    touched: dict[str, Op] = {}
     for one in answer.decisions:
         if one.op not in get_args(Op):
             faults["wrong_schema"] += 1
         elif one.new_id not in new_ids or (one.op in _TARGETED and one.target_id not in known_ids):
             faults["unknown_fact"] += 1
-        elif one.new_id in decided or one.target_id in touched:
+        elif one.new_id in decided or _is_taken(one, touched):
             faults["decided_twice"] += 1
         else:
             decided[one.new_id] = one
-            touched |= {one.target_id} if one.target_id else set()
+            touched |= {one.target_id: one.op} if one.target_id else {}
     return replace(answer, decisions=tuple(decided.values()), faults=dict(faults))
+
+
+def _is_taken(one: Decision, touched: Mapping[str, Op]) -> bool:
+    before = touched.get(one.target_id or "")
+    return before is not None and not before == one.op == "merge"
 
 
 @dataclass(frozen=True, slots=True)
