@@ -5,6 +5,7 @@ to be. The job becomes a row when somebody takes it, cancels it, or lets it be d
 """
 
 from collections.abc import Iterable
+from datetime import UTC
 from typing import Any
 
 from lance_context_core.engine import sql
@@ -49,7 +50,7 @@ def _job(id: str, found: Iterable[tuple[dict[str, Any], str]]) -> Job:
         kind,
         id,
         owner=Scope(**{part: first[part] for part in SCOPE_PARTS}),
-        now=first["created_at"],
+        now=first["created_at"].replace(tzinfo=UTC),
         input_ids=tuple(row["id"] for row in rows),
         session_id=first["session_id"],
         producer=producer,

@@ -79,9 +79,12 @@ class Adding:
             await self.jobs.submit(jobs)
         decisions: Counter[str] = Counter()
         faults: Counter[str] = Counter()
+        errors: list[str] = []
         if infer == "auto":
             for n, job in enumerate(jobs, 1):
-                result = (await self._done(job)).result
+                done = await self._done(job)
+                result = done.result
+                errors += [] if done.error is None else [done.error]
                 decisions.update(result.get("decisions", {}))
                 faults.update(result.get("faults", {}))
                 now = Progress(n_done=n, n_total=len(jobs), what="jobs", name=job.id)
@@ -93,6 +96,7 @@ class Adding:
             job_ids=tuple(job.id for job in jobs),
             decisions=dict(decisions),
             faults=dict(faults),
+            errors=tuple(errors),
         )
 
     def _jobs(self, session_id: str, ids: Sequence[str]) -> list[Job]:
@@ -106,7 +110,10 @@ class Adding:
         """The job once it has run, whether it is begun, kept or neither."""
         if job.state == "running":
             return await self.jobs.work(job, job.scheduled_at)
-        return await self.jobs.run_new(job) or job
+        if (done := await self.jobs.run_new(job)) is not None:
+            return done
+        # It was there before, and is not due: what came of it then is none of this call's doing.
+        return replace(job, error=(await self.jobs.get(job.id)).error)
 
 
 async def owe(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from lance_context_core._checks import check_time, shown
 from lance_context_core.engine import sql
@@ -99,7 +99,7 @@ async def _sessions(
     rows = (await spoken.table.select(where, columns=columns)).to_pylist()
     found: dict[Conversation, _Stretch] = {}
     for row in sorted(rows, key=lambda one: one["created_at"]):
-        of, moment = turns.conversation_of(row), row["created_at"]
+        of, moment = turns.conversation_of(row), row["created_at"].replace(tzinfo=UTC)
         one = found.setdefault(of, _Stretch(moment, moment, [of], {}, 0))
         one.end = moment
         one.n_turns += 1

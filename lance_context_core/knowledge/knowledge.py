@@ -119,7 +119,7 @@ class AsyncKnowledge:
           others to `jobs.run_due`.
 
         The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
-        away, it stays scheduled and says why. Messages with an id, or with a time, are the same turns
+        away, `Added.errors` says why, and where another try may mend it the job stays scheduled. Messages with an id, or with a time, are the same turns
         when they are added again, and their job is the same job. Raises InvalidRequestError, before
         anything is written, for what cannot be kept.
         """

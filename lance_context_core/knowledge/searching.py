@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, get_args
 
-from lance_context_core._checks import check_name, check_span, check_time, shown
+from lance_context_core._checks import check_name, check_time, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -59,9 +59,8 @@ class Question:
         valid_at: datetime | None,
     ) -> "Question":
         """A question, checked."""
-        check_span(offset=0, limit=top_k, last=None)
-        if top_k is None:
-            raise InvalidRequestError("top_k=None: say how many are wanted, such as 10")
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+            raise InvalidRequestError(f"top_k={shown(top_k)}: give a whole number, 0 or more")
         here = []
         if session_id is not None:
             here.append(sql.equals("session_id", check_name(session_id, "session_id")))

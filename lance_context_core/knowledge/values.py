@@ -148,6 +148,8 @@ class Added:
     """How many facts were added, merged, superseded and so on, as far as the jobs ran."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """What of an extractor's or a model's work was refused or mended, by its name: `not_said`, …"""
+    errors: tuple[str, ...] = ()
+    """Why those of the jobs that ran are not done: they wait to be run again, or failed for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,12 @@ def test_what_is_true_now_comes_before_the_chunk_in_which_it_was_otherwise(memor
     assert texts.index("We moved to Bergen last week.") < texts.index("I live in Oslo.")
 
 
+@pytest.mark.parametrize("top_k", [-1, None, True, "all"])
+def test_a_number_of_hits_that_is_none_is_refused_by_its_name(memory, top_k):
+    with pytest.raises(InvalidRequestError, match="top_k="):
+        memory.search("x", top_k=top_k)
+
+
 def test_an_unknown_search_type_is_refused(memory):
     with pytest.raises(InvalidRequestError, match="chain"):
         memory.search("x", search_type="all")

@@ -1,7 +1,7 @@
 """A profile has what is known of somebody by a schema: each field proved, and with what it was before."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Literal
 
 import pytest
@@ -164,6 +164,7 @@ def test_sessions_that_follow_each_other_closely_are_one_episode(memory):
         moment = day(2024) + timedelta(hours=hour)
         memory.add([said(f"I saw {session.upper()}nna.", moment)], session_id=session, user_id="u")
     assert [one.session_ids for one in memory.episodes()] == [("a", "b"), ("c",)]
+    assert memory.episodes()[0].start.tzinfo is UTC
     assert len(memory.episodes(gap=timedelta(days=1))) == 1
     assert [one.session_ids for one in memory.episodes(limit=1)] == [("c",)]
     assert [one.session_ids for one in memory.episodes(until=day(2024, 1, 2), limit=9)] == [
