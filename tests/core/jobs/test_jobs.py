@@ -27,6 +27,8 @@ def test_while_the_model_is_away_the_turns_are_kept_and_the_job_waits(store, mem
     job = memory.jobs.get(added.job_id)
     assert (job.state, job.attempts, facts(store)) == ("scheduled", 1, [])
     assert "away" in job.error
+    assert added.errors == (job.error,)
+    assert spoken.add([OSLO], session_id="s", user_id="ada").errors == (job.error,)
     assert store.scope(user_id="ada").history.count("", session_id="s") == 1
     assert spoken.jobs.run_due() == []  # it is not due yet
     clock.advance(minutes=1)

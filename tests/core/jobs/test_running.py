@@ -1,12 +1,15 @@
 """Who runs jobs: within a budget, outside of quiet hours, in a thread, and as long as it takes."""
 
 import asyncio
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from core.knowledge.living import OSLO, Scripted, aloud, facts, opened, said
 
-from lance_context_core import AsyncContextStore, InvalidRequestError, Message
+from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
 from lance_context_core.jobs import commits, queue
 from lance_context_core.knowledge import JobBudget
 from lance_context_core.settings import JournalPolicy
@@ -148,3 +151,53 @@ def test_of_many_jobs_each_is_done_in_one_run_however_often_is_folded(tmp_path, 
             turn = said(f"I have {n} dogs.", clock.now()) if n % 2 else f"I have {n} dogs."
             store.knowledge.add(turn, session_id=f"s{n % 4}", user_id="ada", infer="later")
         assert len(store.knowledge.jobs.run_due()) == 14
+
+
+RUNNING = """
+import sys
+from lance_context_core import ContextStore
+
+with ContextStore.open(sys.argv[1]) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(*[one.id for one in store.knowledge.jobs.run_due() if one.state == "succeeded"])
+"""
+
+
+@pytest.mark.process
+def test_processes_that_run_jobs_at_once_do_each_of_them_once(tmp_path):
+    with ContextStore.open(tmp_path / "store") as store:
+        owed = [
+            store.knowledge.add(f"I have {n} cats.", session_id=f"s{n}", infer="later").job_id
+            for n in range(12)
+        ]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RUNNING, str(tmp_path / "store")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for one in workers:
+        assert one.stdout.readline() == "ready\n"
+    for one in workers:
+        one.stdin.write("\n")
+        one.stdin.flush()
+    done = [id for one in workers for id in one.communicate()[0].split()]
+    assert sorted(done) == sorted(owed)
+    with ContextStore.open(tmp_path / "store") as store:
+        assert {one.state for one in store.knowledge.jobs.list()} == {"succeeded"}
+        assert sorted(facts(store)) == sorted(f"I have {n} cats." for n in range(12))
+
+
+def test_threads_that_run_jobs_at_once_do_each_of_them_once(store, memory):
+    owed = [
+        memory.add(f"I have {n} cats.", session_id=f"s{n}", infer="later").job_id for n in range(8)
+    ]
+    with ThreadPoolExecutor(3) as pool:
+        rounds = [*pool.map(lambda _: memory.jobs.run_due(), range(3))]
+    done = [one.id for some in rounds for one in some if one.state == "succeeded"]
+    assert sorted(done) == sorted(owed)
+    assert len(facts(store)) == len(owed)

@@ -333,6 +333,17 @@ def test_what_is_said_after_a_session_was_archived_becomes_knowledge(store, memo
     assert facts(store) == ["I have a cat."]
 
 
+def test_a_job_whose_turn_is_gone_for_good_is_not_held_up_by_an_archive_of_others(store, memory):
+    memory.add("I have a dog.", session_id="s")
+    memory.archive("s")
+    memory.add(
+        [{"role": "user", "content": "I have a fox.", "id": "m"}], session_id="s", infer="later"
+    )
+    store.history.clear("", session_id="s", filter={"id": "m"})
+    assert [one.state for one in memory.jobs.run_due()] == ["succeeded"]
+    assert facts(store) == []
+
+
 def test_a_job_of_an_archived_session_that_failed_for_another_reason_stays_failed(tmp_path, clock):
     with opened(tmp_path, clock) as store:
         model = Scripted([], aloud)

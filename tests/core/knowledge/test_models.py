@@ -47,12 +47,13 @@ def test_an_answer_of_another_shape_fails_the_job_and_leaves_no_fact(store, memo
     job = memory.jobs.get(added.job_id)
     assert (job.state, facts(store)) == ("failed", [])
     assert "one text for each" in job.error
+    assert added.errors == (job.error,)
 
 
 def test_no_facts_is_a_success_unlike_a_failure(memory):
     added = memory.add("How are you?")
     job = memory.jobs.get(added.job_id)
-    assert (job.state, job.result["facts"]) == ("succeeded", [])
+    assert (job.state, job.result["facts"], added.errors) == ("succeeded", [], ())
 
 
 @pytest.mark.parametrize(
