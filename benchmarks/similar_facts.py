@@ -12,9 +12,10 @@ can tell.
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from lance_context_core.knowledge.similar import NEARLY_THE_SAME, agree
 LEVELS = (0.8, 0.85, 0.9, NEARLY_THE_SAME)
 
 
-def near_pairs(found: Sequence[dict]) -> list[tuple[float, str, str]]:
+def near_pairs(found: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, str]]:
     """The cosine of every two facts of one speaker, the nearest first."""
     vectors = np.array([one["embedding"] for one in found], dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

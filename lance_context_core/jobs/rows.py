@@ -33,8 +33,7 @@ def job_id(
     ids = '["' + '","'.join(input_ids) + '"]' if is_plain else dumps([*input_ids])
     owned = owner.tenant, owner.user_id, owner.agent_id
     before, after = _around(kind, *owned, session_id, producer)
-    told = f"{before}{ids}{after}".encode()
-    return f"job-{hashlib.blake2b(told, digest_size=16).hexdigest()}"
+    return f"job-{hashlib.sha256(f'{before}{ids}{after}'.encode()).hexdigest()[:32]}"
 
 
 @lru_cache(maxsize=1_000)

@@ -132,4 +132,5 @@ def _directions(vectors: Any) -> np.ndarray:
     """Vectors of length 1; of zeros zeros, which are near to nothing."""
     given = np.asarray(vectors, dtype=np.float32)
     lengths = np.linalg.norm(given, axis=1, keepdims=True)
-    return np.divide(given, lengths, out=np.zeros_like(given), where=lengths > 0)
+    directions: np.ndarray = given / np.where(lengths > 0, lengths, 1)
+    return directions
