@@ -8,7 +8,7 @@ each. A number that is there says nothing: two names may share one.
 import asyncio
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -140,16 +140,15 @@ class Presence:
             if column in self._readings:
                 return None
             self._readings[column] = reading = _Reading(moment)
-        work = self._learn(handle, column, reading)
         if n_rows <= _MOST_INLINE:
-            return await work
-        store_loop.spawn_apart(self._learn_beside(work))
+            return await self._learn(handle, column, reading)
+        store_loop.spawn_apart(self._learn_beside(handle, column, reading))
         return None
 
-    async def _learn_beside(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _learn_beside(self, handle: Any, column: str, reading: _Reading) -> None:
         # The version may be removed meanwhile, or the table closed: then nothing is known of it.
         with suppress(ContextStoreError):
-            await work
+            await self._learn(handle, column, reading)
 
     async def _learn(self, handle: Any, column: str, reading: _Reading) -> "_Numbers":
         """Know all names of a column."""
