@@ -2,7 +2,7 @@
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -133,6 +133,29 @@ def results(message: Message) -> list[ToolResultPart]:
 def answers(message: Message) -> list[tuple[str | None, str]]:
     """The results of a message as texts, none of them empty, each with the id of its call."""
     return [(one.call_id, texts(one.content) or ANSWERED) for one in results(message)]
+
+
+def content(
+    parts: Sequence[Part], *, text: str, picture: Callable[[str], dict[str, Any]]
+) -> str | list[dict[str, Any]]:
+    """What is said as a text; where there are pictures, as a list.
+
+    In it are what `picture` makes of a URL, and texts under the type `text`.
+    """
+    if not any(image_url(part) for part in parts):
+        return texts(parts)
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if url := image_url(part):
+            found.append(picture(url))
+        elif told := words(part):
+            found.append({"type": text, "text": told})
+    return found
+
+
+def arguments_text(call: ToolCallPart) -> str:
+    """The arguments as the text of JSON, or as the raw text that they are."""
+    return call.arguments if isinstance(call.arguments, str) else dumps(call.arguments)
 
 
 def arguments(call: ToolCallPart) -> dict[str, Any]:

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core.messages import Message, Part
+from lance_context_core.messages import Message
 from lance_context_core.window.dialects.common import (
     Uncached,
     Violation,
     answers,
+    arguments_text,
     calls,
-    image_url,
+    content,
     speaker,
     texts,
-    words,
 )
 
 
@@ -36,7 +35,7 @@ class OpenAIChat(Uncached):
                 continue
             one: dict[str, Any] = {"role": role}
             if role == "user":
-                one["content"] = _content(message.parts)
+                one["content"] = content(message.parts, text="text", picture=_picture)
             else:
                 one["content"] = texts(message.parts) or None
             if made := calls(message):
@@ -44,12 +43,7 @@ class OpenAIChat(Uncached):
                     {
                         "id": call.call_id,
                         "type": "function",
-                        "function": {
-                            "name": call.name,
-                            "arguments": call.arguments
-                            if isinstance(call.arguments, str)
-                            else dumps(call.arguments),
-                        },
+                        "function": {"name": call.name, "arguments": arguments_text(call)},
                     }
                     for call in made
                 ]
@@ -84,14 +78,5 @@ class OpenAIChat(Uncached):
         return broken
 
 
-def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """What a user says: a text, or a list where there are pictures."""
-    if not any(image_url(part) for part in parts):
-        return texts(parts)
-    content: list[dict[str, Any]] = []
-    for part in parts:
-        if url := image_url(part):
-            content.append({"type": "image_url", "image_url": {"url": url}})
-        elif told := words(part):
-            content.append({"type": "text", "text": told})
-    return content
+def _picture(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core.messages import Message, Part, ReasoningPart, ToolCallPart, UnknownPart
+from lance_context_core.messages import Message, ReasoningPart, ToolCallPart, UnknownPart
 from lance_context_core.window.dialects.common import (
     Uncached,
     Violation,
     answers,
-    image_url,
+    arguments_text,
+    content,
     speaker,
     texts,
     words,
@@ -34,8 +34,10 @@ class OpenAIResponses(Uncached):
                 ]
             elif role == "assistant":
                 items += _said(message)
-            elif role == "user" and (content := _content(message.parts)):
-                items.append({"role": "user", "content": content})
+            elif role == "user" and (
+                said := content(message.parts, text="input_text", picture=_picture)
+            ):
+                items.append({"role": "user", "content": said})
             elif role == "system" and (text := texts(message.parts)):
                 items.append({"role": "developer", "content": text})
         return {"input": _followed(items)}
@@ -89,13 +91,12 @@ def _said(message: Message) -> list[dict[str, Any]]:
         elif isinstance(part, UnknownPart) and part.type in ("reasoning", "compaction"):
             items.append({"type": part.type, **part.payload})
         elif isinstance(part, ToolCallPart):
-            given = part.arguments
             items.append(
                 {
                     "type": "function_call",
                     "call_id": part.call_id,
                     "name": part.name,
-                    "arguments": given if isinstance(given, str) else dumps(given),
+                    "arguments": arguments_text(part),
                 }
             )
         elif told := words(part):
@@ -103,16 +104,8 @@ def _said(message: Message) -> list[dict[str, Any]]:
     return items
 
 
-def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    if not any(image_url(part) for part in parts):
-        return texts(parts)
-    content: list[dict[str, Any]] = []
-    for part in parts:
-        if url := image_url(part):
-            content.append({"type": "input_image", "image_url": url})
-        elif told := words(part):
-            content.append({"type": "input_text", "text": told})
-    return content
+def _picture(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": url}
 
 
 def _followed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
