@@ -33,6 +33,13 @@ class Person:
     shoe_size: int | None = None
 
 
+FAULTS = {
+    "instruction": "refused, since it is an order to whoever reads it, and no fact",
+    "mended_fenced": "taken, once the fence around its JSON was off",
+    "not_said": "refused, since it quotes what nobody has said",
+}
+"""What was wrong with what the model answered, by the names of the faults."""
+
 RULES = RuleExtractor(fields={"shoe_size": r"[Mm]y shoe size is (?P<value>\d+)"})
 
 
@@ -75,13 +82,19 @@ def profile(memory: Knowledge) -> None:
 def propose(memory: Knowledge, whose: str) -> str:
     """A distillation on a branch, read before it counts."""
     proposal = memory.distill()
-    counts = ", ".join(f"{n} {name}" for name, n in sorted(proposal.report.items()))
-    print(f"\n== Proposed by {whose}: {counts}")
-    if proposal.faults:
-        print(f"  refused or mended: {dict(sorted(proposal.faults.items()))}")
+    n_turns = proposal.report["turns"]
+    print(f"\n== Proposed by {whose}: of {n_turns} turns {_told(proposal.report)}")
     for line in _changes(proposal.diff):
         print(f"  {line}")
     return proposal.job_id
+
+
+def _told(decisions: Mapping[str, int]) -> str:
+    """How many facts are new, and of how many earlier ones something else is true now."""
+    n_ended = decisions.get("supersede", 0)
+    verb = "is" if n_ended == 1 else "are"
+    ended = f"; {n_ended} earlier {verb} true no more" if n_ended else ""
+    return f"{decisions.get('add', 0)} new facts{ended}"
 
 
 def _changes(diff: Any) -> Iterator[str]:
@@ -123,12 +136,18 @@ def main(directory: Path) -> None:
             for day, text in LIFE["turns"]
         ]
         added = by_model.add(told, user_id=WHO, session_id="told again")
-        print(f"  {dict(added.decisions)}, refused or mended: {dict(added.faults)}")
+        print(f"  {_told(added.decisions)}")
+        for name, n in sorted(added.faults.items()):
+            print(f"  {n} x {name}: {FAULTS[name]}")
         ask(by_model, "When does she sing in a choir?")
         profile(by_model)
 
         undone = by_model.undo(added.job_id or "")
-        print(f"\n== Undone: {len(undone.retired)} things are hidden, all else stays")
+        n_hidden = len(undone.retired)
+        print(
+            f"\n== Undone: {n_hidden} facts, chunks and a summary that the model's job made are hidden"
+        )
+        print("  All else stays: what the rules know is all that is known again")
         ask(by_model, "When does she sing in a choir?")
 
         gone = store.scope(user_id=WHO).erase()
