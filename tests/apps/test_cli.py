@@ -223,6 +223,22 @@ def test_a_fact_is_explained_by_the_turn_that_says_so_until_its_job_is_undone(ct
     assert ctx("jobs", "--state", "no-such-state").code == 2
 
 
+def test_all_that_is_known_is_listed_since_when_and_from_where(ctx, place):
+    with ContextStore.open(place) as store:
+        for text, session in (("I live in Oslo.", "spring"), ("My cat is called Ida.", "summer")):
+            said = [Message.user(text, id=session[:2])]
+            store.knowledge.add(said, user_id="ada", session_id=session)
+    id, since, text, session, turn = ctx("--user", "ada", "facts").rows[0]
+    assert (text, session, turn) == ("My cat is called Ida.", "summer", "su")
+    assert (
+        since
+        == json.loads(ctx("--json", "show", id).out)["created_at"][:19].replace("T", " ") + "Z"
+    )
+    assert [row[3] for row in ctx("facts").rows] == ["summer", "spring"]
+    assert [row[3] for row in ctx("facts", "-n", "1").rows] == ["summer"]
+    assert ctx("--user", "bob", "facts").out == ""
+
+
 def test_what_was_said_is_distilled_on_a_branch_unless_it_shall_count_at_once(ctx, place):
     with ContextStore.open(place) as store:
         said = Message.user("I live in Oslo.", name="Ada")

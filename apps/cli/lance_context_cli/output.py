@@ -129,6 +129,9 @@ def _json(value: object, *, indent: int | None = None) -> str:
     return escaped(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str))
 
 
+_WHOLE = ("id", "job", "created", "since", "updated")
+
+
 def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
     """A table as wide as the screen; where it is longer than that, in the user's pager."""
     from rich.console import Console
@@ -136,7 +139,9 @@ def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, markup=False, emoji=False)
-    table = Table(*heading, box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for one in heading:  # An id is there to be copied: it is never cut, and other columns wrap.
+        table.add_column(one, no_wrap=one in _WHOLE, overflow="fold")
     height = shutil.get_terminal_size().lines - 2
     first = list(islice(rows, height + 1))
     for row in first:

@@ -5,22 +5,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lance_context_cli.call import Call, pass_call
+from lance_context_cli.commands._lines import fields_of
 from lance_context_cli.output import Line, plain
 from lance_context_cli.place import confirm
 
 if TYPE_CHECKING:
-    from lance_context_core import ContextStore
+    from lance_context_core import ContextRecord, ContextStore
     from lance_context_core.knowledge import Job
 
 _JOB = ("job", "kind", "state", "updated", "attempts", "error")
 
 
 @click.command
-@click.argument("question", nargs=-1, required=True)
+@click.argument("question", nargs=-1)
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
 @pass_call
 def facts(call: Call, question: tuple[str, ...], limit: int) -> None:
-    """List the facts that answer a question, each with the turns that say so."""
+    """List what is known, since when and from where; or what answers a QUESTION, with its turns."""
+    if not question:
+        store = call.place.reading()
+        known = store.context("knowledge").records(
+            limit, filters={"kind": "fact"}, newest_first=True
+        )
+        call.output.rows(("id", "since", "text", "session", "turns"), map(_known, known))
+        return
     found = call.place.reading().knowledge.search(
         " ".join(question), top_k=limit, search_type="facts", evidence=True
     )
@@ -124,6 +132,14 @@ def _agent_of(store: "ContextStore", session: str) -> str:
     """Whose session it is; nobody's where it is not known."""
     found = store.sessions.get(session)
     return (found.agent_id if found is not None else None) or ""
+
+
+def _known(fact: "ContextRecord") -> Line:
+    evidence = fact.metadata.get("evidence", ())
+    sessions = [*dict.fromkeys(one["session_id"] for one in evidence)]
+    turns = [one["source_id"] for one in evidence]
+    cells = (fact.id, fact.created_at, fact.text, sessions, turns)
+    return Line(cells, fields_of(fact))
 
 
 def _job(job: "Job") -> Line:

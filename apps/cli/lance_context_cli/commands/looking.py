@@ -91,7 +91,8 @@ def show(call: Call, id: str) -> None:
     from lance_context_core.errors import NotFoundError
 
     store = call.place.reading()
-    if (record := store.context().get(id=id)) is not None:
+    made = store.context("knowledge")  # A fact is shown, too: its id is what `facts` lists.
+    if (record := store.context().get(id=id) or made.get(id=id)) is not None:
         fields = fields_of(record)
         text = fields["text"] or ""
         if call.output.format == "people":

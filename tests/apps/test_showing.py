@@ -1,0 +1,26 @@
+"""The page of evidence names the tests that hold what looking at a store promises."""
+
+import re
+from pathlib import Path
+
+from core.promised import CORE, names_of_tests
+
+PAGE = (CORE.parents[1] / "docs" / "evidence" / "showing.md").read_text("utf-8")
+LINES = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if re.match(r"\| M?\d", line)
+]
+
+
+def test_each_case_is_on_the_page_once():
+    numbers = [number for number, *_ in LINES]
+    assert numbers == [*map(str, range(1, 29)), *(f"M{n}" for n in range(1, 9))]
+
+
+def test_each_case_names_tests_that_are_there_or_says_that_none_is():
+    there = names_of_tests(Path(__file__).parent, CORE)
+    for number, _, proof in LINES:
+        named = set(re.findall(r"`test_(\w+)`", proof))
+        assert named <= there, number
+        assert named or proof.startswith("no test:"), number
