@@ -90,7 +90,15 @@ def answer(documents: Documents, question: str) -> None:
     """Show the best passage, and what to cite."""
     print(f"? {question}")
     for hit in documents.search(question, scope=PROJECT, limit=1):
-        print(f"  {' '.join(hit.record.text.split())[:160]}\n  [{hit.record.citation}]\n")
+        print(f"  {quoted(hit.record.text, question)}\n  [{hit.record.citation}]\n")
+
+
+def quoted(passage: str, question: str) -> str:
+    """What of a passage has most of the question's words: some lines, from the best one on."""
+    asked = set(re.findall(r"\w{3,}", question.lower()))
+    lines = re.split(r"\n+|(?<=[.!?])\s+", passage)
+    best = max(lines, key=lambda line: len(asked & set(re.findall(r"\w{3,}", line.lower()))))
+    return " ".join(" ".join(lines[lines.index(best) :]).split())[:160]
 
 
 def look(store: ContextStore) -> None:
@@ -125,7 +133,7 @@ class Papers:
             ],
             relations=[
                 FoundRelation(source=one, target=other, type="named_with")
-                for one, other in combinations([*named, *(work for work, _, _ in spans)], 2)
+                for one, other in combinations([*sorted(named), *(work for work, _, _ in spans)], 2)
             ],
             statements=[
                 FoundStatement(subject=one["work"], predicate="begins", object=one["month"])

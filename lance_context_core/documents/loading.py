@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -160,8 +161,13 @@ def _at(path: Path, max_bytes: int) -> tuple[bytes, Path]:
             raise UnreadableDocumentError(
                 f"{str(path)!r} is a directory: give the files in it to add_many"
             )
-        _check_size(path.stat().st_size, max_bytes, path.name)
-        with path.open("rb") as file:  # it may have grown, or be no file at all
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):  # which may never end, or never begin
+            raise UnreadableDocumentError(
+                f"{str(path)!r} is a pipe or a device, no file: open it yourself, and pass that"
+            )
+        _check_size(state.st_size, max_bytes, path.name)
+        with path.open("rb") as file:  # it may have grown
             return _streamed(file, max_bytes, path.name), path
     except (OSError, ValueError) as error:
         if isinstance(error, UnreadableDocumentError):

@@ -1,6 +1,6 @@
 """A graph as a picture: an SVG of its own, without a library, the same for the same graph."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 
 import numpy as np
@@ -13,20 +13,25 @@ MOST = 300
 """So many entities can be told apart in one picture, and laid out while one waits."""
 
 _ROUNDS = 200
-_MARGIN = 70
+_MARGIN = np.array([100, 50])
+"""Beside which half a name of most lengths has room, and the names above."""
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac")
 _LONGEST = 28
 """Letters of a name."""
+_LETTER = 7.5
+"""The width of most letters of a name, in pixels."""
 
 
 def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
     """The graph as an SVG document: entities in the colours of their types, relations as arrows.
 
+    Between two entities there is one line, with a head at each end that a relation leads to, and the
+    types of them all.
     Names are shown as text, whatever is in them. Raises InvalidRequestError for more than 300
     entities: draw the neighbours of one.
     """
-    check_count(width, "width", least=4 * _MARGIN)
-    check_count(height, "height", least=4 * _MARGIN)
+    check_count(width, "width", least=280)
+    check_count(height, "height", least=280)
     if len(graph.entities) > MOST:
         raise InvalidRequestError(
             f"the graph has {len(graph.entities)} entities, more than the {MOST} that can be told "
@@ -34,18 +39,27 @@ def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
         )
     numbers = {one.id: number for number, one in enumerate(graph.entities)}
     pairs = [(numbers[one.source_id], numbers[one.target_id]) for one in graph.relations]
-    places = _laid_out(len(numbers), pairs) * (width - 2 * _MARGIN, height - 2 * _MARGIN) + _MARGIN
+    places = _laid_out(len(numbers), pairs) * ((width, height) - 2 * _MARGIN) + _MARGIN
     types = sorted({one.type for one in graph.entities})
     colours = {one: _COLOURS[number % len(_COLOURS)] for number, one in enumerate(types)}
-    parts = [
-        _line(places[a], places[b], one.type)
-        for (a, b), one in zip(pairs, graph.relations, strict=True)
-    ]
-    for one, (x, y) in zip(graph.entities, places, strict=True):
+    lines = dict[tuple[int, int], dict[str, None]]()
+    for (a, b), relation in zip(pairs, graph.relations, strict=True):
+        lines.setdefault((a, b), {})[relation.type] = None
+    parts = [_loop(places[a], lines[a, b]) for a, b in lines if a == b]
+    for a, b in lines:
+        is_both = (b, a) in lines
+        if a < b or (a > b and not is_both):
+            named = lines[a, b] | (lines[b, a] if is_both else {})
+            parts.append(_line(places[a], places[b], named, is_both=is_both))
+    is_below = _leans(places, pairs)[:, 1] < 0  # of the lines most go up
+    for number, one in enumerate(graph.entities):
+        x, y = places[number]
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{colours[one.type]}">'
             f"<title>{_text(f'{one.name} ({one.type})')}</title></circle>"
-            f'<text x="{x:.1f}" y="{y - 14:.1f}" class="name">{_text(_short(one.name))}</text>'
+            f'<text x="{_beside(x, one.name, width):.1f}" '
+            f'y="{y + (24 if is_below[number] else -14):.1f}" class="name">'
+            f"{_text(_short(one.name))}</text>"
         )
     return "\n".join(
         [_HEAD.format(width=width, height=height), *parts, *_legend(colours), "</svg>\n"]
@@ -79,21 +93,42 @@ def _laid_out(n: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     return unit
 
 
-def _line(start: np.ndarray, end: np.ndarray, name: str) -> str:
-    length = float(np.linalg.norm(end - start))
-    if length < 1:  # to itself
-        x, y = start
-        return (
-            f'<path d="M {x:.1f} {y:.1f} c 30 -30 30 30 4 6" class="relation" marker-end="url(#to)"/>'
-            f'<text x="{x + 24:.1f}" y="{y + 4:.1f}" class="type">{_text(_short(name))}</text>'
-        )
-    stop = end - (end - start) / length * 12
-    middle = (start + end) / 2
+def _leans(places: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Where the lines of each place lead to, all together: a direction."""
+    leans = np.zeros_like(places)
+    for a, b in pairs:
+        along = (places[b] - places[a]) / max(float(np.linalg.norm(places[b] - places[a])), 1e-9)
+        leans[a] += along
+        leans[b] -= along
+    return leans
+
+
+def _line(start: np.ndarray, end: np.ndarray, types: Iterable[str], *, is_both: bool) -> str:
+    length = max(float(np.linalg.norm(end - start)), 1e-9)
+    gap = (end - start) / length * min(12.0, length / 2)
+    (x1, y1), (x2, y2) = start + gap * is_both, end - gap
+    x, y = (start + end) / 2
+    back = ' marker-start="url(#to)"' if is_both else ""
     return (
-        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{stop[0]:.1f}" y2="{stop[1]:.1f}" '
-        f'class="relation" marker-end="url(#to)"/>'
-        f'<text x="{middle[0]:.1f}" y="{middle[1]:.1f}" class="type">{_text(_short(name))}</text>'
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
+        f'class="relation" marker-end="url(#to)"{back}/>'
+        f'<text x="{x:.1f}" y="{y + 3:.1f}" class="type">{_text(_short(", ".join(types)))}</text>'
     )
+
+
+def _loop(place: np.ndarray, types: Iterable[str]) -> str:
+    x, y = place
+    return (
+        f'<path d="M {x + 6:.1f} {y + 7:.1f} c 34 30 34 -34 6 -10" class="relation" '
+        'marker-end="url(#to)"/>'
+        f'<text x="{x + 34:.1f}" y="{y + 22:.1f}" class="type">{_text(_short(", ".join(types)))}</text>'
+    )
+
+
+def _beside(x: float, name: str, width: int) -> float:
+    """Where the middle of a name is: above its entity, or so that all of it is in the picture."""
+    half = min(_LETTER * len(_short(name)) / 2 + 4, width / 2)
+    return float(min(max(x, half), width - half))
 
 
 def _legend(colours: Mapping[str, str]) -> list[str]:
@@ -116,9 +151,10 @@ def _text(text: str) -> str:
 
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">
-<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
 <path d="M0 0 L8 4 L0 8 z" fill="#999"/></marker></defs>
-<style>text {{ font-family: sans-serif; fill: #333 }} .name {{ font-size: 13px; text-anchor: middle }}
-.type {{ font-size: 10px; text-anchor: middle; fill: #777 }} .key {{ font-size: 11px }}
+<style>text {{ font-family: sans-serif; fill: #333; stroke: #fff; stroke-width: 4; paint-order: stroke }}
+.name {{ font-size: 13px; text-anchor: middle }} .key {{ font-size: 11px }}
+.type {{ font-size: 10px; text-anchor: middle; fill: #777 }}
 .relation {{ stroke: #bbb; stroke-width: 1.3; fill: none }}</style>
 <rect width="100%" height="100%" fill="#fff"/>"""

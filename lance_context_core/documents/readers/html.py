@@ -2,11 +2,13 @@
 
 import codecs
 import re
+import time
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from lance_context_core.documents.readers.text import Encoded, decoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written
+from lance_context_core.errors import UnreadableDocumentError
 
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -52,13 +54,16 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re
 class HtmlReader(Encoded):
     """Reads HTML: paragraphs, headings, lists, tables row by row, and preformatted text as it is.
 
-    The encoding is found out by what the page says of itself, too.
+    The encoding is found out by what the page says of itself, too. A page whose markup does not end is
+    refused when that has taken `max_seconds`: to look for its end at each beginning costs their square.
     """
+
+    max_seconds: float = 60
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""
         text, encoding = decoded(content, name=name, encoding=self.encoding or _said(content))
-        page = _Page()
+        page = _Page(name, self.max_seconds)
         page.feed(text)
         page.close()
         page.end_block()
@@ -69,8 +74,10 @@ class HtmlReader(Encoded):
 class _Page(HTMLParser):
     """Puts the text together, tag by tag; it needs no more memory for what stands deep within."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, seconds: float) -> None:
         super().__init__(convert_charrefs=True)
+        self._name = name
+        self._end = time.monotonic() + seconds
         self.written = Written()
         self.title: list[str] = []
         self.first_heading: str | None = None
@@ -82,6 +89,15 @@ class _Page(HTMLParser):
         self._is_in_row = False
         self._is_title = False
         self._level: int | None = None
+
+    def updatepos(self, i: int, j: int) -> int:
+        """Is called by the parser behind each piece; which line it is in nobody asks."""
+        del i
+        if time.monotonic() > self._end:
+            raise UnreadableDocumentError(
+                f"{self._name!r} takes too long to be read as HTML: pass reader=HtmlReader(max_seconds=…)"
+            )
+        return j
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         del attrs

@@ -1,6 +1,7 @@
 """A folder of files that were made to break whoever reads them: one clear error each, and the others go in."""
 
 import io
+import os
 import zipfile
 import zlib
 
@@ -114,6 +115,7 @@ def folder(tmp_path):
         (folder / name).write_bytes(made())
     with (folder / "two gigabytes.txt").open("wb") as large:
         large.truncate(2 << 30)  # of nothing on disk
+    os.mkfifo(folder / "a pipe.txt")  # into which nobody writes
     return folder
 
 
@@ -127,7 +129,8 @@ def test_a_hostile_folder_is_read_to_its_end_with_an_error_for_each_file_that_ca
         done = store.documents.add_many(
             [*files, folder / "not there.txt", folder], progress=told.append
         )
-        names = {**dict.fromkeys(REFUSED), "two gigabytes.txt": None, "not there.txt": None}
+        names = {**dict.fromkeys(REFUSED), "two gigabytes.txt": None}
+        names |= {"not there.txt": None, "a pipe.txt": None}
         failed = {one.name.rpartition("/")[2]: one.error for one in done.failed}
         assert sorted(failed) == sorted([*names, folder.name])
         assert all(type(error) is UnreadableDocumentError for error in failed.values())

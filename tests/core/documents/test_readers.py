@@ -121,6 +121,13 @@ def test_html_is_read_in_the_encoding_that_it_names():
     assert HtmlReader().read(page.encode("koi8-r"), name="a.html").text == "привет"
 
 
+def test_html_that_takes_too_long_is_refused():
+    endless = b"<p>tea " + b"<a b='" * 50
+    assert "tea" in HtmlReader().read(endless, name="a.html").text
+    with pytest.raises(UnreadableDocumentError, match=r"'a\.html' takes too long.*max_seconds"):
+        HtmlReader(max_seconds=-1).read(endless, name="a.html")
+
+
 def test_html_that_is_nested_deeply_is_read():
     page = "<div>" * 50_000 + "<p>inside</p>" + "<table>" * 100 + "<tr><td>cell"
     assert HtmlReader().read(page.encode(), name="a.html").text == "inside\n\ncell"

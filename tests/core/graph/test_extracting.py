@@ -238,6 +238,31 @@ def test_a_small_graph_is_drawn_within_the_picture(n):
     assert all(0 <= x <= 300 and 0 <= y <= 300 for x, y in places)
 
 
+def test_what_relates_two_entities_is_one_line_with_a_head_at_each_end_that_it_leads_to():
+    graph = SubGraph(
+        entities=tuple(Entity(name=name, id=name) for name in "abc"),
+        relations=(
+            Relation(source_id="a", target_id="b", type="knows"),
+            Relation(source_id="b", target_id="a", type="likes"),
+            Relation(source_id="b", target_id="a", type="knows"),
+            Relation(source_id="c", target_id="a", type="pays"),
+        ),
+    )
+    root = ET.fromstring(draw(graph))  # noqa: S314 - our own
+    heads = [(one.get("marker-start"), one.get("marker-end")) for one in root.findall(".//{*}line")]
+    assert heads == [("url(#to)", "url(#to)"), (None, "url(#to)")]
+    types = [one.text for one in root.findall(".//{*}text[@class='type']")]
+    assert types == ["knows, likes", "pays"]
+
+
+def test_a_long_name_at_the_edge_is_in_the_picture():
+    graph = SubGraph(entities=tuple(Entity(name="W" * 28 + f"{k}", id=f"{k}") for k in range(9)))
+    root = ET.fromstring(draw(graph, width=400, height=300))  # noqa: S314 - our own
+    middles = [float(one.get("x")) for one in root.findall(".//{*}text[@class='name']")]
+    assert len(middles) == 9
+    assert all(100 <= one <= 300 for one in middles)
+
+
 def test_more_than_can_be_told_apart_is_not_drawn():
     graph = SubGraph(entities=tuple(Entity(name=f"{k}", id=f"{k}") for k in range(301)))
     with pytest.raises(InvalidRequestError, match="301"):
