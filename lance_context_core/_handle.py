@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def handle(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen dataclass whose `repr` says whose it is: `AsyncHistory('/tmp/memory', user_id='ada')`.
+    """Make `cls` a frozen dataclass whose `repr` says whose it is: `AsyncHistory('/data/memory', user_id='ada')`.
 
     Of its fields only public ones are in it: what stands behind a handle is nobody's concern.
     """
