@@ -1,7 +1,9 @@
 """Jobs are rows: done once, taken over from whoever died, and told what became of them."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Event
 
 import pytest
 from core.knowledge.living import (
@@ -100,6 +102,34 @@ def test_the_late_write_of_a_worker_that_lost_its_job_is_fenced_off(store, memor
         return ["something else" for _ in sentences]
 
     memory.using(model=meanwhile).jobs.run_due()
+    assert facts(store) == ["I live in Oslo."]
+
+
+def test_the_late_failure_of_a_worker_that_lost_its_job_leaves_it_to_who_is_at_it(
+    store, memory, clock
+):
+    memory.add([OSLO], infer="later")
+    has_begun, may_end = Event(), Event()
+
+    def patient(sentences):
+        has_begun.set()
+        assert may_end.wait(30)
+        return sentences
+
+    with ThreadPoolExecutor(1) as other:
+
+        def meanwhile(_):
+            clock.advance(seconds=2 * LEASE.total_seconds())
+            taken_over.append(other.submit(store.knowledge.using(model=patient).jobs.run_due))
+            assert has_begun.wait(30)
+            raise RuntimeError
+
+        taken_over = []
+        (lost,) = memory.using(model=meanwhile).jobs.run_due()
+        assert (lost.state, lost.error, lost.fence) == ("running", None, 2)
+        may_end.set()
+        (done,) = taken_over[0].result()
+    assert (done.state, done.attempts) == ("succeeded", 2)
     assert facts(store) == ["I live in Oslo."]
 
 
