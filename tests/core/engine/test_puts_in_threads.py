@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lance_context_core import ContextStore, Item
-from lance_context_core._loop import store_loop
 from lance_context_core.errors import ConflictError, InvalidRequestError, StoreClosedError
 from lance_context_core.settings import JournalPolicy
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
@@ -16,20 +15,6 @@ from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 SMALL = JournalPolicy(rows=16)
 """A fold now and then, while others write."""
 N_THREADS, N_EACH = 4, 32
-
-
-@pytest.fixture
-def hops(monkeypatch):
-    """How often the store's loop was asked."""
-    seen = []
-    run = store_loop.run
-
-    def counted(work):
-        seen.append(work)
-        return run(work)
-
-    monkeypatch.setattr(store_loop, "run", counted)
-    return seen
 
 
 def item(key, n):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, Item
-from lance_context_core._loop import store_loop
 from lance_context_core.engine.journal.transactions import Transactions
 from lance_context_core.engine.table import reading, remembered
 from lance_context_core.errors import StoreClosedError
@@ -40,20 +39,6 @@ def reads(monkeypatch):
         return await scan(*arguments)
 
     monkeypatch.setattr(reading, "scan", counted)
-    return seen
-
-
-@pytest.fixture
-def hops(monkeypatch):
-    """How often the store's loop was asked."""
-    seen = []
-    run = store_loop.run
-
-    def counted(work):
-        seen.append(work)
-        return run(work)
-
-    monkeypatch.setattr(store_loop, "run", counted)
     return seen
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lance_context_core import ContextStore, Item
-from lance_context_core._loop import store_loop
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 
 KEY = ("n",), "a"
@@ -18,20 +17,6 @@ def kv(tmp_path):
         # From then on the table is known.
         kv.put([item("other", 0)])
         yield kv
-
-
-@pytest.fixture
-def hops(monkeypatch):
-    """How often the store's loop was asked."""
-    seen = []
-    run = store_loop.run
-
-    def counted(work):
-        seen.append(work)
-        return run(work)
-
-    monkeypatch.setattr(store_loop, "run", counted)
-    return seen
 
 
 def item(key, n, **more):
