@@ -22,7 +22,14 @@ from lance_context_core.hot.words import words_of
 _FEW = 1_000
 """So many records are read as fast as the engine searches them."""
 
-_MOST_WAITS = 2
+
+@dataclass(slots=True)
+class _Reading:
+    """A scope that is being read."""
+
+    done: asyncio.Future[None]
+    block: Block | None = None
+    """What was read; None until then, and if nothing came of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +54,7 @@ class HotScopes:
         self._cache = cache
         self._blocks = blocks_of(cache)
         self._store = object()
-        self._reading: dict[tuple[Any, ...], asyncio.Future[None]] = {}
+        self._reading: dict[tuple[Any, ...], _Reading] = {}
         """What is being read, by its place and the loop that reads it."""
         self._n_forgotten = 0
         self._n_hits = self._n_misses = 0
@@ -132,7 +139,8 @@ class HotScopes:
         None if it is too large, or only the engine can tell what there is.
         """
         place = CachedTable(self._store, table.name, table.ref), str(scope)
-        n_waits = 0
+        turn = asyncio.get_running_loop(), *place
+        earlier = self._reading.get(turn)
         while True:
             known = self._blocks.get(*place)
             if isinstance(known, NotKept) and known.is_believed():
@@ -149,19 +157,19 @@ class HotScopes:
             if isinstance(known, NotKept) and known.is_unfit and _is_near(known.state, since.state):
                 known.n_believed = 0
                 return None, False
-            turn = asyncio.get_running_loop(), *place
-            # What others began to read may be outdated when it is there; but not for ever.
-            if (other := self._reading.get(turn)) is None or n_waits == _MOST_WAITS:
+            if (other := self._reading.get(turn)) is None:
                 break
-            n_waits += 1
-            await asyncio.wait([other])
-        done = self._reading[turn] = turn[0].create_future()
+            await asyncio.wait([other.done])
+            if other is not earlier and other.block is not None:
+                # As fresh as if it were read here, though the table may have moved on since.
+                return other.block, False
+        mine = self._reading[turn] = _Reading(turn[0].create_future())
         try:
-            return await self._read(table, scope, place, known, since), False
+            mine.block = await self._read(table, scope, place, known, since)
+            return mine.block, False
         finally:
-            done.set_result(None)
-            if self._reading.get(turn) is done:
-                del self._reading[turn]
+            mine.done.set_result(None)
+            del self._reading[turn]
 
     async def _read(
         self,

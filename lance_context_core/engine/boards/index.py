@@ -223,19 +223,6 @@ def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
     connection.execute("INSERT OR REPLACE INTO task_tokens_1 VALUES (?, ?)", (tbl, token))
 
 
-def carry(connection: sqlite3.Connection, name: str, ref: str) -> None:
-    """Have it count for the next token of that table, if it does for this one: nothing is changed by then."""
-    moved = (
-        "UPDATE task_tokens_1 SET token = token + 1 WHERE (tbl, token) = "
-        "(SELECT id, token FROM tables WHERE name = ? AND ref = ?)"
-    )
-    try:
-        connection.execute(moved, (name, ref))
-    except sqlite3.OperationalError:
-        if _are_there(connection):
-            raise
-
-
 def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
     """Be the one who makes it anew; False while somebody else is at that.
 

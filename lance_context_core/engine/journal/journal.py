@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from lance_context_core._loop import LATER, Later
-from lance_context_core.engine.boards import index
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
@@ -241,14 +240,8 @@ class Journal:
         not, what is looked up beside the entries counts on.
         """
         await self._ways.opened()
-
-        def work(connection: sqlite3.Connection) -> None:
-            if not is_change:
-                index.carry(connection, *part)
-            for statement, values in statements.noted(part, version):
-                connection.execute(statement, values)
-
-        await self._waiting.insist(self._transactions.transact, work)
+        noted = statements.noted(part, version, is_change=is_change)
+        await self._waiting.insist(self._transactions.do, noted)
 
     async def begin(self, part: Part, last: int | None) -> None:
         """Say which entries are to be folded next: those up to `last`, or all."""

@@ -55,17 +55,17 @@ _MONTH = 31 * 24 * 3600 * 1_000_000
 Statements = Sequence[tuple[str, tuple[object, ...]]]
 
 
-def noted(part: Part, version: int) -> Statements:
-    """Know a table, and the version that goes with its entries."""
+def noted(part: Part, version: int, *, is_change: bool = True) -> Statements:
+    """Know a table, and the version that goes with its entries; it may hold what the one before held."""
     # What was counted before the journal was made, or by one that was removed, is never met again.
     first = time.time_ns() // 1000
     statement = (
         "INSERT INTO tables (name, ref, version, folded, folding, token, stamp) "
         "VALUES (?, ?, ?, 0, 0, ?, ?) "
         "ON CONFLICT (name, ref) DO UPDATE SET version = max(version, excluded.version), "
-        "token = token + 1, stamp = stamp + 1"
+        "token = token + ?, stamp = stamp + 1"
     )
-    return [(statement, (*part, version, first, first))]
+    return [(statement, (*part, version, first, first, int(is_change)))]
 
 
 def forgotten(part: Part, last: int, version: int, *, tells_moments: bool) -> Statements:

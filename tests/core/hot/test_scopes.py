@@ -18,7 +18,7 @@ from lance_context_core.hot.cache import blocks_of
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
 from lance_context_core.records import Item, ItemVector
-from lance_context_core.settings import SearchCache, SearchOptions, TextIndex
+from lance_context_core.settings import IndexPolicy, SearchCache, SearchOptions, TextIndex
 
 
 @pytest.fixture
@@ -266,11 +266,71 @@ async def test_a_record_is_found_whole(store):
     assert await counted(store) == (0, 1)
 
 
+async def test_indexes_that_are_built_leave_what_is_in_memory_as_it_is(store):
+    await store.memory.add(["a red kite"], user_id="ann")
+    await found(store, "kite")
+    await store.flush()
+    (kept,) = [
+        done
+        for done in await store.maintain(only_due=True, policy=IndexPolicy(scalar_rows=1))
+        if done.table == "records"
+    ]
+    assert {"id", "user_id"} <= set(kept.indexes_built)
+    await store.memory.add(["a green kite"], user_id="ann")
+    assert (await found(store, "green"))[0] == "a green kite"
+    assert await counted(store) == (1, 1)
+
+
 async def test_many_searches_at_once_of_a_cold_scope_all_find_it(store):
     await store.memory.add(["a red kite"], user_id="ann")
     many = await asyncio.gather(*(found(store, "kite") for _ in range(20)))
     assert many == [["a red kite"]] * 20
     assert await counted(store) == (19, 1)
+
+
+async def test_many_searches_at_once_read_a_scope_twice_at_most_that_changes_while_it_is_read(
+    store, monkeypatch
+):
+    read, n_reads = following.read, 0
+
+    async def slow(*args, **options):
+        nonlocal n_reads
+        n_reads += 1
+        there = await read(*args, **options)
+        # So many at once that nobody can follow.
+        await store.memory.add([f"{n_reads} {n}" for n in range(9)], user_id="bob")
+        return there
+
+    await store.memory.add(["a red kite"], user_id="ann")
+    monkeypatch.setattr(following, "read", slow)
+    first = asyncio.ensure_future(found(store, "kite"))
+    while not n_reads:
+        await asyncio.sleep(0)
+    many = await asyncio.gather(*(found(store, "kite") for _ in range(20)))
+    assert [await first, *many] == [["a red kite"]] * 21
+    assert n_reads == 2
+
+
+async def test_what_was_written_while_others_read_a_scope_is_found(store, monkeypatch):
+    read, is_read, may_end = following.read, asyncio.Event(), asyncio.Event()
+
+    async def slow(*args, **options):
+        there = await read(*args, **options)
+        is_read.set()
+        await may_end.wait()
+        return there
+
+    await store.memory.add(["a red kite"], user_id="ann")
+    monkeypatch.setattr(following, "read", slow)
+    first = asyncio.ensure_future(found(store, "kite"))
+    await is_read.wait()
+    many = [f"a green kite, {number}" for number in range(9)]
+    await store.memory.add(many, user_id="ann")
+    second = asyncio.ensure_future(found(store, "green kite", limit=20))
+    await asyncio.sleep(0.01)
+    may_end.set()
+    assert set(await second) == {"a red kite", *many}
+    assert await first == ["a red kite"]
 
 
 async def test_one_who_reads_a_cold_scope_and_is_cancelled_leaves_it_to_the_others(
