@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
-import snowballstemmer
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Language:
@@ -103,6 +101,8 @@ class _Stemming(threading.local):
     """A stemmer of each thread's own: it keeps the word that it is at in itself."""
 
     def __init__(self, name: str) -> None:
+        import snowballstemmer  # All languages that it knows: who asks for no word needs none.
+
         self._stemmer: Any = snowballstemmer.stemmer(name)
 
     def stem(self, word: str) -> str:

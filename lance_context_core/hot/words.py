@@ -5,8 +5,6 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-import snowballstemmer
-
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.languages import stemmer
 
@@ -40,6 +38,8 @@ def words_of(settings: TextIndex) -> Words | None:
         return None
     stem: Callable[[str], str] = str
     if settings.stem:
+        import snowballstemmer  # See `languages`.
+
         if (language := settings.language.lower()) not in snowballstemmer.algorithms():
             return None
         stem = stemmer(language)

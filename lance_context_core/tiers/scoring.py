@@ -70,10 +70,11 @@ class Similarity:
         return min(1.0, max(0.0, cosine, share))
 
 
-_WORDS = words_of(TextIndex())
+_USUAL = TextIndex()
 
 
 def _terms(text: str) -> frozenset[str]:
     """The words of a text; without the stems in other languages, which would be words twice."""
-    found = _WORDS(text) if _WORDS is not None else []
+    words = words_of(_USUAL)
+    found = words(text) if words is not None else []
     return frozenset(one for one in found if one.isdigit() or not one.startswith("0"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lance_context_cli import exits
-from lance_context_cli.lean import without
+from lance_context_cli.lean import importing
 
 if TYPE_CHECKING:
     from lance_context_core import ContextStore
@@ -57,7 +57,7 @@ class Place:
         return self.writing()
 
     def _now(self, *, must_exist: bool = True) -> "ContextStore":
-        with without("pandas"):
+        with importing():
             from lance_context_core import ContextStore
             from lance_context_core.errors import NotFoundError
 
