@@ -8,6 +8,7 @@ from typing import TypeVar
 from lance_context_core._checks import shown
 from lance_context_core._loop import store_loop
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import Progress
 
 T = TypeVar("T")
 
@@ -35,3 +36,10 @@ async def tell(progress: Callable[[T], object] | None, now: T) -> None:
     else:
         progress(now)
         await asyncio.sleep(0)
+
+
+async def tell_written(
+    progress: Callable[[Progress], object] | None, n: int, what: str = "records"
+) -> None:
+    """Tell that all of so many are written: the last that such a call tells."""
+    await tell(progress, Progress(n_done=n, n_total=n, what=what))

@@ -16,7 +16,7 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress, tell
+from lance_context_core._progress import check_progress, tell, tell_written
 from lance_context_core._retrying import Attempts
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
@@ -44,6 +44,7 @@ from lance_context_core.records import (
     DocumentScope,
     Erasure,
     FailedDocument,
+    Progress,
     SearchHit,
     SourceDocument,
 )
@@ -75,6 +76,7 @@ class AsyncDocuments:
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
         uri: str | None = None,
+        progress: Callable[[Progress], object] | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
         """Read a file, cut it into passages, embed them, and keep it all in one commit.
@@ -92,7 +94,35 @@ class AsyncDocuments:
         A file that its scope has already, by the hash of its bytes, is left as it is and
         returned, so that the call may be repeated. Raises UnreadableDocumentError, before anything
         is written, if no text can be had of it.
+
+        `progress` is called as passages are made and embedded, up to 512 at a time, and once the
+        document is there; what it raises before that, as cancelling does, ends the call, and nothing
+        is written.
         """
+        check_progress(progress)
+        document = await self._add(
+            source,
+            scope=scope,
+            metadata=metadata,
+            name=name,
+            uri=uri,
+            progress=progress,
+            **arguments,
+        )
+        await tell_written(progress, 1, "documents")
+        return document
+
+    async def _add(
+        self,
+        source: DocumentSource,
+        *,
+        scope: DocumentScope | None,
+        metadata: Mapping[str, Any] | None,
+        name: str | None,
+        uri: str | None,
+        progress: Callable[[Progress], object] | None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> SourceDocument:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
@@ -107,7 +137,7 @@ class AsyncDocuments:
             id = await self._documents.free_id(place, loaded.hash)
             now = self._documents.resources.clock.now()
             row = sources.to_row(made, id, scope=self._documents.scope, now=now)
-            rows = await self._chunking(id, self._documents.scope).rows(made, row, now)
+            rows = await self._chunking(id, self._documents.scope, progress).rows(made, row, now)
             await keeping.before()
             if await inserted(self._documents.table, row, rows):
                 await keeping.after()
@@ -261,6 +291,7 @@ class AsyncDocuments:
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
         uri: str | None = None,
+        progress: Callable[[Progress], object] | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
         """Replace a document's content or metadata, or both, in one commit; its id and scope stay.
@@ -269,7 +300,32 @@ class AsyncDocuments:
         written, and only passages whose text is new are embedded. What is not given stays; where
         nothing changed, nothing is written. Raises NotFoundError if there is no document of that
         id, UnreadableDocumentError, before anything is written, if no text can be had of the file.
+        `progress` is called as by `add`.
         """
+        check_progress(progress)
+        document = await self._update(
+            document_id,
+            source,
+            metadata=metadata,
+            name=name,
+            uri=uri,
+            progress=progress,
+            **arguments,
+        )
+        await tell_written(progress, 1, "documents")
+        return document
+
+    async def _update(
+        self,
+        document_id: str,
+        source: DocumentSource | None,
+        *,
+        metadata: Mapping[str, Any] | None,
+        name: str | None,
+        uri: str | None,
+        progress: Callable[[Progress], object] | None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> SourceDocument:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         about = None if metadata is None else check_json_object(metadata, "metadata")
@@ -281,7 +337,7 @@ class AsyncDocuments:
             old = await self._documents.row(document_id)
             kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
             scope, owner = sources.from_row(old).scope, _owner(old)
-            chunking = self._chunking(document_id, owner)
+            chunking = self._chunking(document_id, owner, progress)
             before = await chunking.held(self._documents.parts(document_id))
             if loaded is None:
                 made = unchanged(old, await self._documents.text(document_id), before)
@@ -326,13 +382,20 @@ class AsyncDocuments:
         return n > 0 and bool(rows)
 
     async def erase(
-        self, document_id: str, *, sole_writer: bool = False, dry_run: bool = False
+        self,
+        document_id: str,
+        *,
+        sole_writer: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Erasure:
         """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
         where = self._documents.all_of(document_id)
         meant = Target(scope=self._documents.scope, documents={DOCUMENTS_TABLE: where})
         whole = Whole(self._documents.resources, self._documents.scope)
-        return await erase.erase(whole, meant, sole_writer=sole_writer, dry_run=dry_run)
+        return await erase.erase(
+            whole, meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
+        )
 
     # Helpers
 
@@ -347,9 +410,15 @@ class AsyncDocuments:
             loading.load, source, name=name, uri=uri, max_bytes=reading["max_bytes"]
         )
 
-    def _chunking(self, id: str, owner: Scope) -> Chunking:
+    def _chunking(
+        self, id: str, owner: Scope, progress: Callable[[Progress], object] | None
+    ) -> Chunking:
         return Chunking(
-            table=self._documents.table, resources=self._documents.resources, id=id, owner=owner
+            table=self._documents.table,
+            resources=self._documents.resources,
+            id=id,
+            owner=owner,
+            progress=progress,
         )
 
 

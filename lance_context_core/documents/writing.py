@@ -3,7 +3,7 @@
 However long it is, so many of its chunks as are one step are in memory as rows, or a piece of its text.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -12,13 +12,14 @@ from typing import Any
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
+from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.table import Table
-from lance_context_core.records import Passage
+from lance_context_core.records import Passage, Progress
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import CHUNK, Source
 from lance_context_core.scope import Scope
@@ -59,6 +60,8 @@ class Chunking:
     resources: Resources
     id: str
     owner: Scope
+    progress: Callable[[Progress], object] | None = None
+    """Is told of the passages, step by step, before they are written."""
 
     async def held(self, where: sql.Clause) -> dict[str, Held]:
         """The chunks and pieces that match, all of this document."""
@@ -107,6 +110,14 @@ class Chunking:
             rows = [row for row in await steps.each(made, positions) if row is not None]
             if rows:
                 await self._make_found(rows, where)
+            now_made = Progress(
+                n_done=positions.stop,
+                n_total=len(source.passages),
+                what="passages",
+                name=source.name,
+            )
+            await tell(self.progress, now_made)
+            if rows:
                 yield rows
 
     async def _make_found(

@@ -1,11 +1,12 @@
 """Reading texts into a graph: what an extractor finds, with where it stands, in one commit a text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_text, shown
+from lance_context_core._progress import tell
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.engine import sql
@@ -19,7 +20,7 @@ from lance_context_core.graph.found import (
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records import Entity, Mention, Relation, Statement
+from lance_context_core.records import Entity, Mention, Progress, Relation, Statement
 from lance_context_core.rows.graph import entity_id, name_key
 from lance_context_core.stores.records.scoped import Records
 
@@ -56,7 +57,10 @@ async def sources(
 
 
 async def extract(
-    graph: ScopedGraph, given: Sequence[SourceText], extractor: EntityExtractor | None
+    graph: ScopedGraph,
+    given: Sequence[SourceText],
+    extractor: EntityExtractor | None,
+    progress: Callable[[Progress], object] | None,
 ) -> GraphExtraction:
     """Read texts into the graph; each replaces what was found in it before."""
     extractor = RuleEntityExtractor() if extractor is None else extractor
@@ -68,7 +72,7 @@ async def extract(
     done: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     usage: Counter[str] = Counter()
-    for source in given:
+    for n_done, source in enumerate(given, 1):
         found = await called(extractor.extract, source)
         if not isinstance(found, Extracted):
             raise InvalidRequestError(
@@ -77,6 +81,8 @@ async def extract(
         done += await _write(graph, source, found)
         faults.update(found.faults)
         usage.update(found.usage)
+        now = Progress(n_done=n_done, n_total=len(given), what="texts", name=source.id)
+        await tell(progress, now)
     return GraphExtraction(
         sources=len(given),
         **{name: done[name] for name in ("entities", "mentions", "relations", "statements")},

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
 from lance_context_core._handle import handle
+from lance_context_core._progress import check_progress, tell_written
 from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph import cypher, extracting, merging, writing
@@ -27,6 +28,7 @@ from lance_context_core.records import (
     Entity,
     Mention,
     Merger,
+    Progress,
     Relation,
 )
 from lance_context_core.rows import graph as rows
@@ -71,13 +73,21 @@ class AsyncGraph(AsyncWalks):
         relations: Sequence[Relation] = (),
         *,
         mentions: Sequence[Mention] = (),
+        progress: Callable[[Progress], object] | None = None,
     ) -> None:
-        """Add entities, relations between them, and where they are spoken of, in one commit."""
-        batch = Batch(self._graph)
+        """Add entities, relations between them, and where they are spoken of, in one commit.
+
+        `progress` is called as they are made ready, up to 10,000 at a time, and once all are
+        written; what it raises before that, as cancelling does, ends the call, and nothing is
+        written.
+        """
+        check_progress(progress)
+        batch = Batch(self._graph, progress=progress)
         await batch.take(entities, Entity, "entities")
         await batch.take(relations, Relation, "relations")
         await batch.take(mentions, Mention, "mentions")
         await batch.write()
+        await tell_written(progress, len(batch.things), "things")
 
     async def delete_entity(self, entity_id: str) -> bool:
         """Remove an entity and all that leads to it; returns whether it was there.
@@ -255,6 +265,7 @@ class AsyncGraph(AsyncWalks):
         session_id: str | None = None,
         document_id: str | None = None,
         extractor: EntityExtractor | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> GraphExtraction:
         """Find entities in texts, in the messages of a session, or in the passages of a document.
 
@@ -262,9 +273,13 @@ class AsyncGraph(AsyncWalks):
         statements that the extractor finds. Read again, a text replaces what was found in it before;
         what is there already stays as it says itself. Without an `extractor` rules look for what is
         known by how it is written. Raises InvalidRequestError unless one of the three is given.
+
+        `progress` is called after each text; what it raises, as cancelling does, ends the call, and
+        what was told of is kept.
         """
+        check_progress(progress)
         given = await extracting.sources(self._graph, texts, session_id, document_id)
-        return await extracting.extract(self._graph, given, extractor)
+        return await extracting.extract(self._graph, given, extractor, progress)
 
     # Helpers
 

@@ -1,18 +1,19 @@
 """What is written of a graph: things added, replaced and removed, in one commit each time."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_names, listed, loads, shown
+from lance_context_core._progress import tell
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, chunked
-from lance_context_core.records import Entity, Mention, Relation, Statement
+from lance_context_core.records import Entity, Mention, Progress, Relation, Statement
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
 from lance_context_core.rows.records import key_of
@@ -40,6 +41,8 @@ _ROWS_PER_KEY = 50
 _ROWS_AT_ONCE = 100_000
 """So many are read at once."""
 
+_TOLD_THINGS = 10_000
+
 _PROBLEM = "the same part of the graph kept being changed by others"
 
 
@@ -54,6 +57,8 @@ class Batch:
     statements: list[Statement] = field(default_factory=list)
     keeps: bool = False
     """Whether what is there already stays as it says itself, and only the sources are joined."""
+    progress: Callable[[Progress], object] | None = None
+    """Is told of things, as they are made ready."""
 
     async def take(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
         """Check things of one sort, and take them in; returns them with their ids and their scope."""
@@ -125,7 +130,10 @@ class Batch:
             )
             return key, ends.redirected(row, thing)
 
-        new = dict(await steps.each(made, things.items()))
+        new: dict[str, Row] = {}
+        for some in chunked(things, _TOLD_THINGS):
+            new |= await steps.each(made, [(key, things[key]) for key in some])
+            await tell(self.progress, Progress(n_done=len(new), n_total=len(things), what="things"))
         seen: dict[str, int | None] = {key: row["revision"] for key, row in old.items()}
         return new, dict.fromkeys(new) | ends.seen | seen
 

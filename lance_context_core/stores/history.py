@@ -19,7 +19,7 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress
+from lance_context_core._progress import check_progress, tell_written
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
@@ -99,7 +99,7 @@ class AsyncHistory:
             keep_existing=keep_existing,
             progress=progress,
         )
-        await writing.tell_written(progress, len(given))
+        await tell_written(progress, len(given))
         return list(result.ids)
 
     async def replace(

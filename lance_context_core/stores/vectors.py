@@ -14,7 +14,7 @@ from lance_context_core._checks import (
 from lance_context_core._embedding import embedded
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress
+from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
@@ -39,7 +39,6 @@ from lance_context_core.rows.records import (
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records import writing
 from lance_context_core.versioning.places import Whole
 
 
@@ -72,7 +71,7 @@ class AsyncVectors:
         """
         check_progress(progress)
         ids = await self._add(documents, progress)
-        await writing.tell_written(progress, len(ids))
+        await tell_written(progress, len(ids))
         return ids
 
     async def _add(
@@ -106,7 +105,7 @@ class AsyncVectors:
         """
         check_progress(progress)
         ids = await self._upsert(documents, progress)
-        await writing.tell_written(progress, len(ids))
+        await tell_written(progress, len(ids))
         return ids
 
     async def _upsert(
@@ -206,6 +205,7 @@ class AsyncVectors:
         filter: FilterLike | None = None,
         sole_writer: bool = False,
         dry_run: bool = False,
+        progress: Callable[[Progress], object] | None = None,
     ) -> Erasure:
         """Remove documents from every file of the collection. See `AsyncContextStore.erase`.
 
@@ -214,7 +214,9 @@ class AsyncVectors:
         """
         whole = Whole(self._resources, self._scope)
         meant = target.documents(self._scope, table_of(self.collection), ids=ids, filter=filter)
-        return await erase.erase(whole, meant, sole_writer=sole_writer, dry_run=dry_run)
+        return await erase.erase(
+            whole, meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
+        )
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """How many documents match; of all without a `filter`. 0 before the first write."""

@@ -1,7 +1,7 @@
 """Key-value items in namespaces, each set of them a table of its own."""
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Unpack
@@ -14,6 +14,7 @@ from lance_context_core._checks import check_span, check_time
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._options import takes
+from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
@@ -23,7 +24,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing
 from lance_context_core.protocols.keyvalues import CONDITIONS, LISTING
-from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.selection import Selection
 from lance_context_core.rows.visibility import alive
@@ -195,50 +196,79 @@ class AsyncKeyValues:
 
     # Writing
 
-    async def put(self, items: Sequence[Item]) -> None:
+    async def put(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> None:
         """Write items, replacing whatever their keys hold, in one commit.
 
         An item that replaces another keeps its `created_at` and nothing else: also its vectors,
         its data and its expiry are those of the new one. Of two with one key the last counts.
-        """
-        self._resources.writable()
-        await itemwriting.put(self._table, items, scope=self._scope, resources=self._resources)
 
-    def _put_at_once(self, items: Sequence[Item]) -> Later | None:
+        `progress` is called as texts of vectors are embedded, up to 1,000 at a time, and once all
+        is written; what it raises before that, as cancelling does, ends the call, and nothing is
+        written.
+        """
+        check_progress(progress)
+        self._resources.writable()
+        await itemwriting.put(
+            self._table, items, scope=self._scope, resources=self._resources, progress=progress
+        )
+        await tell_written(progress, len(items), "items")
+
+    def _put_at_once(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> Later | None:
         """As `put`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
         self._resources.writable()
         is_done = itemwriting.put_now(
             self._table, items, scope=self._scope, resources=self._resources
         )
         return None if is_done else LATER
 
-    async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
+    async def add(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> builtins.list[bool]:
         """Write the items whose keys hold nothing, in one commit; says which were written.
 
-        The first writer wins, also of two with one key in the call, or in two processes.
+        The first writer wins, also of two with one key in the call, or in two processes. `progress`
+        is called as by `put`.
         """
+        check_progress(progress)
         self._resources.writable()
-        return await itemwriting.add(
-            self._table, items, scope=self._scope, resources=self._resources
+        done = await itemwriting.add(
+            self._table, items, scope=self._scope, resources=self._resources, progress=progress
         )
+        await tell_written(progress, len(items), "items")
+        return done
 
-    def _add_at_once(self, items: Sequence[Item]) -> builtins.list[bool] | Later:
+    def _add_at_once(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> builtins.list[bool] | Later:
         """As `add`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
         self._resources.writable()
         done = itemwriting.add_now(self._table, items, scope=self._scope, resources=self._resources)
         return LATER if done is None else done
 
-    async def append(self, items: Sequence[Item]) -> ItemsAppended:
+    async def append(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit, without a look at what is there.
 
         For keys that nobody can have used before, such as ids made this moment: it costs a third
         of `add`. A key that is there is there twice then: `get` finds the later one, until it is
-        deleted.
+        deleted. `progress` is called as by `put`.
         """
+        check_progress(progress)
         self._resources.writable()
-        return await itemwriting.append(
-            self._table, items, scope=self._scope, resources=self._resources
+        done = await itemwriting.append(
+            self._table, items, scope=self._scope, resources=self._resources, progress=progress
         )
+        await tell_written(progress, len(items), "items")
+        return done
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit; says for each key whether there was one."""
@@ -256,6 +286,7 @@ class AsyncKeyValues:
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
         expected: Mapping[ItemKey, int | None] | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> ItemsWritten:
         """Delete, add and put, in this order and in one commit: all of it, or nothing.
 
@@ -271,10 +302,11 @@ class AsyncKeyValues:
         Only where another process changes an item that is put or deleted at the same moment, and
         nothing was expected, that item takes a second commit, on top of the other's. If the outcome
         is unknown, it may be repeated; then an AlreadyExistsError or ConflictError may speak of what
-        the first call has written.
+        the first call has written. `progress` is called as by `put`.
         """
+        check_progress(progress)
         self._resources.writable()
-        return await itemwriting.write(
+        done = await itemwriting.write(
             self._table,
             puts=puts,
             adds=adds,
@@ -282,7 +314,10 @@ class AsyncKeyValues:
             expected=itemwriting.NOTHING_EXPECTED if expected is None else expected,
             scope=self._scope,
             resources=self._resources,
+            progress=progress,
         )
+        await tell_written(progress, len(puts) + len(adds) + len(deletes), "items")
+        return done
 
     def _write_at_once(
         self,
@@ -291,8 +326,11 @@ class AsyncKeyValues:
         adds: Sequence[Item] = (),
         deletes: Sequence[ItemKey] = (),
         expected: Mapping[ItemKey, int | None] | None = None,
+        progress: Callable[[Progress], object] | None = None,
     ) -> ItemsWritten | Later:
         """As `write`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
         self._resources.writable()
         done = itemwriting.write_now(
             self._table,

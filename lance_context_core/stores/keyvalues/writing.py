@@ -17,7 +17,7 @@ from lance_context_core.engine.table import keyed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item, ItemsAppended, ItemsWritten, ItemVector
+from lance_context_core.records import Item, ItemsAppended, ItemsWritten, ItemVector, Progress
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
@@ -36,6 +36,9 @@ class _Draft(NamedTuple):
         return self.item.namespace, self.item.key
 
 
+Telling = Callable[[Progress], object] | None
+"""Is told of the texts of vectors, as they are embedded."""
+
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 _FEW = 8
@@ -46,13 +49,18 @@ _N_KEYS_AS_ONE = 8
 
 
 async def append(
-    table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
+    table: Table,
+    items: Sequence[Item],
+    *,
+    scope: Scope,
+    resources: Resources,
+    progress: Telling = None,
 ) -> ItemsAppended:
     """Write items without a look at what is there; see `AsyncKeyValues.append`."""
     given = await _drafted(items, "items", scope=scope, resources=resources)
     if len({one.row[KEY] for one in given}) < len(given):
         refuse_duplicates(("key", repr(one.key)) for one in given)
-    rows = await _rows(table, given, resources)
+    rows = await _rows(table, given, resources, progress)
     if not rows:
         version = await table.token()
         return ItemsAppended(version=version, n_items=None, grows_since=version)
@@ -62,14 +70,20 @@ async def append(
     return ItemsAppended(version=done.token, n_items=done.n_rows, grows_since=done.grows_since)
 
 
-async def put(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> None:
+async def put(
+    table: Table,
+    items: Sequence[Item],
+    *,
+    scope: Scope,
+    resources: Resources,
+    progress: Telling = None,
+) -> None:
     """Write items on top of what is there; see `AsyncKeyValues.put`."""
     drafted = {
         one.key: one for one in await _drafted(items, "items", scope=scope, resources=resources)
     }
-    await _write(
-        table, dict.fromkeys(drafted, keyed.PUT), drafted, scope=scope, resources=resources
-    )
+    ways = dict.fromkeys(drafted, keyed.PUT)
+    await _write(table, ways, drafted, scope=scope, resources=resources, progress=progress)
 
 
 def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> bool:
@@ -84,13 +98,18 @@ def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Res
 
 
 async def add(
-    table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
+    table: Table,
+    items: Sequence[Item],
+    *,
+    scope: Scope,
+    resources: Resources,
+    progress: Telling = None,
 ) -> list[bool]:
     """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
     offered = await _drafted(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
     ways = dict.fromkeys(first, keyed.ADD)
-    existed = await _write(table, ways, first, scope=scope, resources=resources)
+    existed = await _write(table, ways, first, scope=scope, resources=resources, progress=progress)
     return _added(offered, first, existed)
 
 
@@ -116,6 +135,7 @@ async def write(
     expected: Mapping[ItemKey, int | None],
     scope: Scope,
     resources: Resources,
+    progress: Telling = None,
 ) -> ItemsWritten:
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
     wanted = await _checked_expected(expected)
@@ -123,7 +143,15 @@ async def write(
     added = await _drafted(adds, "adds", scope=scope, resources=resources)
     put = await _drafted(puts, "puts", scope=scope, resources=resources)
     ways, items = _ways(gone, added, put)
-    existed = await _write(table, ways, items, expected=wanted, scope=scope, resources=resources)
+    existed = await _write(
+        table,
+        ways,
+        items,
+        expected=wanted,
+        scope=scope,
+        resources=resources,
+        progress=progress,
+    )
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
 
 
@@ -204,6 +232,7 @@ async def _write(
     expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
     scope: Scope,
     resources: Resources,
+    progress: Telling,
 ) -> dict[ItemKey, bool]:
     """Write checked items, each key in its way; for each key whether it held one."""
     now = resources.clock.now()
@@ -213,7 +242,8 @@ async def _write(
             if revision is not None:
                 raise _unexpected(key, revision, None)
         return dict.fromkeys(ways, False)
-    made = dict(zip(items, await _rows(table, [*items.values()], resources), strict=True))
+    written = await _rows(table, [*items.values()], resources, progress)
+    made = dict(zip(items, written, strict=True))
     rows = _keyed_rows(ways, made, expected, scope=scope, now=now)
     try:
         existed = await table.write_keyed([*rows.values()])
@@ -273,13 +303,13 @@ def _meaning(
 
 
 async def _rows(
-    table: Table, given: Sequence[_Draft], resources: Resources
+    table: Table, given: Sequence[_Draft], resources: Resources, progress: Telling
 ) -> list[dict[str, Any]]:
     """The rows of checked items, with vectors for their texts."""
     flat = [one for draft in given for one in draft.item.vectors]
     if not flat:
         return [draft.row for draft in given]
-    left = iter(await _vectors(table, flat, resources))
+    left = iter(await _vectors(table, flat, resources, progress))
     return await steps.each(
         lambda one: itemrows.with_vectors(
             one.row, one.item, [next(left) for _ in one.item.vectors]
@@ -289,7 +319,7 @@ async def _rows(
 
 
 async def _vectors(
-    table: Table, flat: Sequence[ItemVector], resources: Resources
+    table: Table, flat: Sequence[ItemVector], resources: Resources, progress: Telling
 ) -> list[np.ndarray | None]:
     if resources.embeddings is None and any(one.text is not None for one in flat):
         raise InvalidRequestError(
@@ -302,6 +332,7 @@ async def _vectors(
         texts=[one.text if (one.text or "").strip() else None for one in flat],
         # The texts are not kept: later there would be nothing to make a vector of.
         even_if_deferred=True,
+        progress=progress,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, listed
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress
+from lance_context_core._progress import check_progress, tell_written
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
@@ -90,7 +90,7 @@ class AsyncContext(ContextHandle):
         check_progress(progress)
         given = listed(records, "records")
         result = await writing.insert(self._writable(), self._draft, given, progress=progress)
-        await writing.tell_written(progress, len(given))
+        await tell_written(progress, len(given))
         return result
 
     async def upsert(
@@ -131,7 +131,7 @@ class AsyncContext(ContextHandle):
         )
         places = [f"records[{i}]" for i in range(len(drafts))]
         done = await self._upsert(drafts, key, places, progress)
-        await writing.tell_written(progress, len(drafts))
+        await tell_written(progress, len(drafts))
         return done
 
     async def update(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
-from lance_context_core._progress import tell
 from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
@@ -182,11 +181,6 @@ async def upsert(
                 results[index] = Upserted(record=from_row(row), was_inserted=old is None)
         if len(results) == len(drafts):
             return [results[index] for index in range(len(drafts))], version
-
-
-async def tell_written(progress: Callable[[Progress], object] | None, n: int) -> None:
-    """Tell that all of so many are written: the last that such a call tells."""
-    await tell(progress, Progress(n_done=n, n_total=n, what="records"))
 
 
 async def exchange(
