@@ -25,8 +25,11 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 IMAGES_COLLECTION = "lance_context.images"
 """The collection of the vectors of pictures, which are in a space of their own."""
 
-LATER = ("author",)
-"""What filters name, and what the versions that an older release wrote lack: there it is null."""
+OWES = "owes"
+"""What job a record is to be about, while that is no row yet."""
+
+LATER = ("author", OWES)
+"""What conditions name, and what the versions that an older release wrote lack: there it is null."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ _IDENTITY = [
     _required("revision", pa.int64()),
 ]
 
-_LATER = [*_text(*LATER), pa.field(ACKNOWLEDGED, TIMESTAMP)]
+_LATER = [*_text("author"), pa.field(ACKNOWLEDGED, TIMESTAMP)]
 
 _RELATIONSHIP = pa.struct(
     [("target_id", pa.string()), ("relation", pa.string()), ("weight", pa.float64())]
@@ -185,6 +188,7 @@ RECORDS = TableSpec(
             pa.field("retired_at", TIMESTAMP),
             *_text("retired_reason", "supersedes_id", "superseded_by_id"),
             *_LATER,
+            *_text(OWES),
         ]
     ),
     is_ordered=True,

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_context_core._checks import check_json_object, check_text, dumps, shown
+from lance_context_core._checks import check_json_object, dumps, shown
 from lance_context_core._progress import tell
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
+from lance_context_core.jobs.rows import job_id
 from lance_context_core.jobs.values import Job
-from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller, id_of
+from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
+from lance_context_core.messages.message import text_message
 from lance_context_core.records import Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
@@ -116,32 +118,36 @@ class Adding:
         return replace(job, error=(await self.jobs.get(job.id)).error)
 
 
-async def owe(
-    spoken: Records, makers: Makers, given: Sequence[Message], *, session_id: str
+async def keep(
+    spoken: Records, given: Sequence[Message], *, session_id: str, makers: Makers | None
 ) -> Added:
-    """Keep turns without ids that say themselves what is owed: no job is made of it before it is asked for."""
-    conversation, producer = Conversation(spoken.scope, session_id), makers.name
-    ids = [new_id() for _ in given]
+    """Keep turns without ids. What `makers` are to make of them is no job before it is asked for.
+
+    The turns say themselves that it is owed.
+    """
     of_each, jobs = [], []
-    for start in range(0, len(ids), MOST_TURNS):
-        about = ids[start : start + MOST_TURNS]
-        jobs.append(id_of(conversation, about, producer))
-        owed = (owing(EXTRACT, jobs[-1], producer),)
-        of_each += [{"id": id, "relationships": owed} for id in about]
+    if makers is not None:
+        producer = makers.name
+        ids = [new_id() for _ in given]
+        for start in range(0, len(ids), MOST_TURNS):
+            about = ids[start : start + MOST_TURNS]
+            jobs.append(job_id(EXTRACT, spoken.scope, session_id, about, producer))
+            owed = owing(EXTRACT, jobs[-1], producer)
+            of_each += [{"id": id, "owes": owed} for id in about]
     agent = spoken.scope.agent_id or ""
     draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
     written = await writing.insert(spoken, draft, given, within=within)
-    return Added(session_id=session_id, ids=written.ids, job_id=jobs[0], job_ids=tuple(jobs))
+    first = jobs[0] if jobs else None
+    return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:
     if isinstance(one, Message):
         return one
     if isinstance(one, str):
-        text = check_text(one, where)
-        if not text.strip():
+        if not one.strip():
             raise InvalidRequestError(f"{where} is empty: there is nothing to keep")
-        return Message.user(text)
+        return text_message(one, where)
     if isinstance(one, bytes):
         return _of_bytes(one, content_type, where)
     if isinstance(one, Mapping):

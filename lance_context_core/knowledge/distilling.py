@@ -85,7 +85,7 @@ class Distiller:
         producer = self.producer
         return scheduled(
             EXTRACT,
-            id_of(conversation, ids, producer),
+            job_id(EXTRACT, conversation.owner, conversation.session_id, ids, producer),
             owner=conversation.owner,
             now=self.made.now(),
             input_ids=tuple(ids),
@@ -293,8 +293,3 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     if words:
         either.append({"fact.slot": None, "fact.words": {"$in": words}})
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
-
-
-def id_of(conversation: Conversation, ids: Sequence[str], producer: str) -> str:
-    """The id of the job about these turns."""
-    return job_id(EXTRACT, conversation.owner, conversation.session_id, ids, producer)

@@ -17,7 +17,7 @@ from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import changing as changing_facts
 from lance_context_core.knowledge import curating, episodes, profiles
-from lance_context_core.knowledge.adding import Adding, Told, messages_of, owe
+from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
@@ -133,8 +133,9 @@ class AsyncKnowledge:
         spoken = self._records
         if user_id is not None:
             spoken = replace(spoken, scope=spoken.scope.narrow(user_id=user_id))
-        if infer == "later" and all(one.id is None for one in given):
-            return await owe(spoken, self._makers, given, session_id=session)
+        if infer != "auto" and all(one.id is None for one in given):
+            makers = self._makers if infer == "later" else None
+            return await keep(spoken, given, session_id=session, makers=makers)
         distiller = Parts(spoken, self._makers).distiller
         adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}), progress)
         return await adding.add(given, session_id=session, infer=infer)

@@ -204,6 +204,19 @@ def stored_message(**values: Any) -> Message:
     return message
 
 
+def text_message(text: object, where: str) -> Message:
+    """`Message.user(text)`, checked under the name that the caller knows it by, and not once more."""
+    return stored_message(
+        role="user",
+        parts=(text_part(text, where),),
+        id=None,
+        name=None,
+        created_at=None,
+        metadata={},
+        native=None,
+    )
+
+
 def parts_to_json(parts: Iterable[Part]) -> str:
     """The parts as the compact text of a JSON array."""
     return dumps(encode_parts(parts))

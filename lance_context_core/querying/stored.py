@@ -19,7 +19,7 @@ NAMED_ONLY = {"embedding": VECTOR, "blob": "blob", "data": "data"}
 """Columns that `*` leaves out: they are there in a statement that names them."""
 
 _HIDDEN = frozenset(
-    ("key", "revision", "fields", "search_text", "edges", "previous_key", "acknowledged_at", "vector_paths")
+    ("key", "revision", "fields", "search_text", "edges", "previous_key", "acknowledged_at", "owes", "vector_paths")
 )  # fmt: skip
 _VECTORS = pa.list_(pa.float32())
 

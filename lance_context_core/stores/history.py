@@ -366,12 +366,12 @@ def drafting(
 ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
     """How a message, given at a place, becomes a draft; and within what its id counts.
 
-    `of_each` are fields of the record in addition, for each message, where they have any.
+    `of_each` are the id of each message and what it owes, where that is for the caller to say.
     """
     scope = records.scope
     session_id = check_name(session_id, "session_id")
     agent = records.whose("agent_id", agent_id)
-    own = {
+    own: dict[str, Any] = {
         "kind": "message",
         "tenant": scope.tenant,
         "user_id": scope.user_id,

@@ -71,7 +71,7 @@ class AsyncMemory:
             "user_id": self._records.whose("user_id", user_id),
             "session_id": check_name(session_id, "session_id") if session_id else None,
         }
-        own = {
+        own: dict[str, Any] = {
             **within,
             "tenant": scope.tenant,
             "agent_id": scope.agent_id,

@@ -17,7 +17,7 @@ from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import COLD, KEY, VECTOR
+from lance_context_core.engine.schema import COLD, KEY, OWES, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.records import ContextRecord, SearchHit
@@ -41,7 +41,9 @@ Session = tuple[str | None, ...]
 SESSION = (KEY, *SCOPE_PARTS, "session_id")
 """What is read of a row to know it as one of its session."""
 
-SUCCEEDED = [KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key"]
+SUCCEEDED = [
+    *(KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key", OWES)
+]
 """What is read of a row that another one is about to replace."""
 
 
@@ -246,7 +248,11 @@ class Records:
 
 def succession(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the row that replaces `row` takes over."""
-    return {"previous_key": row["previous_key"], "revision": next_revision(row["revision"])}
+    return {
+        "previous_key": row["previous_key"],
+        "revision": next_revision(row["revision"]),
+        OWES: row.get(OWES),
+    }
 
 
 @lru_cache(1 << 10)

@@ -9,7 +9,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, OWES, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Progress, WriteResult
@@ -48,9 +48,13 @@ class Draft:
     record: ContextRecord
     identity: Identity | None = None
     """What the caller chose to know it by; absent for an id that was generated for this write."""
+    owes: str | None = None
+    """The job that it is to be about: see `jobs.implied`."""
 
     @classmethod
-    def said(cls, message: Message, *, now: datetime, **more: Any) -> "Draft":
+    def said(
+        cls, message: Message, *, now: datetime, owes: str | None = None, **more: Any
+    ) -> "Draft":
         """What a message says, with these fields of a record in addition, or instead."""
         values = {
             "id": more.get("id") or message.id or new_id(),
@@ -65,7 +69,8 @@ class Draft:
             "metadata": message.metadata,
         }
         record = ContextRecord(**{**values, **more})
-        return cls(record=record, identity=("id", message.id) if message.id else None)
+        identity: Identity | None = ("id", message.id) if message.id else None
+        return cls(record=record, identity=identity, owes=owes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +285,8 @@ def _new(
         key=_key(records, record, draft.identity, within) if old is None else old[KEY],
         search_text=composer.index_text(record),
     )
+    if draft.owes is not None:
+        row[OWES] = draft.owes
     text = composer.embed_text(record) if is_embedded else None
     return Prepared(record, draft.identity, row, records.session_of(row), text)
 

@@ -14,9 +14,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,11 +25,11 @@ from typing import Any
 from lance_context_core import ContextStore
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.table.table import Table
-from lance_context_core.knowledge import RuleExtractor
+from lance_context_core.knowledge import RuleExtractor, TraceEvent
 from lance_context_core.settings import JournalPolicy
 
-_ROUNDS_A_STORE = 40
-"""So many processes die in one store before the next one is begun."""
+_ROUNDS_A_STORE = 12
+"""So many processes die in one store before the next one is begun: each look at it is at all of it."""
 _LIFE_SECONDS = (0.0, 0.08)
 """For so long a process lives on once it is in its first job: that takes about as long."""
 _PATIENCE_SECONDS = 120
@@ -135,13 +136,8 @@ def run(
             arguments = (str(place), clock.moment, random.uniform(*_LIFE_SECONDS), journal)
             more = {"target": move, "args": (*arguments, about)} if is_archiving else {}
             process = context.Process(**{"target": work, "args": arguments, "daemon": True, **more})
-            process.start()
-            process.join(_PATIENCE_SECONDS)
-            if process.exitcode is None:
-                process.kill()
-                return f"a worker was not done after {_PATIENCE_SECONDS} seconds"
-            if process.exitcode not in (0, -signal.SIGKILL):
-                return f"a worker ended with {process.exitcode}"
+            if (broken := unended(process)) is not None:
+                return broken
             if process.exitcode:
                 n_killed += 1
                 seen.n_killed += 1
@@ -149,9 +145,10 @@ def run(
                 begun = [one for one in store.knowledge.jobs.list() if one.attempts]
                 seen.left[begun[-1].state if begun else "not begun"] += 1
             seen.n_rounds += 1
-            broken = disagreement(store) or misplaced(store, told)
+            broken = broken_now(store, told)
             if broken is None and is_archiving:
-                broken = broken_by_return(store, clock, about) or misplaced(store, told)
+                come_and_gone(store, clock, about)
+                broken = broken_now(store, told)
             if broken is not None:
                 return broken
         for _ in range(_MOST_TRIES):
@@ -166,7 +163,7 @@ def run(
             return (
                 f"never done: {[(one.id, one.state, one.attempts, one.error) for one in left[:3]]}"
             )
-        if (broken := disagreement(store)) is not None:
+        if (broken := broken_now(store, told)) is not None:
             return broken
     undisturbed = Clock()
     with ContextStore.open("memory://", clock=undisturbed) as alone:
@@ -177,6 +174,18 @@ def run(
         expected = everything(alone)
     if found != expected:
         return f"too much: {list(found - expected)[:5]}; too little: {list(expected - found)[:5]}"
+    return None
+
+
+def unended(process: BaseProcess) -> str | None:
+    """Let a worker run to its end; how it ended, if neither killed nor done."""
+    process.start()
+    process.join(_PATIENCE_SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        return f"a worker was not done after {_PATIENCE_SECONDS} seconds"
+    if process.exitcode not in (0, -signal.SIGKILL):
+        return f"a worker ended with {process.exitcode}"
     return None
 
 
@@ -220,20 +229,25 @@ def move(
             store.knowledge.unarchive(session_id)
 
 
-def broken_by_return(store: ContextStore, clock: Clock, session_id: str) -> str | None:
-    """Put a session away that somebody died at, and bring it back; what is broken then, or None."""
+def come_and_gone(store: ContextStore, clock: Clock, session_id: str) -> None:
+    """Put a session away that somebody died at, and bring it back."""
     clock.moment += _LEASE
     store.knowledge.jobs.run_due()
     store.knowledge.archive(session_id)
     store.knowledge.unarchive(session_id)
-    return disagreement(store)
 
 
-def misplaced(store: ContextStore, told: Sequence[Told]) -> str | None:
+def broken_now(store: ContextStore, told: Sequence[Told]) -> str | None:
+    """Which promise is broken of what is there now; None if none is."""
+    sessions = sorted({one.session_id for one in told})
+    traces = {session_id: store.knowledge.trace(session_id) for session_id in sessions}
+    return disagreement(store, traces) or misplaced(traces, told)
+
+
+def misplaced(traces: Mapping[str, Sequence[TraceEvent]], told: Sequence[Told]) -> str | None:
     """Which turn of which session is lost or doubled, wherever it is; None if each is there once."""
-    for session_id in sorted({one.session_id for one in told}):
+    for session_id, events in traces.items():
         expected = Counter(one.text for one in told if one.session_id == session_id)
-        events = store.knowledge.trace(session_id)
         found = Counter(
             one.record.text for one in events if one.kind == "turn" and one.record is not None
         )
@@ -242,7 +256,7 @@ def misplaced(store: ContextStore, told: Sequence[Told]) -> str | None:
     return None
 
 
-def disagreement(store: ContextStore) -> str | None:
+def disagreement(store: ContextStore, traces: Mapping[str, Sequence[TraceEvent]]) -> str | None:
     """Where jobs and what they made do not agree; None if they do."""
     jobs = {one.id: one for one in store.knowledge.jobs.list()}
     made = store.context("knowledge").list(
@@ -255,11 +269,8 @@ def disagreement(store: ContextStore) -> str | None:
         for proof in one["metadata"]["evidence"]:
             if jobs[proof["job_id"]].state != "succeeded":
                 return f"{one['id']} is there, and its job {proof['job_id']} is not done"
-    there = {*ids} | {
-        one.id
-        for session_id in {job.session_id for job in jobs.values() if job.kind == "archive"}
-        for one in store.knowledge.trace(session_id)
-    }
+    archived = {job.session_id or "" for job in jobs.values() if job.kind == "archive"}
+    there = {*ids} | {one.id for session_id in archived for one in traces[session_id]}
     for job in jobs.values():
         if job.state != "succeeded" or job.kind != "extract":
             continue
