@@ -27,20 +27,23 @@ def job_id(
     kind: str, owner: Scope, session_id: str | None, input_ids: Sequence[str], producer: str
 ) -> str:
     """The id of a job: of its input alone, so that whoever submits it again means this one."""
-    text = "".join(input_ids)
     # Most ids are generated ones, which need no escapes: this is on the way of every append.
-    is_plain = text.isascii() and text.isalnum()
+    is_plain = (text := "".join(input_ids)).isascii() and text.isalnum()
     ids = '["' + '","'.join(input_ids) + '"]' if is_plain else dumps([*input_ids])
-    owned = owner.tenant, owner.user_id, owner.agent_id
-    before, after = _around(kind, *owned, session_id, producer)
-    return f"job-{hashlib.sha256(f'{before}{ids}{after}'.encode()).hexdigest()[:32]}"
+    before, after = _around(kind, owner.tenant, owner.user_id, owner.agent_id, session_id, producer)
+    told = before.copy()
+    told.update(f"{ids}{after}".encode())
+    return f"job-{told.hexdigest()[:32]}"
 
 
 @lru_cache(maxsize=1_000)
-def _around(*named: str | None) -> tuple[str, str]:
-    """What stands before and behind the ids in the JSON of which the id of a job is the hash."""
+def _around(*named: str | None) -> tuple[Any, str]:
+    """What stands before and behind the ids in the JSON of which the id of a job is the hash.
+
+    The one as the hash of it, to be gone on with.
+    """
     *before, producer = named
-    return f"{dumps(before)[:-1]},", f",{dumps(producer)}]"
+    return hashlib.sha256(f"{dumps(before)[:-1]},".encode()), f",{dumps(producer)}]"
 
 
 def scheduled(kind: str, id: str, *, owner: Scope, now: datetime, **more: Any) -> Job:

@@ -37,17 +37,11 @@ def messages_of(
 ) -> list[Message]:
     """The turns of what is added. Raises InvalidRequestError for what is none."""
     common = check_json_object(metadata, "metadata") if metadata is not None else None
-    many = content if isinstance(content, list | tuple) else [content]
-    if not many:
+    if not isinstance(content, list | tuple):
+        return [_turn(content, content_type, common, "content")]
+    if not content:
         raise InvalidRequestError("content is empty: there is nothing to keep")
-    found = [
-        _message(one, content_type, f"content[{i}]" if many is content else "content")
-        for i, one in enumerate(many)
-    ]
-    return [
-        _identified(replace(one, metadata={**one.metadata, **common}) if common else one)
-        for one in found
-    ]
+    return [_turn(one, content_type, common, f"content[{i}]") for i, one in enumerate(content)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +119,33 @@ async def keep(
 
     The turns say themselves that it is owed.
     """
-    of_each, jobs = [], []
+    of_each: list[dict[str, str]] = []
+    jobs: list[str] = []
     if makers is not None:
         producer = makers.name
-        ids = [new_id() for _ in given]
-        for start in range(0, len(ids), MOST_TURNS):
-            about = ids[start : start + MOST_TURNS]
-            jobs.append(job_id(EXTRACT, spoken.scope, session_id, about, producer))
-            owed = owing(EXTRACT, jobs[-1], producer)
-            of_each += [{"id": id, "owes": owed} for id in about]
+        for start in range(0, len(given), MOST_TURNS):
+            ids = [new_id() for _ in given[start : start + MOST_TURNS]]
+            job = job_id(EXTRACT, spoken.scope, session_id, ids, producer)
+            owed = owing(EXTRACT, job, producer)
+            of_each += [{"id": id, "owes": owed} for id in ids]
+            jobs.append(job)
     agent = spoken.scope.agent_id or ""
     draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
     written = await writing.insert(spoken, draft, given, within=within)
     first = jobs[0] if jobs else None
     return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))
+
+
+def _turn(
+    one: object, content_type: str | None, common: Mapping[str, Any] | None, where: str
+) -> Message:
+    """The message that is added, with the metadata of all, and an id if it has a time."""
+    message = _message(one, content_type, where)
+    if common:
+        message = replace(message, metadata={**message.metadata, **common})
+    if message.id is not None or message.created_at is None:
+        return message
+    return _identified(message)
 
 
 def _message(one: object, content_type: str | None, where: str) -> Message:
@@ -179,12 +186,10 @@ def _of_bytes(data: bytes, content_type: str | None, where: str) -> Message:
 
 def _identified(message: Message) -> Message:
     """The message with an id: what somebody said at a moment is one turn, however often it is told."""
-    if message.id is not None or message.created_at is None:
-        return message
     about = [
         message.role,
         message.name,
-        message.created_at.isoformat(),
+        message.created_at and message.created_at.isoformat(),
         parts_to_json(message.parts),
     ]
     return replace(message, id=f"turn-{hashlib.sha256(dumps(about).encode()).hexdigest()[:32]}")

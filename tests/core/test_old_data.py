@@ -141,6 +141,14 @@ async def test_its_versions_and_its_tag_still_name_what_they_named(old):
     assert diff.removed == []
 
 
+async def test_its_turns_owe_nothing_until_somebody_leaves_something_for_later(old):
+    before = await old.checkout("before")
+    assert await before.knowledge.jobs.list() == await old.knowledge.jobs.list() == []
+    added = await old.knowledge.add("I have a dog.", session_id="s", infer="later")
+    assert await before.knowledge.jobs.list() == []
+    assert [one.id for one in await old.knowledge.jobs.run_due()] == [added.job_id]
+
+
 async def test_its_rows_have_no_author_until_somebody_writes_them(old):
     nobody, ada = {"written_by": {"$exists": False}}, {"written_by": "ada"}
     for then in (await old.checkout("before"), old):

@@ -5,6 +5,7 @@ from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.jobs.queue import LEASE
+from lance_context_core.records import Relationship
 
 
 @pytest.fixture
@@ -123,3 +124,82 @@ def test_turns_told_again_with_an_id_owe_one_job(tmp_path, clock):
         first = memory.add([OSLO], session_id="s", infer="later")
         assert memory.add([OSLO], session_id="s", infer="later").job_id == first.job_id
         assert [job.id for job in memory.jobs.run_due()] == [first.job_id]
+
+
+def _edited(store, directory, clock):
+    history = store.scope(user_id="ada").history
+    assert len(history.annotate("", {"mood": "good"}, session_id="s")) == 2
+    return store
+
+
+def _expiring(store, directory, clock):
+    clock.advance(seconds=1)
+    later = clock.now().replace(year=2100)
+    assert store.scope(user_id="ada").history.touch("", session_id="s", expires_at=later) == 2
+    return store
+
+
+def _merged(store, directory, clock):
+    branch = store.create_branch("night")
+    owed = branch.knowledge.add("I have a cat.", session_id="t", infer="later")
+    assert not store.merge("night").conflicts
+    assert store.knowledge.jobs.get(owed.job_id).state == "scheduled"
+    store.knowledge.jobs.cancel(owed.job_id)
+    return store
+
+
+def _as_lines(store, directory, clock):
+    return _imported(store, directory, clock, "jsonl")
+
+
+def _as_parquet(store, directory, clock):
+    return _imported(store, directory, clock, "parquet")
+
+
+def _imported(store, directory, clock, format):
+    store.export(directory / "out", format=format)
+    other = opened(directory / "other", clock)
+    other.import_(directory / "out", format=format)
+    return other
+
+
+@pytest.mark.parametrize("journal", [{}, {"journal": None}], ids=["journal", "no journal"])
+@pytest.mark.parametrize("moved", [_edited, _expiring, _merged, _as_lines, _as_parquet])
+def test_what_turns_owe_goes_wherever_they_go(tmp_path, clock, moved, journal):
+    with opened(tmp_path, clock, **journal) as store:
+        dogs = ["I have a dog.", "I have another dog."]
+        added = store.knowledge.add(dogs, user_id="ada", session_id="s", infer="later")
+        with moved(store, tmp_path, clock) as there:
+            (owed,) = there.knowledge.jobs.list(state="scheduled")
+            assert (owed.id, owed.input_ids, owed.user_id) == (added.job_id, added.ids, "ada")
+            assert [one.state for one in there.knowledge.jobs.run_due()] == ["succeeded"]
+            assert facts(there) == dogs
+
+
+def test_what_a_turn_owes_is_among_no_relationships_and_columns(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        store.knowledge.add("I have a dog.", session_id="s", infer="later")
+        assert store.context().list()[0]["relationships"] == []
+        assert store.tables.read("agent_relations").num_rows == 0
+        assert "owes" not in store.sql("SELECT * FROM records").schema.names
+
+
+def test_what_turns_of_an_older_release_owe_in_relationships_is_done_once(tmp_path, clock):
+    with opened(tmp_path, clock) as store:
+        now = store.knowledge.add("I have a cat.", session_id="s", infer="later")
+        owed = Relationship(target_id="job-1", relation="owes:extract:rules/1:of yore")
+        cites = Relationship(target_id="job-2", relation="cites")
+        for n in range(2):
+            text = f"I have {n} dogs."
+            store.context().add("user", text, session_id="s", relationships=[cites, owed])
+        now_owed, then_owed = store.knowledge.jobs.list()
+        assert now_owed.id == now.job_id
+        assert (then_owed.id, then_owed.kind) == ("job-1", "extract")
+        assert (then_owed.producer, len(then_owed.input_ids)) == ("rules/1:of yore", 2)
+        done = store.knowledge.jobs.run_due()
+        assert [(one.id, one.state) for one in done] == [
+            (now.job_id, "succeeded"),
+            ("job-1", "succeeded"),
+        ]
+        assert facts(store) == ["I have a cat.", "I have 0 dogs.", "I have 1 dogs."]
+        assert store.knowledge.jobs.run_due() == store.knowledge.schedule() == []

@@ -1,6 +1,8 @@
 """Jobs are rows: done once, taken over from whoever died, and told what became of them."""
 
 import asyncio
+import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Event
@@ -179,3 +181,14 @@ def test_what_is_due_later_runs_when_it_is_told_that_it_is_later(memory, clock):
     spoken.add([OSLO])
     (done,) = spoken.jobs.run_due(clock.now() + timedelta(hours=1))
     assert done.state == "succeeded"
+
+
+@pytest.mark.parametrize("infer", ["auto", "later"])
+@pytest.mark.parametrize("ids", [[None], [None] * 3, ['t"1', "t\\2"], ["ä", "b"]])
+def test_the_id_of_a_job_is_in_all_releases_the_same_hash_of_what_it_is_about(memory, ids, infer):
+    turns = [said(f"I have {n} dogs.", **({"id": id} if id else {})) for n, id in enumerate(ids)]
+    added = memory.add(turns, session_id='s"1', user_id="ada", infer=infer)
+    about = ["extract", None, "ada", None, 's"1', list(added.ids), memory.jobs.list()[0].producer]
+    told = json.dumps(about, separators=(",", ":"), ensure_ascii=False)
+    assert added.job_id == f"job-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+    assert added.job_ids == (added.job_id,)
