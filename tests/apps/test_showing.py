@@ -15,7 +15,7 @@ LINES = [
 
 def test_each_case_is_on_the_page_once():
     numbers = [number for number, *_ in LINES]
-    assert numbers == [*map(str, range(1, 29)), *(f"M{n}" for n in range(1, 9))]
+    assert numbers == [*map(str, range(1, 29)), *(f"M{n}" for n in range(1, 10))]
 
 
 def test_each_case_names_tests_that_are_there_or_says_that_none_is():

@@ -77,7 +77,10 @@ class _Serving:
 
     # Tools
 
-    async def _list_tools(self, _: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def _list_tools(
+        self, _: _Context, page: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        _check_first(page)
         return ListToolsResult(tools=[tool.card for tool in self._tools.values()])
 
     async def _call_tool(self, _: _Context, params: CallToolRequestParams) -> CallToolResult:
@@ -101,13 +104,15 @@ class _Serving:
     # Resources
 
     async def _list_resources(
-        self, _: _Context, __: PaginatedRequestParams | None
+        self, _: _Context, page: PaginatedRequestParams | None
     ) -> ListResourcesResult:
+        _check_first(page)
         return ListResourcesResult(resources=[*resources.LISTED])
 
     async def _list_templates(
-        self, _: _Context, __: PaginatedRequestParams | None
+        self, _: _Context, page: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
+        _check_first(page)
         return ListResourceTemplatesResult(resource_templates=[*resources.TEMPLATES])
 
     async def _read_resource(
@@ -145,8 +150,9 @@ class _Serving:
     # Prompts
 
     async def _list_prompts(
-        self, _: _Context, __: PaginatedRequestParams | None
+        self, _: _Context, page: PaginatedRequestParams | None
     ) -> ListPromptsResult:
+        _check_first(page)
         return ListPromptsResult(prompts=[*prompts.LISTED])
 
     async def _get_prompt(self, _: _Context, params: GetPromptRequestParams) -> GetPromptResult:
@@ -154,6 +160,13 @@ class _Serving:
             return await prompts.get(self._memory, params.name, params.arguments or {})
         except ContextStoreError as error:
             raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
+
+
+def _check_first(page: PaginatedRequestParams | None) -> None:
+    """Raise MCPError for a page that no list has: each is one page, and tells of no other."""
+    if page is not None and page.cursor is not None:
+        told = f"cursor={page.cursor[:80]!r}: there is no such page, all is on the first one"
+        raise MCPError(code=INVALID_PARAMS, message=told)
 
 
 def _failed(problem: str) -> CallToolResult:

@@ -107,7 +107,8 @@ def limit(what: str, *, default: int = 10) -> Schema:
 
 
 BRANCH = text("On this branch, made by create_branch, rather than on main.")
-AS_OF = {
-    "type": ["string", "integer"],
+AS_OF: Schema = {
+    # Of two types in one schema some models' providers know nothing.
+    "anyOf": [{"type": "string"}, {"type": "integer"}],
     "description": "As it was then: a moment (ISO 8601), a version's number, or a tag.",
 }

@@ -25,6 +25,8 @@ CASES = {
     "arguments missing or of a wrong type": "an_argument_that_is_missing_or_of_a_wrong_type_is_named",
     "read-only hides what writes": "a_reader_is_offered_nothing_that_writes",
     "HTTP: token, Host, Origin": "clients_with_the_token_share_the_memory_and_nobody_else_gets_in",
+    "each message as the protocol has it": "each_message_is_as_the_protocol_has_it",
+    "cancelled: not answered, nothing half": "what_is_cancelled_is_not_answered_and_nothing_is_kept_by_half",
     "the reference's own tests": "creates_new_entities",
 }
 

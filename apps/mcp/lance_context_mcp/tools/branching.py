@@ -8,6 +8,7 @@ from lance_context_mcp.tool import Arguments, Effect, Schema, Tool, each, text
 
 _NAME = text("1 to 200 letters, digits, '-', '_', and single dots between them.", minLength=1)
 _POLICY: Schema = {
+    "type": "string",
     "enum": ["newest", "ours", "theirs"],
     "default": "newest",
     "description": "Who is right where both sides changed the same.",
