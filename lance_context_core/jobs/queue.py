@@ -217,7 +217,7 @@ class Queue:
             attempts.begin()
             before = await self._held(job.id)
             current = from_record(before.record)
-            if current.state != "running" or current.fence != job.fence:
+            if _is_lost(job, current):
                 return current
             outcome = await decide()
             done = replace(
@@ -264,7 +264,7 @@ class Queue:
             await asyncio.sleep(RENEWAL.total_seconds())
             before = await self._held(job.id)
             current = from_record(before.record)
-            if current.fence != job.fence or current.state != "running":
+            if _is_lost(job, current):
                 return
             # Whoever has changed it in between is seen the next time.
             await self._put(before, replace(current, lease_until=self._records.now() + LEASE))
@@ -306,7 +306,7 @@ class Queue:
             attempts.begin()
             before = await self._held(job.id)
             current = from_record(before.record)
-            if current.fence != job.fence or current.state != "running":
+            if _is_lost(job, current):
                 return current
             if await self._put(before, replace(current, lease_until=None, **values)):
                 return await self.get(job.id)
@@ -350,6 +350,11 @@ def begun(job: Job, now: datetime) -> Job:
         lease_until=now + LEASE,
         fence=job.fence + 1,
     )
+
+
+def _is_lost(taken: Job, current: Job) -> bool:
+    """Whether who has taken a job has it no more, as it stands now."""
+    return current.fence != taken.fence or current.state != "running"
 
 
 def _is_due(job: Job, now: datetime) -> bool:

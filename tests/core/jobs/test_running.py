@@ -7,7 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from core.knowledge.living import OSLO, Scripted, aloud, facts, opened, said
+from core.knowledge.living import (
+    OSLO,
+    DeathError,
+    Scripted,
+    aloud,
+    dying,
+    facts,
+    opened,
+    said,
+)
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
 from lance_context_core.jobs import commits, queue
@@ -108,6 +117,30 @@ async def test_who_is_at_a_job_for_long_keeps_it(tmp_path, clock, monkeypatch):
         assert others == []
         assert (await jobs.get(added.job_id)).state == "succeeded"
         assert (await jobs.get(added.job_id)).attempts == 1
+
+
+async def test_who_has_lost_a_job_keeps_it_for_nobody(tmp_path, clock, monkeypatch):
+    """Who took it over dies, while the first still thinks: it is anybody's when the second lease ends."""
+    monkeypatch.setattr(queue, "RENEWAL", timedelta(milliseconds=1))
+    lease = queue.LEASE.total_seconds()
+    async with AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
+        jobs, third = store.knowledge.jobs, []
+
+        async def slow(sentences):
+            clock.advance(seconds=2 * lease)
+            with pytest.raises(DeathError):
+                await store.knowledge.using(model=dying).jobs.run_due()
+            clock.advance(seconds=0.5 * lease)
+            await asyncio.sleep(0.1)  # So long it might renew what is another's.
+            assert await jobs.run_due() == []
+            clock.advance(seconds=0.6 * lease)
+            third.extend(await jobs.run_due())
+            return [f"Too late: {one}" for one in sentences]
+
+        added = await store.knowledge.using(model=slow).add([OSLO], session_id="s")
+        assert [(one.id, one.attempts) for one in third] == [(added.job_id, 3)]
+        found = await store.context("knowledge").list(filters={"kind": "fact"})
+        assert [one["text"] for one in found] == ["I live in Oslo."]
 
 
 def test_all_that_no_job_is_about_is_scheduled_and_shared_by_whoever_runs_it(tmp_path, clock):
