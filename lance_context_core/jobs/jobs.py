@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
-from lance_context_core._checks import shown
+from lance_context_core._checks import check_time, listed, shown
 from lance_context_core._handle import handle
 from lance_context_core.errors import ContextStoreError, InvalidRequestError
 from lance_context_core.jobs.queue import Queue
@@ -63,9 +63,10 @@ class AsyncJobs:
         - `progress`: called after each job, when what it made is kept.
         """
         hours = _checked(quiet_hours)
-        if is_within(hours, self._queue.now() if now is None else now):
+        moment = self._queue.now() if now is None else check_time(now, "now")
+        if is_within(hours, moment):
             return []
-        return await self._queue.run_due(now, limit=limit, budget=budget, progress=progress)
+        return await self._queue.run_due(moment, limit=limit, budget=budget, progress=progress)
 
     def worker(
         self,
@@ -137,6 +138,6 @@ class AsyncJobWorker:
 
 
 def _checked(quiet_hours: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    hours = tuple(quiet_hours)
+    hours = tuple(listed(quiet_hours, "quiet_hours"))
     check_hours(hours)
     return hours

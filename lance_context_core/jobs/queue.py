@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lance_context_core._checks import check_name, check_span, check_time, shown
+from lance_context_core._checks import check_name, check_span, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
@@ -80,7 +80,7 @@ class Queue:
 
     async def run_due(
         self,
-        now: datetime | None = None,
+        moment: datetime,
         *,
         limit: int | None = None,
         budget: JobBudget | None = None,
@@ -88,7 +88,6 @@ class Queue:
     ) -> builtins.list[Job]:
         """Run the jobs that are due, the oldest first; returns those that were taken and are still there."""
         check_progress(progress)
-        moment = self._records.now() if now is None else check_time(now, "now")
         check_span(offset=0, limit=limit, last=None)
         spending = Spending(_checked(budget))
         token = SPENDING.set(spending)

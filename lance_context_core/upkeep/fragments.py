@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
+from lance_context_core._checks import listed
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.maintenance import CompactionMetrics
@@ -157,9 +158,9 @@ async def _on_the_store_loop(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(store_loop.spawn(work))
 
 
-def check_hours(quiet_hours: Iterable[object]) -> None:
+def check_hours(quiet_hours: object) -> None:
     """Raise InvalidRequestError unless each is a pair of hours."""
-    for span in quiet_hours:
+    for span in listed(quiet_hours, "quiet_hours"):
         if not _is_span(span):
             raise InvalidRequestError(
                 f"quiet_hours has {span!r}: give (start, end), whole hours from 0 to 24"

@@ -72,10 +72,15 @@ def test_nothing_runs_in_quiet_hours(store, memory):
         pytest.param({"budget": JobBudget(calls=-1)}, id="fewer calls than none"),
         pytest.param({"budget": JobBudget(tokens=True)}, id="tokens that are no count"),
         pytest.param({"quiet_hours": [(1, 99)]}, id="hours that no day has"),
+        pytest.param({"quiet_hours": 22}, id="an hour that is no pair of two"),
+        pytest.param({"quiet_hours": "22-6"}, id="hours as a text"),
+        pytest.param({"now": "today"}, id="a moment as a text"),
+        pytest.param({"now": datetime(2026, 1, 1)}, id="a moment that might be any"),  # noqa: DTZ001
+        pytest.param({"limit": -1}, id="fewer jobs than none"),
     ],
 )
-def test_what_cannot_be_a_budget_or_hours_is_refused(memory, wrong):
-    with pytest.raises(InvalidRequestError, match=r"budget|quiet_hours"):
+def test_what_cannot_be_a_budget_hours_a_moment_or_a_limit_is_refused(memory, wrong):
+    with pytest.raises(InvalidRequestError, match=min(wrong)):
         memory.jobs.run_due(**wrong)
 
 

@@ -449,7 +449,13 @@ def test_in_memory_a_store_maintains_itself_too(memory_backend):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"every_n_commits": 0}, {"every_n_commits": 2.5}, {"quiet_hours": ((1, 25),)}]
+    "bad",
+    [
+        {"every_n_commits": 0},
+        {"every_n_commits": 2.5},
+        {"quiet_hours": ((1, 25),)},
+        {"quiet_hours": 22},
+    ],
 )
 def test_settings_of_no_sense_are_refused(bad):
     with pytest.raises(InvalidRequestError):
