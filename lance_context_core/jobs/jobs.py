@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Self
 
@@ -101,15 +101,15 @@ class AsyncJobs:
 class AsyncJobWorker:
     """Runs the jobs that are due until its block ends; the one that it is at is finished first."""
 
-    _jobs: AsyncJobs
-    _every: timedelta
-    _budget: JobBudget | None
-    _quiet_hours: tuple[tuple[int, int], ...]
+    _jobs: AsyncJobs = field(repr=False)
+    _every: timedelta = field(repr=False)
+    _budget: JobBudget | None = field(repr=False)
+    _quiet_hours: tuple[tuple[int, int], ...] = field(repr=False)
     error: Exception | None = None
     """Why it could not look for jobs when it did so last; None if it could."""
-    _is_ending: bool = False
-    _is_resting: bool = False
-    _task: asyncio.Task[None] | None = None
+    _is_ending: bool = field(default=False, repr=False)
+    _is_resting: bool = field(default=False, repr=False)
+    _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def __aenter__(self) -> Self:
         self._is_ending = False

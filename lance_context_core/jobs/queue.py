@@ -10,6 +10,7 @@ from typing import Any
 
 from lance_context_core._checks import check_name, check_span, shown
 from lance_context_core._progress import check_progress, tell
+from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
@@ -21,6 +22,7 @@ from lance_context_core.jobs.rows import KIND, from_record, to_record
 from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending, Stopped
 from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.records import Progress
+from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
 
 Decide = Callable[[], Awaitable[Outcome]]
@@ -44,6 +46,16 @@ class Queue:
 
     _records: Records
     _handlers: Mapping[str, Handler] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> Resources:
+        """What all handles of the store share."""
+        return self._records.resources
+
+    @property
+    def scope(self) -> Scope:
+        """Whose jobs they are."""
+        return self._records.scope
 
     async def list(
         self,

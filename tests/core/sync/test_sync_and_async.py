@@ -57,6 +57,7 @@ from lance_context_core.sync import (
     Knowledge,
     Lock,
     Locks,
+    ManagedMemory,
     Memory,
     Plans,
     Sessions,
@@ -357,12 +358,14 @@ def test_whatever_a_store_hands_out_tells_its_place_and_whose_part_it_sees_and_n
         and type(handle := getattr(of_ada, name)).__module__.startswith("lance_context_core.sync")
     ]
     assert len(handed_out) == 18
-    for handle in [*handed_out, handed_out[0]._aio, of_ada]:
+    handed_on = [of_ada.knowledge.jobs, of_ada.graph.statements, ManagedMemory(of_ada)]
+    for handle in [*handed_out, *handed_on, handed_out[0]._aio, of_ada]:
         whose = where if type(handle) is not Locks else f"{store.uri!r}, branch='trial'"
         assert repr(handle) == f"{type(handle).__name__}({whose})"
     assert repr(of_ada.kv("state")) == f"KeyValues({where}, name='state')"
     assert repr(of_ada.vectors("docs")) == f"Vectors({where}, collection='docs')"
     assert repr(of_ada.tasks.board("mine")) == f"TaskBoard({where}, name='mine')"
+    assert repr(of_ada.knowledge.jobs.worker()) == "JobWorker(error=None)"
 
 
 def test_a_wrong_call_is_told_by_the_name_that_was_called(store):
