@@ -1,5 +1,10 @@
 """The only rooms that know LanceDB."""
 
+import os
+
 from lance_context_core.engine.later import run_later
 
 run_later("lance_namespace_urllib3_client")
+
+# By default the engine takes all processors to make an index of words, and reads wait meanwhile.
+os.environ.setdefault("LANCE_FTS_NUM_SHARDS", str(max((os.cpu_count() or 1) // 2, 1)))

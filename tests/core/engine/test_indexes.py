@@ -1,6 +1,9 @@
 """What maintenance builds, and that nobody can tell from the answers that it was there."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import tempfile
 
 import lancedb
@@ -248,3 +251,17 @@ def test_a_policy_of_no_sense_is_refused(bad):
     ((name, value),) = bad.items()
     with pytest.raises(InvalidRequestError, match=f"{name}={value!r}"):
         IndexPolicy(**bad)
+
+
+@pytest.mark.parametrize("said", ["", "7"], ids=["by default", "as the user says"])
+def test_half_of_the_processors_make_an_index_of_words_unless_the_user_says(said):
+    others = {name: value for name, value in os.environ.items() if name != "LANCE_FTS_NUM_SHARDS"}
+    code = "import os, lance_context_core; print(os.environ['LANCE_FTS_NUM_SHARDS'])"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=others | ({"LANCE_FTS_NUM_SHARDS": said} if said else {}),
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout.strip()
+    assert told == (said or str(max((os.cpu_count() or 1) // 2, 1)))
