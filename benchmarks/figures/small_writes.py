@@ -72,8 +72,10 @@ def small_writes(bench: Bench) -> list[Row]:
             target=Target(at_most=1.5),
         ),
         Row(
-            what=f"the longest stall of the loop in {_STALL_SECONDS} seconds of turns, least of "
-            f"{_STALL_ROUNDS} rounds",
+            what=(
+                f"the longest stall of the loop in {_STALL_SECONDS} seconds of turns, least of "
+                f"{_STALL_ROUNDS} rounds"
+            ),
             unit="ms",
             values={STORE: stall},
             judged=stall,
@@ -85,8 +87,10 @@ def small_writes(bench: Bench) -> list[Row]:
             unit="ms",
             values={STORE: collecting},
             notes=(
-                "it does so by itself, once in some ten thousand turns: most of what it looks through "
-                "is what imports leave, which gc.freeze() after these takes out",
+                (
+                    "it does so by itself, once in some ten thousand turns: most of what it looks "
+                    "through is what imports leave, which gc.freeze() after these takes out"
+                ),
             ),
         ),
     ]
