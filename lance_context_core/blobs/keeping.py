@@ -1,25 +1,24 @@
 """The bytes of something that names them: there before it is seen, and gone when nothing else does."""
 
-import asyncio
 import mimetypes
 from dataclasses import dataclass
 from typing import Protocol
 
 from lance_context_core.blobs.scoped import ScopedBlobs
-from lance_context_core.blobs.spooling import spooled
+from lance_context_core.blobs.spooling import Spooled
 from lance_context_core.rows import blobs as blobrows
 
 
 class Bytes(Protocol):
-    """A file in memory."""
+    """A file."""
 
     @property
     def name(self) -> str:
         """What it is called."""
 
     @property
-    def content(self) -> bytes:
-        """All of it."""
+    def spooled(self) -> Spooled:
+        """What is in it."""
 
 
 class Naming(Protocol):
@@ -46,11 +45,7 @@ class Keeping:
         if self.given is None or self.named_by.payload_uri is None:
             return
         content_type = self.content_type or mimetypes.guess_type(self.given.name)[0]
-        given = await asyncio.to_thread(spooled, self.given.content, len(self.given.content))
-        try:
-            await self.blobs.keep(given, content_type or "application/octet-stream")
-        finally:
-            given.close()
+        await self.blobs.keep(self.given.spooled, content_type or "application/octet-stream")
 
     async def after(self, *, instead_of: str | None = None) -> None:
         """Hold them against who removes them at this moment, and let go of what was named before."""

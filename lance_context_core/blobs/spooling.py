@@ -1,12 +1,14 @@
 """What is put: read once, however large it is, so that its hash is known before a byte is written."""
 
+import io
 import os
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from lance_context_core._checks import shown
@@ -19,40 +21,81 @@ BlobSource = bytes | Path | IO[bytes]
 _IN_MEMORY = 8 * PIECE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spooled:
-    """Bytes of a known hash, which can be read again."""
+    """Bytes of a known hash, which can be read again: in memory, or where they are many, in a file.
+
+    The file has no name, and is gone when nobody holds this any more.
+    """
 
     hash: str
     size: int
-    _file: Any
+    file: IO[bytes]
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.file.close)
+
+    @classmethod
+    def of(cls, content: bytes) -> "Spooled":
+        """What is in memory already."""
+        return cls(sha256(content).hexdigest(), len(content), io.BytesIO(content))
 
     def pieces(self, first: int, n: int) -> list[bytes]:
         """That many pieces from the one with number `first` on; fewer at the end."""
-        self._file.seek(first * PIECE_BYTES)
-        read = (self._file.read(PIECE_BYTES) for _ in range(n))
+        self.file.seek(first * PIECE_BYTES)
+        read = (self.file.read(PIECE_BYTES) for _ in range(n))
         return [piece for piece in read if piece]
+
+    def content(self) -> bytes:
+        """All of them."""
+        if isinstance(self.file, io.BytesIO):
+            return self.file.getvalue()  # which is no copy of what it began with
+        self.file.seek(0)
+        return self.file.read()
 
     def close(self) -> None:
         """Let go of them."""
-        self._file.close()
+        self.file.close()
+
+
+def spool(parts: Iterable[bytes | memoryview]) -> Spooled:
+    """The bytes of all parts, each of which is asked for when the one before it is written."""
+    file: IO[bytes] = io.BytesIO()
+    digest, size = sha256(), 0
+    try:
+        for part in parts:
+            if size <= _IN_MEMORY < size + len(part):
+                file = _on_disk(file)
+            size += len(part)
+            digest.update(part)
+            file.write(part)
+    except BaseException:
+        file.close()
+        raise
+    return Spooled(digest.hexdigest(), size, file)
 
 
 def spooled(source: BlobSource, max_bytes: int) -> Spooled:
     """The bytes of the source. Raises InvalidRequestError for what is none, or too large."""
-    # Up to a bound it stays in memory.
-    kept, digest, size = SpooledTemporaryFile(max_size=_IN_MEMORY), sha256(), 0  # noqa: SIM115
-    try:
-        with _opened(source) as read:
-            while part := read(PIECE_BYTES):
-                size += _size(part, source)
-                _check_size(size, max_bytes)
-                digest.update(part)
-                kept.write(part)
-    except BaseException:
-        kept.close()
-        raise
-    return Spooled(digest.hexdigest(), size, kept)
+
+    def parts(read: Any) -> Iterator[bytes | memoryview]:
+        size = 0
+        while part := read(PIECE_BYTES):
+            size += _size(part, source)
+            _check_size(size, max_bytes)
+            yield part
+
+    with _opened(source) as read:
+        return spool(parts(read))
+
+
+def _on_disk(file: IO[bytes]) -> IO[bytes]:
+    moved = TemporaryFile()  # noqa: SIM115 - see `Spooled`
+    file.seek(0)
+    while part := file.read(PIECE_BYTES):
+        moved.write(part)
+    file.close()
+    return moved
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from lance_context_core.documents.chunking import (
     LARGE_CHUNKS,
     SMALL_CHUNKS,
     Chunker,
+    StreamingChunker,
     TextChunker,
 )
 from lance_context_core.documents.pieces import BlockChunker, PieceChunker
@@ -18,12 +19,19 @@ from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
 from lance_context_core.documents.readers.pdf import PdfReader
 from lance_context_core.documents.readers.text import TextReader
-from lance_context_core.documents.reading import Block, BlockKind, ReadDocument, Reader
+from lance_context_core.documents.reading import (
+    Block,
+    BlockKind,
+    ReadDocument,
+    Reader,
+    StreamingReader,
+)
 from lance_context_core.records import Passage
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Readers
     "Reader",
+    "StreamingReader",
     "ReadDocument",
     "Block",
     "BlockKind",
@@ -35,6 +43,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "TextReader",
     # Chunkers
     "Chunker",
+    "StreamingChunker",
     "Passage",
     "TextChunker",
     "PieceChunker",

@@ -15,7 +15,7 @@ from lance_context_core.documents.borders import (
     WORD_END,
     is_abbreviation,
 )
-from lance_context_core.documents.reading import Block, ReadDocument
+from lance_context_core.documents.reading import Block, ReadDocument, blocks_of, moved
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
 
@@ -26,6 +26,14 @@ class Chunker(Protocol):
 
     def split(self, document: ReadDocument) -> Sequence[Passage]:
         """Where the passages stand, in the order of their starts."""
+
+
+@runtime_checkable
+class StreamingChunker(Chunker, Protocol):
+    """A chunker that needs no more than a part of a text in memory: `split_parts` is called, not `split`."""
+
+    def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
+        """What `split` returns of the document that they are: see `StreamingReader`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,10 @@ class TextChunker:
     def split(self, document: ReadDocument) -> list[Passage]:
         """Where the passages stand."""
         return list(_Splitting(self, document.text).passages(document))
+
+    def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
+        """Where the passages stand: as by `split`, with one page in memory at a time."""
+        return by_page(self.split, parts)
 
 
 SMALL_CHUNKS = TextChunker(target=800, most=1200, least=50, overlap=100)
@@ -343,6 +355,52 @@ class _Splitting:
         if self._is_counting_characters:
             return end - start <= size
         return self._settings.measure(self._text[start:end]) <= size
+
+
+def by_page(
+    split: Callable[[ReadDocument], Sequence[Passage]], parts: Iterable[ReadDocument]
+) -> Iterator[Passage]:
+    """What `split` returns of the document that the parts are, if it regards each page by itself."""
+    held, start = _Held("", 0), 0
+    for part in parts:
+        # What is blank is on no page.
+        said = [one for one in blocks_of(part) if part.text[one.start : one.end].strip()]
+        if held.page != _NO_PAGE and said and said[0].page != held.page:
+            yield from held.passages(split)
+            held = held.next()
+        held.texts.append(part.text)
+        held.blocks += (moved(one, start) for one in blocks_of(part))
+        held.page = said[-1].page if said else held.page
+        start += len(part.text)
+    yield from held.passages(split)
+
+
+_NO_PAGE = -1
+
+
+class _Held:
+    """The parts on one page, or on more where several begin within a part; and a little before them."""
+
+    def __init__(self, before: str, start: int) -> None:
+        self.texts = [before]
+        self.blocks: list[Block] = []
+        self.page: int | None = _NO_PAGE
+        """The last one."""
+        self._start = start
+
+    def passages(self, split: Callable[[ReadDocument], Sequence[Passage]]) -> Iterator[Passage]:
+        if not self.blocks:
+            return
+        blocks = (moved(one, -self._start) for one in self.blocks)
+        document = ReadDocument(text="".join(self.texts), blocks=tuple(blocks))
+        for one in split(document):
+            yield moved(one, self._start)
+
+    def next(self) -> "_Held":
+        """What comes behind it."""
+        text = "".join(self.texts)
+        before = text[-_WIDEST:]
+        return _Held(before, self._start + len(text) - len(before))
 
 
 _NEAR = 400

@@ -340,7 +340,7 @@ class AsyncDocuments:
             chunking = self._chunking(document_id, owner, progress)
             before = await chunking.held(self._documents.parts(document_id))
             if loaded is None:
-                made = unchanged(old, await self._documents.text(document_id), before)
+                made = unchanged(old, await self._documents.spooled_text(document_id), before)
             elif made is None:
                 given = loaded
                 if name is None and isinstance(source, bytes):

@@ -1,24 +1,31 @@
 """From what a caller hands over to what is kept of a file."""
 
-import io
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
 from lance_context_core._checks import check_json_object, check_name, check_text, listed, shown
-from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker
+from lance_context_core.blobs.spooling import Spooled, spool
+from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker, StreamingChunker
 from lance_context_core.documents.readers.choosing import check_reader, reader_of, type_of
-from lance_context_core.documents.reading import ReadDocument, Reader
+from lance_context_core.documents.reading import (
+    NOTHING_SAID,
+    ReadDocument,
+    Reader,
+    StreamingReader,
+    joined,
+    last_said,
+)
 from lance_context_core.documents.reading import checked as checked_reading
+from lance_context_core.documents.texts import SpooledText
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 from lance_context_core.records import DocumentScope, Passage
 from lance_context_core.records.blobs import uri_of
-from lance_context_core.rows.sources import Source
+from lance_context_core.rows.sources import Source, Text
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
 """A path, the bytes of a file, or an open one."""
@@ -48,12 +55,21 @@ DEFAULTS: ReadingArguments = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A file in memory."""
+    """A file."""
 
     name: str
-    content: bytes
+    spooled: Spooled
     uri: str | None
-    hash: str
+
+    @property
+    def hash(self) -> str:
+        """The SHA-256 of its bytes."""
+        return self.spooled.hash
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.spooled.size
 
 
 def check_arguments(given: ReadingArguments) -> ReadingArguments:
@@ -83,17 +99,17 @@ def check_arguments(given: ReadingArguments) -> ReadingArguments:
 
 
 def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes: int) -> Loaded:
-    """The file, whole. Raises UnreadableDocumentError for one that is not there, or is too large."""
+    """The file, all of which is read once. Raises UnreadableDocumentError for one that is not there, or is too large."""
     name = None if name is None else check_name(name, "name")
     uri = None if uri is None else check_name(uri, "uri")
     if isinstance(source, bytes | bytearray | memoryview):
-        content, own_name = bytes(source), None
-        _check_size(len(content), max_bytes, name)
+        _check_size(memoryview(source).nbytes, max_bytes, name)
+        spooled, own_name = Spooled.of(bytes(source)), None
     elif isinstance(source, str | os.PathLike):
-        content, path = _at(Path(source), max_bytes)
+        spooled, path = _at(Path(source), max_bytes)
         own_name, uri = path.name, uri or path.resolve().as_uri()
     elif callable(getattr(source, "read", None)):
-        content = _streamed(source, max_bytes, name)
+        spooled = _streamed(source, max_bytes, name)
         streamed = getattr(source, "name", None)
         own_name = streamed if isinstance(streamed, str) else None
     else:
@@ -101,7 +117,7 @@ def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes
     # What somebody calls a file is no path here: only its last part is a name.
     plain = re.split(r"[/\\]", name or own_name or "")[-1].replace("\0", "") or "untitled"
     plain = plain.encode("utf-8", "replace").decode()
-    return Loaded(name=plain, content=content, uri=uri, hash=sha256(content).hexdigest())
+    return Loaded(name=plain, spooled=spooled, uri=uri)
 
 
 def read(
@@ -112,50 +128,87 @@ def read(
     metadata: Mapping[str, Any],
 ) -> Source:
     """The text of a file, cut into passages."""
-    if not loaded.content:
+    if not loaded.size:
         raise UnreadableDocumentError(f"{loaded.name!r} is empty: it has no byte")
     type, reader = arguments["type"], arguments["reader"]
     if type is None:
         if reader is None:
-            type = type_of(loaded.content, loaded.name)
+            type = type_of(loaded.spooled.file, loaded.name)
         else:
             type = loaded.name.rpartition(".")[2].lower() or "other"
-    reader = reader or reader_of(type)
-    document = checked_reading(reader.read(loaded.content, name=loaded.name), loaded.name)
-    chunker = arguments["chunker"] or DEFAULT_CHUNKS
-    title = document.title
+    parts = Parts(reader or reader_of(type), loaded)
+    passages = _passages(arguments["chunker"] or DEFAULT_CHUNKS, parts, loaded.name)
+    title = parts.about["title"]
     return Source(
         name=loaded.name,
         type=type,
         hash=loaded.hash,
-        size=len(loaded.content),
-        text=document.text,
-        passages=_passages(chunker, document, loaded.name),
+        size=loaded.size,
+        text=parts.text,
+        passages=passages,
         scope=scope,
         title=None if title is None else check_text(title, "title"),
-        n_pages=document.n_pages,
+        n_pages=parts.about["n_pages"],
         uri=loaded.uri if arguments["keep"] == "uri" else None,
         payload_uri=uri_of(loaded.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
-        properties=check_json_object(document.properties, "properties"),
+        properties=check_json_object(parts.about["properties"], "properties"),
     )
 
 
-def _passages(chunker: Chunker, document: ReadDocument, name: str) -> tuple[Passage, ...]:
-    passages = tuple(listed(chunker.split(document), "what the chunker returned"))
+class Parts:
+    """What a reader reads of a file, part by part, and what is known of it by then."""
+
+    def __init__(self, reader: Reader, loaded: Loaded) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._loaded = loaded
+        self.text: Text = ""
+        """The text of the parts that were read: in memory, unless it has several."""
+        self.about: dict[str, Any] = dict(NOTHING_SAID)
+
+    def __iter__(self) -> Iterator[ReadDocument]:
+        """Read them, once. Raises UnreadableDocumentError at the end if they have no text."""
+        name, is_blank = self._loaded.name, True
+        spooled = SpooledText()
+        for part in self._read():
+            checked_reading(part, name)
+            is_blank = is_blank and (not part.text or part.text.isspace())
+            self.about = last_said(self.about, part)
+            spooled.put(len(spooled), part.text)
+            yield part
+        if is_blank:
+            raise UnreadableDocumentError(f"{name!r} has no text: nothing could be found in it")
+        self.text = spooled
+
+    def _read(self) -> Iterable[ReadDocument]:
+        reader, name = self._reader, self._loaded.name
+        if isinstance(reader, StreamingReader):
+            self._loaded.spooled.file.seek(0)
+            return reader.read_parts(self._loaded.spooled.file, name=name)
+        return [reader.read(self._loaded.spooled.content(), name=name)]
+
+
+def _passages(chunker: Chunker, parts: Parts, name: str) -> tuple[Passage, ...]:
+    if isinstance(chunker, StreamingChunker):
+        given: Any = chunker.split_parts(parts)
+    else:
+        given = chunker.split(joined(parts))
+    passages = tuple(listed(given, "what the chunker returned"))
+    n_characters = len(parts.text)
     for passage in passages:
         if not isinstance(passage, Passage):
             raise InvalidRequestError(f"the chunker returned {shown(passage)}: give Passages")
-        if not 0 <= passage.start < passage.end <= len(document.text):
+        if not 0 <= passage.start < passage.end <= n_characters:
             raise InvalidRequestError(
-                f"the chunker returned {shown(passage)}, outside of the {len(document.text)} characters"
+                f"the chunker returned {shown(passage)}, outside of the {n_characters} characters"
             )
     if not passages:
         raise UnreadableDocumentError(f"{name!r} has no text: the chunker found no passage in it")
     return passages
 
 
-def _at(path: Path, max_bytes: int) -> tuple[bytes, Path]:
+def _at(path: Path, max_bytes: int) -> tuple[Spooled, Path]:
     try:
         if path.is_dir():
             raise UnreadableDocumentError(
@@ -175,12 +228,16 @@ def _at(path: Path, max_bytes: int) -> tuple[bytes, Path]:
         raise UnreadableDocumentError(f"{str(path)!r} cannot be opened: {error}") from error
 
 
-def _streamed(file: Any, max_bytes: int, name: str | None) -> bytes:
-    read = io.BytesIO()  # which gives away what it holds without a copy of it
-    while part := file.read(1 << 20):
-        read.write(part.encode() if isinstance(part, str) else part)
-        _check_size(read.tell(), max_bytes, name)
-    return read.getvalue()
+def _streamed(file: Any, max_bytes: int, name: str | None) -> Spooled:
+    def parts() -> Iterator[bytes]:
+        size = 0
+        while part := file.read(1 << 20):
+            part = part.encode() if isinstance(part, str) else part
+            size += len(part)
+            _check_size(size, max_bytes, name)
+            yield part
+
+    return spool(parts())
 
 
 def _check_size(n_bytes: int, max_bytes: int, name: str | None) -> None:

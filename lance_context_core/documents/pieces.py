@@ -1,10 +1,11 @@
 """Passages where somebody else cuts a text, or has cut it."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lance_context_core._checks import listed, shown
+from lance_context_core.documents.chunking import by_page
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
@@ -40,6 +41,10 @@ class PieceChunker:
             for start, end in self._places(text[block.start : block.end])
         ]
 
+    def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
+        """As `split`, with one page in memory at a time."""
+        return by_page(self.split, parts)
+
     def _places(self, text: str) -> Iterator[tuple[int, int]]:
         """From where to where each piece stands, in characters of the text."""
         # Splitters strip and join anew: only what is no white space is compared.
@@ -74,6 +79,10 @@ class BlockChunker:
             Passage(start=one.start, end=one.end, page=one.page, section=one.section)
             for one in document.blocks or whole
         ]
+
+    def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
+        """As `split`, with one page in memory at a time."""
+        return by_page(self.split, parts)
 
 
 def _latest(text: str, pieces: Sequence[str]) -> list[int]:

@@ -1,11 +1,12 @@
 """What a reader makes of a file: its text, and what stands where in it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import IO, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from lance_context_core._checks import check_text, shown
-from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records import Passage
 
 BlockKind = Literal["text", "heading", "whole"]
 """Running text; a heading, which stays with what follows; what is kept whole where it fits."""
@@ -59,6 +60,19 @@ class Reader(Protocol):
         """The text of a file of that name. Raises UnreadableDocumentError if none can be had of it."""
 
 
+@runtime_checkable
+class StreamingReader(Reader, Protocol):
+    """A reader that needs neither a file nor its text in memory: `read_parts` is called, not `read`."""
+
+    def read_parts(self, file: IO[bytes], *, name: str) -> Iterator[ReadDocument]:
+        """The text of an open file part by part, such as page by page, each with what stands where in it.
+
+        The document is what they say behind each other: the end of one is where the next begins, so
+        that white space between them is in one of them. Of its title, its pages and each of its
+        properties what was said last counts.
+        """
+
+
 class Headings:
     """The headings above what is read, as a path."""
 
@@ -87,6 +101,7 @@ class Written:
         self._parts: list[str] = []
         self._blocks: list[Block] = []
         self._length = 0
+        self._n_before = 0
 
     def add(
         self,
@@ -99,7 +114,7 @@ class Written:
         """Add a block, a blank line after the one before; a blank one is left out."""
         if not (text := text.strip()):
             return
-        if self._parts:
+        if self.n_characters:
             self._parts.append("\n\n")
             self._length += 2
         start, self._length = self._length, self._length + len(text)
@@ -111,18 +126,63 @@ class Written:
     @property
     def n_characters(self) -> int:
         """How many there are by now."""
-        return self._length
+        return self._n_before + self._length
 
     def document(self, **about: Any) -> ReadDocument:
         """All of it."""
         return ReadDocument(text="".join(self._parts), blocks=tuple(self._blocks), **about)
 
+    def part(self, **about: Any) -> ReadDocument:
+        """What was added since the last part: see `StreamingReader`."""
+        made = self.document(**about)
+        self._parts, self._blocks = [], []
+        self._n_before, self._length = self.n_characters, 0
+        return made
+
+
+NOTHING_SAID: Mapping[str, Any] = {"title": None, "n_pages": None, "properties": {}}
+"""What is known of a document before its first part."""
+
+
+def joined(parts: Iterable[ReadDocument]) -> ReadDocument:
+    """What a `StreamingReader` reads, as one document."""
+    texts, blocks, at = list[str](), list[Block](), 0
+    about = NOTHING_SAID
+    for part in parts:
+        blocks += (moved(one, at) for one in blocks_of(part))
+        texts.append(part.text)
+        at += len(part.text)
+        about = last_said(about, part)
+    return ReadDocument(text="".join(texts), blocks=tuple(blocks), **about)
+
+
+def blocks_of(part: ReadDocument) -> tuple[Block, ...]:
+    """The blocks of a part: all of it, if it has none and is not blank."""
+    if not part.blocks and part.text.strip():
+        return (Block(start=0, end=len(part.text)),)
+    return part.blocks
+
+
+Placed = TypeVar("Placed", Block, Passage)
+
+
+def moved(one: Placed, by: int) -> Placed:
+    """The same in a text in which it stands so many characters further back."""
+    return replace(one, start=one.start + by, end=one.end + by)
+
+
+def last_said(about: Mapping[str, Any], part: ReadDocument) -> dict[str, Any]:
+    """What is known of a document after one more part."""
+    return {
+        "title": about["title"] if part.title is None else part.title,
+        "n_pages": about["n_pages"] if part.n_pages is None else part.n_pages,
+        "properties": {**about["properties"], **part.properties},
+    }
+
 
 def checked(read: object, name: str) -> ReadDocument:
-    """What a reader returned. Raises if it is nothing of the kind, or has no text."""
+    """What a reader returned, or a part of it. Raises if it is nothing of the kind."""
     if not isinstance(read, ReadDocument):
         raise InvalidRequestError(f"the reader of {name!r} returned {shown(read)}: no ReadDocument")
     check_text(read.text, f"the text of {name!r}")
-    if not read.text or read.text.isspace():
-        raise UnreadableDocumentError(f"{name!r} has no text: nothing could be found in it")
     return read

@@ -8,6 +8,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, shown
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
+from lance_context_core.documents.texts import SpooledText
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
 from lance_context_core.engine.schema import DOCUMENTS, KEY
@@ -16,7 +17,7 @@ from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
 from lance_context_core.records import DocumentScope, SourceDocument
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT
+from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.scoped import Scoped
 
@@ -104,6 +105,17 @@ class ScopedDocuments(Scoped):
         return "".join(
             row["text"] or "" for row in sorted(rows, key=lambda row: row["position"] or 0)
         )
+
+    async def spooled_text(self, document_id: str) -> Text:
+        """As `text`; one in pieces is not put together in memory."""
+        if (own := (await self.values(document_id, "text"))["text"]) is not None:
+            return str(own)
+        found = SpooledText()
+        where, columns = self.one(document_id, TEXT), ["position", "text"]
+        async for batch in self.table.batches(where, columns=columns, batch_rows=1):
+            for row in batch.to_pylist():
+                found.put(row["position"] * sources.PIECE, row["text"])
+        return found
 
     def blobs(self, owner: Scope | None = None) -> ScopedBlobs:
         """Where the bytes of the documents are: those of this scope, or of another one."""

@@ -21,7 +21,7 @@ from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.table import Table
 from lance_context_core.records import Passage, Progress
 from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, Source
+from lance_context_core.rows.sources import CHUNK, Source, Text
 from lance_context_core.scope import Scope
 
 STEP = 512
@@ -209,7 +209,7 @@ def gone_of(source: Source, before: Parts) -> list[str]:
     ]
 
 
-def unchanged(row: Mapping[str, Any], text: str, before: Parts) -> Source:
+def unchanged(row: Mapping[str, Any], text: Text, before: Parts) -> Source:
     """What is kept of a document, as it is."""
     document = sources.from_row(row)
     chunks = sorted((one for one in before.values() if one.is_chunk), key=attrgetter("position"))

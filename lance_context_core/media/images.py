@@ -104,11 +104,10 @@ class AsyncImages:
             return found
 
         def made() -> tuple[ContextRecord, ImageAnalysis]:
-            content_type = type_of(loaded.content, loaded.name)
-            seen = looking.look(
-                loaded.content, content_type, name=loaded.name, max_pixels=max_pixels
-            )
-            said = _joined(given, looking.analyzed(analyzer, loaded.content, content_type))
+            content = loaded.spooled.content()
+            content_type = type_of(content, loaded.name)
+            seen = looking.look(content, content_type, name=loaded.name, max_pixels=max_pixels)
+            said = _joined(given, looking.analyzed(analyzer, content, content_type))
             record = to_record(
                 seen,
                 said,
@@ -116,7 +115,7 @@ class AsyncImages:
                 content_type=content_type,
                 name=loaded.name,
                 hash=loaded.hash,
-                size=len(loaded.content),
+                size=loaded.size,
                 uri=f"{SCHEME}{loaded.hash}",
                 session_id=session,
                 metadata=about,

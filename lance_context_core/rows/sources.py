@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from lance_context_core._checks import dumps, loads
 from lance_context_core.engine.revisions import new_revision, next_revision
@@ -48,6 +48,16 @@ _LATER = (KEY, "revision", "created_at", "updated_at")
 """In what two rows may differ that say the same."""
 
 
+class Text(Protocol):
+    """A text, of which parts are asked for; not all of it need be in memory."""
+
+    def __len__(self) -> int:
+        """How many characters it has."""
+
+    def __getitem__(self, part: slice, /) -> str:
+        """The characters from one offset to another."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """All that is kept of a file."""
@@ -56,7 +66,7 @@ class Source:
     type: str
     hash: str
     size: int
-    text: str
+    text: Text = field(repr=False)
     passages: tuple[Passage, ...]
     scope: DocumentScope
     title: str | None = None
@@ -111,7 +121,7 @@ def to_row(
         "size": source.size,
         "n_pages": source.n_pages,
         "n_chunks": len(source.passages),
-        "text": None if n_pieces(source) else source.text,
+        "text": None if n_pieces(source) else source.text[:],
         "properties": dumps(source.properties),
         "blob": source.blob,
         "payload_uri": source.payload_uri,

@@ -1,10 +1,9 @@
 """Which reader a file is read by: what it is, by what it begins with, and else by its name."""
 
-import io
 import zipfile
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import IO, Any
 
 from lance_context_core._checks import shown
 from lance_context_core.documents.readers.csv import CsvReader
@@ -40,19 +39,20 @@ _ENDINGS = {
 }
 
 
-def type_of(content: bytes, name: str) -> str:
+def type_of(file: IO[bytes], name: str) -> str:
     """What a file is. Its first bytes go before its name: endings are wrong often enough.
 
     Raises UnreadableDocumentError for what is known to be no text.
     """
-    head = content[:1024]
+    file.seek(0)
+    head = file.read(1024)
     if b"%PDF-" in head:
         return "pdf"
     said = _ending(name)
     if said in _others():
         return said
     if head.startswith(b"PK\x03\x04"):
-        return _packed(content, name)
+        return _packed(file, name)
     for mark, what in _NO_TEXTS.items():
         if head.startswith(mark):
             raise UnreadableDocumentError(f"{name!r} is {what}: pass a reader= for it")
@@ -110,9 +110,9 @@ def _ending(name: str) -> str:
     return _ENDINGS.get(said, said)
 
 
-def _packed(content: bytes, name: str) -> str:
+def _packed(file: IO[bytes], name: str) -> str:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        with zipfile.ZipFile(file) as packed:
             if "word/document.xml" in packed.namelist():
                 return "docx"
     except zipfile.BadZipFile as error:

@@ -5,10 +5,11 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from lance_context_core._extras import importing
-from lance_context_core.documents.reading import ReadDocument, Written
+from lance_context_core.documents.readers._pages import Pages
+from lance_context_core.documents.reading import ReadDocument, Written, joined
 from lance_context_core.errors import (
     InvalidRequestError,
     UnreadableDocumentError,
@@ -16,9 +17,6 @@ from lance_context_core.errors import (
 
 # What pypdf has to say of broken files is for who listens, not for everybody's terminal.
 logging.getLogger("pypdf").addHandler(logging.NullHandler())
-
-
-_KEPT_PAGES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +37,14 @@ class PdfReader:
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the pages."""
+        return joined(self.read_parts(io.BytesIO(content), name=name))
+
+    def read_parts(self, file: IO[bytes], *, name: str) -> Iterator[ReadDocument]:
+        """The text of each page."""
         with importing("pypdf", extra="documents", by="reading PDF"):
             import pypdf
         try:
-            return self._read(pypdf.PdfReader(io.BytesIO(content), strict=False), name)
+            yield from self._parts(pypdf.PdfReader(file, strict=False), name)
         except InvalidRequestError:
             raise
         except pypdf.errors.DependencyError as error:
@@ -55,30 +57,22 @@ class PdfReader:
                 f"{name!r} cannot be read as PDF, it is broken or not all there: {error}"
             ) from error
 
-    def _read(self, reader: Any, name: str) -> ReadDocument:
+    def _parts(self, reader: Any, name: str) -> Iterator[ReadDocument]:
         if reader.is_encrypted and not reader.decrypt(self.password):
             raise UnreadableDocumentError(
                 f"{name!r} is encrypted: pass reader=PdfReader(password=…)"
             )
-        n_pages = len(reader.pages)
-        if n_pages > self.max_pages:
-            raise UnreadableDocumentError(
-                f"{name!r} has {n_pages} pages, over max_pages={self.max_pages}: pass a PdfReader "
-                "that takes more"
-            )
-        sections, section = _outline(reader), None
-        written, without, broken = Written(), list[int](), list[int]()
         end = time.monotonic() + self.max_seconds
-        for number in range(1, n_pages + 1):
+        n_pages, sections = self._looked_through(reader, name, end)
+        written, without, broken = Written(), list[int](), list[int]()
+        section = None
+        for number, page in enumerate(Pages(reader), 1):
             section = sections.get(number, section)
             try:
-                text = _clean(reader.pages[number - 1].extract_text())
+                text = _clean(page.extract_text())
             except Exception:  # noqa: BLE001 - one page of many; pypdf raises anything
                 broken.append(number)
                 continue
-            if number % _KEPT_PAGES == 0:
-                # It remembers all that it has ever read, of the pages that are done, too.
-                reader.resolved_objects.clear()
             if not text.strip():
                 without.append(number)
             written.add(text, page=number, section=section)
@@ -87,6 +81,7 @@ class PdfReader:
                     f"{name!r} holds too much: page {number} of {n_pages} went over "
                     f"max_characters={self.max_characters} or max_seconds={self.max_seconds}"
                 )
+            yield written.part()
         if not written.n_characters:
             what = "is broken" if broken else "has no text, it is scanned or drawn"
             raise UnreadableDocumentError(
@@ -96,17 +91,32 @@ class PdfReader:
         properties |= {"pages_without_text": without} if without else {}
         properties |= {"broken_pages": broken} if broken else {}
         title = properties.pop("title", None)
-        return written.document(title=title, n_pages=n_pages, properties=properties)
+        yield written.part(title=title, n_pages=n_pages, properties=properties)
+
+    def _looked_through(self, reader: Any, name: str, end: float) -> tuple[int, dict[int, str]]:
+        """How many pages there are, and the section that begins on each on which one does."""
+        sections = _outline(reader)
+        n_pages, found = 0, dict[int, str]()
+        for page in Pages(reader):
+            n_pages += 1
+            if n_pages > self.max_pages or time.monotonic() > end:
+                raise UnreadableDocumentError(
+                    f"{name!r} has {n_pages} pages or more, over max_pages={self.max_pages} or "
+                    f"max_seconds={self.max_seconds}: pass a PdfReader that takes more"
+                )
+            reference = page.indirect_reference
+            if reference is not None and (section := sections.get(reference.idnum)) is not None:
+                found[n_pages] = section
+        return n_pages, found
 
 
 def _outline(reader: Any) -> dict[int, str]:
-    """The section that begins on each page, of those on which one does; the first, if several do."""
+    """The section that begins on a page, by the number of its object; the first, if several do."""
     found: dict[int, str] = {}
     try:
         for path, destination in _entries(reader.outline, ()):
-            page = reader.get_destination_page_number(destination)
-            if page is not None and page >= 0:
-                found.setdefault(page + 1, " > ".join(path))
+            if (page := destination.page) is not None and hasattr(page, "idnum"):
+                found.setdefault(page.idnum, " > ".join(path))
     except Exception:  # noqa: BLE001 - a broken outline is as good as none
         return found
     return found

@@ -183,7 +183,7 @@ async def _commit(
 
 
 async def _add(handle: Any, rows: Gathered) -> None:
-    await handle.add(rows.reader())
+    await handle.add(rows.reader(), write_parallelism=1)
 
 
 async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: Seen) -> None:

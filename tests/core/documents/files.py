@@ -37,6 +37,22 @@ def pdf(*pages, title=None, outline=(), password=None):
     return made.getvalue()
 
 
+def with_objects(*objects):
+    """A PDF of these objects, the first of them its root."""
+    written, places = bytearray(b"%PDF-1.7\n"), []
+    for number, one in enumerate(objects, 1):
+        places.append(len(written))
+        written += b"%d 0 obj\n" % number + one + b"\nendobj\n"
+    start = len(written)
+    written += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    written += b"".join(b"%010d 00000 n \n" % place for place in places)
+    written += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        len(objects) + 1,
+        start,
+    )
+    return bytes(written)
+
+
 def word(build):
     """A Word document that `build` was given to fill."""
     document = docx.Document()

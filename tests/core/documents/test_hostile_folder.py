@@ -6,7 +6,7 @@ import zipfile
 import zlib
 
 import pytest
-from core.documents.files import archive, pdf, with_part, word
+from core.documents.files import archive, pdf, with_objects, with_part, word
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
@@ -23,22 +23,6 @@ def with_script():
     made = io.BytesIO()
     writer.write(made)
     return made.getvalue()
-
-
-def with_objects(*objects):
-    """A PDF of these objects, the first of them its root."""
-    written, places = bytearray(b"%PDF-1.7\n"), []
-    for number, one in enumerate(objects, 1):
-        places.append(len(written))
-        written += b"%d 0 obj\n" % number + one + b"\nendobj\n"
-    start = len(written)
-    written += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
-    written += b"".join(b"%010d 00000 n \n" % place for place in places)
-    written += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
-        len(objects) + 1,
-        start,
-    )
-    return bytes(written)
 
 
 def page(contents):

@@ -1,5 +1,7 @@
 """Readers: what is to be read of a file of each type, and what is refused of broken ones."""
 
+import io
+
 import pytest
 from core.documents.files import archive, pdf, with_part, word
 
@@ -254,7 +256,7 @@ def test_entities_of_a_word_document_are_not_expanded():
     ],
 )
 def test_what_a_file_is_is_told_by_its_bytes_before_its_name(content, name, type):
-    assert choosing.type_of(content, name) == type
+    assert choosing.type_of(io.BytesIO(content), name) == type
 
 
 BROKEN = {
