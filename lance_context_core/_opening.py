@@ -14,8 +14,9 @@ from lance_context_core.auditing.log import Log
 from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.engine import sql
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.database import Database
+from lance_context_core.engine.database import DOCUMENTS_TABLE, Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
@@ -25,6 +26,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.rows.sources import DOCUMENT
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import DEFAULT_MAINTENANCE, Maintenance, Upkeep
 from lance_context_core.versioning.thin import thin_if_due
@@ -143,7 +145,14 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         hot=hot,
     )
     upkeep.thin = partial(_thin, resources=resources)
+    upkeep.mend = _mend
     return resources
+
+
+async def _mend(table: Table) -> None:
+    """Take back what was added twice by two at once, of whom one was killed before it could."""
+    if table.name == DOCUMENTS_TABLE:
+        await table.take_back_later(sql.equals("kind", DOCUMENT))
 
 
 async def _thin(table: Table, *, resources: Resources) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, shown
 from lance_context_core.blobs.scoped import ScopedBlobs
@@ -122,19 +124,26 @@ class ScopedDocuments(Scoped):
         return ScopedBlobs(self.resources, self.scope if owner is None else owner)
 
     async def row(self, document_id: str) -> dict[str, Any]:
-        """A document's row, without its text. Raises NotFoundError if there is none."""
+        """A document's row, without its text, before it is replaced. Raises NotFoundError if there is none."""
         columns = (KEY, "revision", "document_id", *sources.COLUMNS, "blob")
-        return await self._read(document_id, columns)
+        where = self.one(document_id)
+        rows = await self.table.select(where, columns=columns)
+        if rows.num_rows > 1 and await self.table.take_back_later(where):
+            rows = await self.table.select(where, columns=columns)
+        return _first(rows, document_id)
 
     async def _read(self, document_id: str, columns: Sequence[str]) -> dict[str, Any]:
-        rows = await self.table.select(self.one(document_id), columns=columns)
-        if not rows.num_rows:
-            raise _not_there(document_id)
-        return dict(rows.to_pylist()[0])
+        return _first(await self.table.select(self.one(document_id), columns=columns), document_id)
 
     def _is_own(self, document: SourceDocument) -> bool:
         """Whether it was written in this scope: a narrower one's is not for those of this one."""
         return all(getattr(document, part) == getattr(self.scope, part) for part in SCOPE_PARTS)
+
+
+def _first(rows: pa.Table, document_id: str) -> dict[str, Any]:
+    if not rows.num_rows:
+        raise _not_there(document_id)
+    return dict(rows.slice(0, 1).to_pylist()[0])
 
 
 def _not_there(document_id: str) -> NotFoundError:

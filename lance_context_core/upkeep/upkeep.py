@@ -39,6 +39,9 @@ _PATIENCE_SECONDS = 60
 Thin = Callable[[Table], Awaitable[int]]
 """Drops the versions of a table that need not be kept; returns how many."""
 
+Mend = Callable[[Table], Awaitable[None]]
+"""Ends what somebody has begun in a table, and was killed over."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
@@ -139,6 +142,8 @@ class Upkeep:
         self._clock = clock
         self.thin: Thin | None = None
         """Thins one table if that pays; without it versions stay."""
+        self.mend: Mend | None = None
+        """Is called before a table is maintained."""
         self._claims = Claims(database, clock)
         self._merges: dict[str, FragmentMerges] = {}
         self._thinned: dict[str, datetime] = {}
@@ -315,6 +320,8 @@ class Upkeep:
         removed = added = n_versions = 0
         built: list[str] = []
         skipped: str | None = None
+        if self.mend is not None:
+            await self.mend(table)
         if _COMPACT in due:
             metrics = await maintenance.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]

@@ -117,6 +117,27 @@ async def append(
     return False
 
 
+async def take_back_later(handle: Any, where: Clause) -> int:
+    """Remove what `append` has left of rows that others added before; returns of how many keys.
+
+    Who was killed between its two commits could not do it itself. `where` says which rows have one of
+    the keys that it was given.
+    """
+    columns = [KEY, "revision", "created_at", "updated_at"]
+    found = (await reading.scan(handle, where, columns)).to_pylist()
+    of = dict[str, list[dict[str, Any]]]()
+    for row in found:
+        of.setdefault(row[KEY], []).append(row)
+    later = list[int]()
+    for rows in of.values():
+        # One that was changed since stands behind the others, whoever was first.
+        rows.sort(key=lambda row: row["created_at"] == row["updated_at"])
+        later += (row["revision"] for row in rows[1:])
+    if later:
+        await handle.delete(f"revision IN ({', '.join(map(str, later))})")
+    return len(later)
+
+
 async def exchange(
     handle: Any,
     at: Callable[[int], Awaitable[Any]],

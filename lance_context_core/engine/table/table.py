@@ -141,7 +141,7 @@ class Table(Readable):
 
         That is one of theirs, without which there is none of the others'. Returns whether they were
         added. Only without a journal, and where others add the same at the same moment, they are there
-        twice until a second commit has taken the later ones back.
+        twice until a second commit has taken the later ones back: see `take_back_later`.
         """
 
         async def write(handle: Any) -> bool:
@@ -150,6 +150,20 @@ class Table(Readable):
             )
 
         return await self.access.write("insert into", write)
+
+    async def take_back_later(self, where: Clause) -> int:
+        """Remove what was inserted behind the same and stayed, as its writer was killed; returns how many.
+
+        `where` says which rows have the `key` of an `insert_gathered`.
+        """
+        if await self.access.reader() is None:
+            return 0
+
+        async def write(handle: Any) -> int:
+            await handle.checkout_latest()
+            return await conditional.take_back_later(handle, where)
+
+        return await self.access.write("delete from", write)
 
     async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
         """Put, add and remove rows on top of what is there, in one commit; see `keyed`.

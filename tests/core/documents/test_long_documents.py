@@ -10,7 +10,9 @@ from core.conformance.doubles import WordVectors
 from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ContextStore
+from lance_context_core._loop import block_on
 from lance_context_core.documents import TextChunker, writing
+from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.table import conditional
 from lance_context_core.rows import sources
 
@@ -208,3 +210,58 @@ def test_whoever_is_killed_while_a_long_file_is_added_leaves_all_of_it_or_nothin
         is_whole(
             store.documents, store.documents.add(written(told()), chunker=BY_PARAGRAPH), told()
         )
+
+
+KILLED_BEHIND_ANOTHER = """
+import os, signal, sys
+from core.conformance.doubles import WordVectors
+from lance_context_core import AsyncContextStore, ContextStore
+from lance_context_core.documents import TextChunker, writing
+from lance_context_core.engine.table import conditional
+from lance_context_core.rows import sources
+
+place, text = sys.argv[1:]
+writing.STEP, sources.PIECE = 5, 100
+options = {"embedder": WordVectors(), "journal": None, "maintenance": None}
+given = {"chunker": TextChunker(target=30, most=60, least=0, overlap=0), "keep": "hash"}
+add = conditional._add
+
+async def first_theirs_then_die(handle, rows):
+    conditional._add = add
+    async with await AsyncContextStore.open(place, **options) as other:
+        await other.documents.add(text.encode(), name="theirs", **given)
+    await add(handle, rows)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+conditional._add = first_theirs_then_die
+with ContextStore.open(place, **options) as store:
+    store.documents.add(text.encode(), name="mine", **given)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("healed_by", ["maintenance", "an update", "maintenance after a merge"])
+def test_what_was_added_twice_by_whoever_was_killed_then_is_taken_back(tmp_path, healed_by):
+    """Without a journal the later of two adds the same, and may be killed before it has removed it."""
+    place, options = tmp_path / "s", {"embedder": WordVectors(), "journal": None}
+    with ContextStore.open(place, **options) as store:
+        store.documents.add(b"another one", name="another")
+    command = [sys.executable, "-c", KILLED_BEHIND_ANOTHER, str(place), written(told()).decode()]
+    done = subprocess.run(command, env={"PYTHONPATH": ":".join(sys.path)}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with ContextStore.open(place, maintenance=None, **options) as store:
+        twice = [one.name for one in store.documents.list()]
+        assert twice == ["another", "theirs", "mine"]
+        (id,) = {one.id for one in store.documents.list() if one.name != "another"}
+        if healed_by == "an update":
+            store.documents.update(id, metadata={"a": 1})
+        elif healed_by == "maintenance":
+            store.maintain()
+        else:
+            block_on(maintenance.compact(store.aio.documents._documents.table))
+            store.maintain()
+        assert [one.name for one in store.documents.list()] == ["another", "theirs"]
+        assert [one.text for one in store.documents.chunks(id)] == told()
+        assert store.documents.text(id) == written(told()).decode()
+        hits = store.documents.search("paragraph", mode="text", limit=3 * N)
+        assert len(hits) == N
