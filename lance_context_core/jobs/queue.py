@@ -12,6 +12,7 @@ from lance_context_core._checks import check_name, check_span, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
+from lance_context_core._telling import log
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
@@ -210,12 +211,12 @@ class Queue:
             await self._end(taken, state="scheduled", attempts=taken.attempts - 1)
             raise
         except InvalidRequestError as error:
-            return await self._end(taken, state="failed", error=_reason(error))
+            return await self._failed(taken, error)
         except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
             if taken.attempts >= MAX_ATTEMPTS:
-                return await self._end(taken, state="failed", error=_reason(error))
+                return await self._failed(taken, error)
             due = now + _FIRST_PAUSE * 2 ** (taken.attempts - 1)
-            return await self._end(taken, state="scheduled", error=_reason(error), scheduled_at=due)
+            return await self._failed(taken, error, state="scheduled", scheduled_at=due)
         return await self.finish(taken, decide)
 
     async def finish(self, job: Job, decide: Decide) -> Job:
@@ -309,6 +310,14 @@ class Queue:
     async def _put(self, before: Held, job: Job) -> bool:
         changed = [(before, to_record(job, self._records.context))]
         return await commits.write(self._records, [], changed)
+
+    async def _failed(
+        self, taken: Job, error: Exception, *, state: JobState = "failed", **values: Any
+    ) -> Job:
+        """Leave a job whose attempt failed, and say so."""
+        what = taken.id, taken.kind, taken.attempts, type(error).__name__, state
+        log.warning("job %s (%s): attempt %d ended with %s, it is %s", *what)
+        return await self._end(taken, state=state, error=_reason(error), **values)
 
     async def _end(self, job: Job, **values: Any) -> Job:
         """Leave a job that was taken, unless it was lost meanwhile."""

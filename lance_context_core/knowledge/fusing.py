@@ -46,6 +46,32 @@ def fused(known: Found, heard: Found) -> list[Layered]:
     return sorted(found, key=lambda one: -one[1].score)
 
 
+def facts_first(hits: Found) -> Found:
+    """The hits, best first, with a fact in the place of each chunk that says no more than it.
+
+    What several turns say in the same words is one fact, and is shown once, with all that proves it.
+    """
+    facts = {
+        (place, kept.about(hit.record)["words"]): hit
+        for hit in hits
+        if hit.record.kind == kept.FACT
+        for place in places_of(hit.record)
+    }
+    best = {id(hit): hit.score for hit in hits}
+    others = []
+    for hit in hits:
+        fact = None
+        if hit.record.kind == kept.CHUNK:
+            words = kept.normalised(hit.record.text or "")
+            fact = next((facts.get((one, words)) for one in places_of(hit.record)), None)
+        if fact is None:
+            others.append(hit)
+        else:
+            best[id(fact)] = max(best[id(fact)], hit.score)
+    found = [replace(hit, score=best[id(hit)]) for hit in others]
+    return sorted(found, key=lambda hit: (-hit.score, hit.record.kind == kept.CHUNK))
+
+
 def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[ContextRecord]]:
     """The hits without those that say no more than a better one has shown already.
 

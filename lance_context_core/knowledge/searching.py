@@ -15,6 +15,7 @@ from lance_context_core.knowledge.fusing import (
     Found,
     Layer,
     Layered,
+    facts_first,
     fused,
     places_of,
     without_echoes,
@@ -200,8 +201,7 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         filter=question.filter,
         limit=_depth(question),
     )
-    # A fact before the chunk that says no more than it.
-    return sorted(hits, key=lambda hit: (-hit.score, hit.record.kind == kept.CHUNK))
+    return facts_first(hits)
 
 
 async def _turns(spoken: Records, question: Question, limit: int) -> Found:

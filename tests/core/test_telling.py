@@ -43,6 +43,20 @@ async def test_a_claim_of_somebody_who_died_is_told_with_its_holder(tmp_path, to
     assert ":999999999:dead" in told()
 
 
+async def test_an_attempt_of_a_job_that_failed_is_told_and_what_was_said_is_not(tmp_path, told):
+    async with AsyncContextStore.open(tmp_path / "memory") as store:
+        await store.knowledge.add(f"I say {SECRET}.", session_id="s")
+        assert "attempt" not in told()
+
+        def away(sentences):
+            raise TimeoutError(sentences[0])
+
+        added = await store.knowledge.using(model=away).add(f"I know {SECRET}.", session_id="s")
+        assert "1234" in added.errors[0]
+    assert f"job {added.job_id} (extract): attempt 1 ended with TimeoutError, it is sch" in told()
+    assert "1234" not in told()
+
+
 async def test_each_further_try_is_told(told):
     async def lose():
         raise ConflictError(SECRET)

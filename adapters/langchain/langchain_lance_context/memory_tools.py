@@ -94,20 +94,25 @@ def create_search_memory_tool(
 ) -> BaseTool:
     """A tool with which an agent finds what is known of its user; no model is called.
 
-    It answers with JSON: of each memory its `id`, its `text`, and as `said` the turns that prove it.
-    `user_id` is as in `create_manage_memory_tool`.
+    It answers with JSON: of each memory its `id`, its `text`, and as `said` the turns that prove it;
+    behind them what was said and no job has read yet, which has no `id`. What is deleted is not found
+    again, though the turns that said it are kept. `user_id` is as in `create_manage_memory_tool`.
     """
     handle = Handle(store)
 
     async def search(config: RunnableConfig, query: str, limit: int = 5) -> str:
         try:
             memory = _of_the_user(handle, user_id, config).knowledge
-            hits = await memory.search(query, top_k=limit, evidence=True)
+            only_facts: Any = {"search_type": "facts", "filter": {"kind": "fact"}}
+            hits = await memory.search(query, top_k=limit, evidence=True, **only_facts)
+            if len(hits) < limit:
+                said = await memory.search(query, top_k=limit, evidence=True)
+                hits += [hit for hit in said if hit.layer == "L2"][: limit - len(hits)]
         except ContextStoreError as error:
             return f"Error: {error}"
         found = [
             {
-                "id": hit.record.id,
+                "id": None if hit.layer == "L2" else hit.record.id,
                 "text": hit.record.text,
                 "said": [one.text for one in hit.evidence if one.is_verified],
             }
@@ -119,11 +124,11 @@ def create_search_memory_tool(
 
 
 class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[str, Any]]]):
-    """Makes knowledge of conversations, at once or in the background; a node of a graph, if you like.
+    """Makes knowledge of conversations, at once or in the background.
 
     `invoke({"messages": […]})` keeps what was said, makes facts of it, and returns them. `submit`
-    only keeps it, with the job that is owed, in one small write: `run_due` does what is due, in this
-    process or in any other one, after an exit too. The same messages again are the same job.
+    only keeps it, with the job that is owed: `run_due` does what is due, in this process or in any
+    other one, after an exit too. The same messages again are the same job.
     """
 
     def __init__(
@@ -142,7 +147,11 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
     def invoke(
         self, input: dict[str, Any], config: RunnableConfig | None = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """The facts that these messages state, each with its `id` and `text`."""
+        """The facts that these messages state, each with its `id` and `text`.
+
+        Raises ContextStoreError where the model is away, or its answer cannot be used: the messages
+        are kept, and the job waits or has failed, as `store.knowledge.jobs` tells.
+        """
         return block_on(self.ainvoke(input, config))
 
     async def ainvoke(
@@ -154,6 +163,11 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
         if added is None:
             return []
         memory = self._knowledge(_of_the_user(self._handle, self._user_id, config))
+        if added.errors:
+            raise ContextStoreError(
+                f"the messages are kept, and not all facts of them are made: {added.errors[0]}; "
+                "run_due, or store.knowledge.jobs.retry, tries again"
+            )
         jobs = [await memory.jobs.get(id) for id in added.job_ids]
         return [
             {"id": id, "text": (await memory.explain(id, depth=1)).records[id].text}
@@ -183,6 +197,8 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
     async def _add(
         self, input: dict[str, Any], config: RunnableConfig, *, infer: Literal["auto", "later"]
     ) -> Added | None:
+        if not isinstance(input, dict) or "messages" not in input:
+            raise InvalidRequestError(f"input is {input!r:.80}: pass {{'messages': […]}}")
         messages = [_with_id(one) for one in convert_to_messages(input["messages"])]
         given = [to_canonical(one) for one in messages]
         if not given:

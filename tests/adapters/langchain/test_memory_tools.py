@@ -13,7 +13,7 @@ from langchain_lance_context import (
 )
 from langgraph.graph import START, MessagesState, StateGraph
 
-from lance_context_core import InvalidRequestError
+from lance_context_core import ContextStoreError, InvalidRequestError
 
 ADA = {"configurable": {"user_id": "ada", "thread_id": "t"}}
 BOB = {"configurable": {"user_id": "bob", "thread_id": "t"}}
@@ -39,6 +39,26 @@ def test_a_memory_is_created_updated_and_deleted_and_its_history_stays(store):
     changes = store.scope(user_id="ada").knowledge.history(one["id"])
     assert [each.kind for each in changes] == ["add", "correct", "invalidate"]
     assert "Ada likes black tea." not in [each["text"] for each in known(store)]
+
+
+def test_what_is_created_twice_is_one_memory_and_once_deleted_it_is_found_no_more(store):
+    first, again = (manage(store, content="Ada likes green tea.") for _ in range(2))
+    assert again == "That is remembered already."
+    (one,) = known(store)
+    assert first == f"Created {one['id']}."
+    assert one["said"] == ["Ada likes green tea."] * 2
+    manage(store, action="delete", id=one["id"])
+    assert known(store) == []
+
+
+def test_what_no_job_has_read_yet_is_found_and_cannot_be_updated(store):
+    heard = HumanMessage("I brew my tea with water from the well.")
+    LanceContextMemoryManager(store).submit({"messages": [heard]}, ADA)
+    manage(store, content="Ada likes green tea.")
+    assert [(one["id"] is None, one["text"]) for one in known(store)] == [
+        (False, "Ada likes green tea."),
+        (True, heard.content),
+    ]
 
 
 async def test_the_tools_are_awaited_too(store):
@@ -114,6 +134,23 @@ async def test_a_manager_is_a_node_of_a_graph(store):
     await graph.compile().ainvoke({"messages": [("user", "I live in Oslo.")]}, ADA)
     facts = store.scope(user_id="ada").context("knowledge").list(filters={"kind": "fact"})
     assert [one["text"] for one in facts] == ["I live in Oslo."]
+
+
+def test_where_the_model_says_what_cannot_be_used_the_messages_are_kept_and_the_job_says_why(store):
+    model = Scripted(script=["I cannot do that.", ANSWER])
+    manager = LanceContextMemoryManager(store, model=language_model(model, name="m"))
+    with pytest.raises(ContextStoreError, match="are kept, and not all facts"):
+        manager.invoke({"messages": [HumanMessage("I keep bees, you know.", id="m1")]}, ADA)
+    (job,) = store.knowledge.jobs.list(state="failed")
+    store.knowledge.jobs.retry(job.id)
+    assert [one.state for one in manager.run_due()] == ["succeeded"]
+    assert [one["text"] for one in known(store)] == ["Ada keeps bees."]
+
+
+@pytest.mark.parametrize("wrong", [{}, "I keep bees.", None], ids=["no messages", "a text", "None"])
+def test_what_has_no_messages_is_refused(store, wrong):
+    with pytest.raises(InvalidRequestError, match="input is"):
+        LanceContextMemoryManager(store).invoke(wrong, ADA)
 
 
 def test_messages_that_say_nothing_make_nothing(store):

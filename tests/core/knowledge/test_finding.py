@@ -8,7 +8,7 @@ import pytest
 from core.knowledge.living import BERGEN, OSLO, day, opened, said
 
 from lance_context_core import InvalidRequestError, Message
-from lance_context_core.knowledge import FactCandidate, searching
+from lance_context_core.knowledge import FactCandidate, NoteExtractor, searching
 from lance_context_core.messages import ToolCallPart
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
@@ -238,3 +238,21 @@ def test_two_facts_of_one_turn_are_both_found(memory):
 def test_a_chunk_says_no_more_than_a_fact_of_the_same_turn(memory):
     memory.add("I have a red boat.", session_id="s")
     assert [hit.record.kind for hit in memory.search("red boat", search_type="facts")] == ["fact"]
+
+
+@pytest.mark.parametrize("search_type", ["chain", "facts"])
+def test_what_was_said_twice_in_the_same_words_is_found_once_as_the_fact_that_it_is(
+    store, memory, search_type
+):
+    noting = memory.using(extractor=NoteExtractor())
+    ids = [
+        id
+        for text in ("Bea bakes on Sundays.", "The weather is fine.", "Bea bakes on Sundays.")
+        for id in noting.add(text, session_id="notes", user_id="bea").ids
+    ]
+    hits = memory.search(
+        "when does Bea bake?", user_id="bea", search_type=search_type, evidence=True
+    )
+    bakes = [hit for hit in hits if hit.record.text == "Bea bakes on Sundays."]
+    assert [hit.record.kind for hit in bakes] == ["fact"]
+    assert [one.evidence.source_id for one in bakes[0].evidence] == [ids[0], ids[2]]
