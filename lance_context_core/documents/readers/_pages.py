@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 _KEPT_OBJECTS = 500
 """Of those that were read; one page is rarely made of as many."""
-_MOST_ENTRIES, _MOST_DEPTH = 200_000, 100
-"""Of the tree that the pages are the leaves of. A node may be in it many times, and a small file hold a large one."""
+_MOST_DEPTH = 100
 _INHERITED = ("/Resources", "/MediaBox", "/CropBox", "/Rotate")
 
 
@@ -21,9 +20,10 @@ class _Node(NamedTuple):
 class Pages:
     """The pages of a `pypdf.PdfReader`; what it keeps of those that are done is let go of."""
 
-    def __init__(self, reader: Any) -> None:
-        """They are read as they are asked for."""
+    def __init__(self, reader: Any, *, most_entries: int) -> None:
+        """They are the leaves of a tree of at most so many: a node may be in it many times, in a small file."""
         self._reader = reader
+        self._most_entries = most_entries
 
     def __iter__(self) -> Iterator[Any]:
         """A `pypdf.PageObject` each. Raises anything where the tree is none, has a circle, or is too large."""
@@ -36,7 +36,7 @@ class Pages:
                 way.pop()
                 continue
             n_entries += 1
-            if n_entries > _MOST_ENTRIES or len(way) > _MOST_DEPTH:
+            if n_entries > self._most_entries or len(way) > _MOST_DEPTH:
                 raise ValueError("the tree of its pages is too large or too deep")
             if len(self._reader.resolved_objects) > _KEPT_OBJECTS:
                 self._reader.resolved_objects.clear()

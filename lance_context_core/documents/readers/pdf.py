@@ -19,6 +19,9 @@ from lance_context_core.errors import (
 logging.getLogger("pypdf").addHandler(logging.NullHandler())
 
 
+_ENTRIES_PER_PAGE = 5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfReader:
     """Reads the text of PDF files; what they run or show beside it is never touched.
@@ -66,7 +69,7 @@ class PdfReader:
         n_pages, sections = self._looked_through(reader, name, end)
         written, without, broken = Written(), list[int](), list[int]()
         section = None
-        for number, page in enumerate(Pages(reader), 1):
+        for number, page in enumerate(self._pages(reader), 1):
             section = sections.get(number, section)
             try:
                 text = _clean(page.extract_text())
@@ -93,11 +96,14 @@ class PdfReader:
         title = properties.pop("title", None)
         yield written.part(title=title, n_pages=n_pages, properties=properties)
 
+    def _pages(self, reader: Any) -> Pages:
+        return Pages(reader, most_entries=_ENTRIES_PER_PAGE * self.max_pages)
+
     def _looked_through(self, reader: Any, name: str, end: float) -> tuple[int, dict[int, str]]:
         """How many pages there are, and the section that begins on each on which one does."""
         sections = _outline(reader)
         n_pages, found = 0, dict[int, str]()
-        for page in Pages(reader):
+        for page in self._pages(reader):
             n_pages += 1
             if n_pages > self.max_pages or time.monotonic() > end:
                 raise UnreadableDocumentError(
