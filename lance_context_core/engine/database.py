@@ -194,8 +194,16 @@ class Database:
         """This database as it was, for reading only."""
         return PinnedDatabase(self, pin)
 
+    async def finish(self) -> None:
+        """Wait for what was begun beside the callers of its tables."""
+        for table in [*self._tables.values()]:
+            await table.access.finish()
+
     async def close(self) -> None:
-        """Let go of the connection; closing twice is no error."""
+        """Let go of the connection, once what was begun is done; closing twice is no error."""
+        await self.finish()
+        for one in [*self._branches.values()]:
+            await one.finish()
         try:
             if (journal := self.connection.journal) is not None:
                 # Whoever is the last to close it moves what is in its log, and syncs that.
@@ -277,6 +285,11 @@ class BranchDatabase:
     def at(self, pin: Pin) -> "PinnedDatabase":
         """The underlying database at a moment."""
         return PinnedDatabase(self._database, pin, branch=self.branch)
+
+    async def finish(self) -> None:
+        """As that of the underlying database, of its own tables."""
+        for table in [*self._tables.values()]:
+            await table.access.finish()
 
     def close_tables(self) -> None:
         """Let go of the engine's handles."""

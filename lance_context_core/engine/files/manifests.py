@@ -40,6 +40,14 @@ class _Tagged(NamedTuple):
     value: _Field
 
 
+class Stamp(NamedTuple):
+    """Which file lies at a place."""
+
+    inode: int
+    modified_ns: int
+    size: int
+
+
 class UnknownManifestError(ValueError):
     """The file is no manifest of the layout that is known here."""
 
@@ -72,6 +80,23 @@ def is_newest(directory: str, version: int) -> bool:
     later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
     exists = os.path.exists  # To make paths takes longer than to look.
     return exists(this) and not exists(later)
+
+
+def stamp(directory: str, version: int) -> Stamp | None:
+    """What tells the manifest of a version from any other one that is made at its place later.
+
+    None unless it is the newest, as `is_newest`.
+    """
+    folder = f"{directory}/_versions/"
+    later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
+    exists, stat = os.path.exists, os.stat  # To make paths takes longer than to look.
+    if exists(later):
+        return None
+    try:
+        found = stat(this)
+    except OSError:
+        return None
+    return Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def version(manifest: Path) -> int:

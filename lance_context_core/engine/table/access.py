@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow as pa
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import is_missing_file, meaning, translated
+from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
@@ -76,12 +78,19 @@ class Access:
         """Of what was read or written last; None if nothing was, or the table is absent."""
         self._opened_for = 0
         """Which connection the handle is of, by the number of its renewal."""
+        self.finishing: Callable[[], Awaitable[None]] | None = None
+        """Is awaited before this is closed."""
         self.closing: Callable[[], None] | None = None
         """Is called when this is closed."""
         self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
+        self._seen: _Seen | None = None
+        """What the last look for what others wrote found."""
+        is_listed = connection.journal is not None and self.ref is None
+        self._folder = f"{connection.uri}/{name}.lance" if is_listed else None
+        """Where a look at the disk tells which version is the newest; None where it does not."""
         self._version: int | None = None
         """Which one a read saw last, while the journal knew nothing of the table."""
         self._snapshot: tuple[tuple[Moment, int], Any, pa.Schema] | None = None
@@ -130,6 +139,10 @@ class Access:
         if self._is_another(view) or handle is None or is_outworn:
             self._opened_for = connection.n_renewals
             handle = await self._opened_after(handle)
+        elif self._pin is None and (known := self._known_newest(handle, view)) is not None:
+            if view is None:
+                self._note_move(known)
+            return handle
         elif self._pin is None and (self._is_stale() or await _is_behind(handle, view)):
             try:
                 await handle.checkout_latest()
@@ -139,8 +152,11 @@ class Access:
                 # Another process may have dropped the table; if it did not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
-        if view is None and self._pin is None:
-            await self._tell_of_move(handle)
+        if self._pin is None and (view is None or self._folder is not None):
+            version = 0 if handle is None else int(await handle.version())
+            self._see(handle, version)
+            if view is None:
+                self._note_move(version)
         return handle
 
     async def over(self, where: str | None, read: Callable[[View], Awaitable[T]]) -> T | None:
@@ -326,6 +342,11 @@ class Access:
         """
         return await self._opening.clear(await self.opened(), suspects)
 
+    async def finish(self) -> None:
+        """Wait for what was begun beside its callers."""
+        if self.finishing is not None:
+            await self.finishing()
+
     def close(self) -> None:
         """Let go of the engine's handle."""
         if self.closing is not None:
@@ -359,9 +380,25 @@ class Access:
         before, self._table = self._table, view.table
         return before not in (None, view.table)
 
-    async def _tell_of_move(self, handle: Any | None) -> None:
+    def _known_newest(self, handle: Any, view: View | None) -> int | None:
+        """The version that the handle shows, if a look at the disk says that there is no later one."""
+        if (seen := self._seen) is None or self._folder is None or seen.handle is not handle:
+            return None
+        if view is not None and not 0 < view.version <= seen.version:
+            return None
+        # A tenth of what the engine takes to say so.
+        return seen.version if manifests.stamp(self._folder, seen.version) == seen.stamp else None
+
+    def _see(self, handle: Any | None, version: int) -> None:
+        """Remember that the handle shows this version, if it is the newest."""
+        stamp = None
+        if handle is not None and self._folder is not None:
+            reading.has_moved_on(handle)
+            stamp = manifests.stamp(self._folder, version)
+        self._seen = None if stamp is None else _Seen(handle, version, stamp)
+
+    def _note_move(self, version: int) -> None:
         """Have what is kept of the table elsewhere be dropped if others may have erased some of it."""
-        version = 0 if handle is None else int(await handle.version())
         before, self._version = self._version, version
         if before not in (None, version) and self.connection.on_move is not None:
             self.connection.on_move(self.name, self.ref)
@@ -390,6 +427,15 @@ class Access:
             return handle
         finally:
             self._creating.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a handle showed when it was last looked for what others wrote."""
+
+    handle: Any
+    version: int
+    stamp: manifests.Stamp
 
 
 async def _is_behind(handle: Any, view: View | None) -> bool:

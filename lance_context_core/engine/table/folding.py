@@ -23,6 +23,8 @@ from lance_context_core.engine.table.remembered import Remembered
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ContextStoreError, InternalError
 
+_PATIENCE_SECONDS = 10
+
 _PRESSURE = 8
 """How many times as much as is folded the journal may hold before writers wait for the fold."""
 
@@ -66,6 +68,7 @@ class Folding:
         self._watching = threading.Lock()
         self._written_at = 0.0
         self._watch: Future[None] | None = None
+        self._beside: Future[None] | None = None
 
     async def fold(self, last: int | None = None) -> None:
         """Bring what the journal holds into the table, in one commit; only up to the `last` entry.
@@ -127,6 +130,14 @@ class Folding:
         if _fullness(len(view.entries), view.size, policy) >= 1:
             self._begin(policy)
 
+    async def finish(self) -> None:
+        """Wait for a fold that was begun beside those who write, but not for ever.
+
+        Else of processes that write a little and are gone again none would ever fold.
+        """
+        if (beside := self._beside) is not None:
+            await asyncio.wait([asyncio.wrap_future(beside)], timeout=_PATIENCE_SECONDS)
+
     def stop(self) -> None:
         """Wait for nothing any more; what the journal holds stays there."""
         watch, self._watch = self._watch, None
@@ -146,7 +157,7 @@ class Folding:
     def _begin(self, policy: JournalPolicy) -> None:
         """Fold beside those who write, unless that is being done."""
         if self._is_at_it.acquire(blocking=False):
-            store_loop.spawn_apart(self._fold_beside(policy))
+            self._beside = store_loop.spawn_apart(self._fold_beside(policy))
 
     async def _fold_beside(self, policy: JournalPolicy) -> None:
         try:

@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -226,7 +227,7 @@ async def match(
     handle: Any, text: str, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:
     """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
-    selected = [*await present(handle, columns), "_score"]
+    selected = [*await _shown(handle, columns), "_score"]
     where = await _asked(handle, where)
 
     def query(where: str | None) -> Any:
@@ -244,6 +245,24 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
     if not columns:
         return []
     names = set((await handle.schema()).names)
+    return [column for column in columns if column in names]
+
+
+_columns: WeakKeyDictionary[Any, frozenset[str] | None] = WeakKeyDictionary()
+"""The columns of what readers' handles show, once asked for."""
+
+
+def has_moved_on(handle: Any) -> None:
+    """Know that a reader's handle may show another version from now on; it is told each time."""
+    _columns[handle] = None
+
+
+async def _shown(handle: Any, columns: Sequence[str]) -> list[str]:
+    """As `present`, for who only reads: what it shows was looked for just now, and is asked once."""
+    if (names := _columns.get(handle)) is None:
+        names = frozenset((await handle.schema()).names)
+        if handle in _columns:
+            _columns[handle] = names
     return [column for column in columns if column in names]
 
 

@@ -54,7 +54,7 @@ class Table(Readable):
                 remembered=self.remembered,
             )
             access.commits.fold = folding.fold
-            access.closing = folding.stop
+            access.finishing, access.closing = folding.finish, folding.stop
 
     def on(self, ref: str, *, records: "Table") -> "Table":
         """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""

@@ -1,5 +1,6 @@
 """What the journal alone can tell is answered without a look into the table."""
 
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -8,6 +9,7 @@ from core.engine.journaling import in_the_table, read, say
 
 from lance_context_core import AsyncContextStore, Item, ItemVector, Message
 from lance_context_core.engine.table.access import Access
+from lance_context_core.settings import JournalPolicy
 
 KEY = (("a",), "x")
 
@@ -105,3 +107,25 @@ async def test_what_is_read_of_the_journal_is_what_is_read_of_the_table(tmp_path
         assert await found() == before
         await store.flush()
         assert await found() == before
+
+
+@pytest.mark.parametrize("branch", ["main", "trial"])
+async def test_stores_that_are_opened_for_one_write_each_keep_the_journal_small(tmp_path, branch):
+    few, n = JournalPolicy(rows=5), 23
+
+    @asynccontextmanager
+    async def opened():
+        async with AsyncContextStore.open(tmp_path, journal=few) as store:
+            yield store if branch == "main" else await store.branch(branch)
+
+    async with AsyncContextStore.open(tmp_path, journal=few) as store:
+        await say(store, "before")
+        if branch != "main":
+            await store.create_branch(branch)
+    for number in range(n):
+        async with opened() as store:
+            await say(store, f"turn {number}")
+    async with opened() as store:
+        (records,) = [one for one in (await store.stats()).tables if one.table == "records"]
+        assert records.journal_rows < few.rows
+        assert await read(store) == ["before", *(f"turn {number}" for number in range(n))]
