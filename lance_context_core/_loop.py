@@ -5,8 +5,10 @@ The engine has such a loop too, but a blocking call made there would stall its o
 
 import asyncio
 import atexit
+import inspect
 import os
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextvars import Context
@@ -25,6 +27,8 @@ class Later(Enum):
 
 
 LATER = Later.LATER
+
+_PAUSE_SECONDS = 0.005
 
 _PATIENCE_SECONDS = 5
 """How long an exit waits for work that does not end when it is cancelled."""
@@ -54,7 +58,8 @@ class StoreLoop:
         try:
             return future.result()
         except BaseException:
-            future.cancel()
+            if future.cancel():
+                _await_end(work)
             raise
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
@@ -89,6 +94,15 @@ class StoreLoop:
             return self._loop
 
 
+def _await_end(work: Coroutine[Any, Any, object]) -> None:
+    """Wait for what is cancelled: a commit that is begun is done before the store may be closed.
+
+    Interrupted once more, it waits no longer.
+    """
+    while inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
+        time.sleep(_PAUSE_SECONDS)
+
+
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run `loop` until it is stopped, then cancel what is left in it and close it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -103,8 +117,9 @@ def block_on(work: Coroutine[Any, Any, T]) -> T:
     """What `work` returns, or raises: it runs on the store's event loop, and this thread waits.
 
     For any thread, also for one that runs an event loop, which stands still meanwhile. `work` sees
-    the context variables of the caller. An interrupt such as Ctrl-C cancels it. On the store's loop
-    itself it would wait for itself: there it is not begun, and BlockingCallError is raised.
+    the context variables of the caller. An interrupt such as Ctrl-C cancels it, and is raised once it
+    has ended; a second one at once. On the store's loop itself it would wait for itself: there it is
+    not begun, and BlockingCallError is raised.
     """
     return store_loop.run(work)
 

@@ -43,6 +43,7 @@ async def query(
     max_rows: int | None,
 ) -> pa.Table:
     """What `ContextStore.sql` returns."""
+    _check_limits(timeout_seconds, max_rows)
     with importing("duckdb", extra="sql", by="sql()"):
         import duckdb
     views = Views(resources if at is None else await resources.shown_at(at), scope)
@@ -66,6 +67,19 @@ async def query(
             raise
         finally:
             timer.cancel()
+
+
+def _check_limits(timeout_seconds: Any, max_rows: object) -> None:
+    is_number = isinstance(timeout_seconds, int | float) and timeout_seconds is not True
+    if timeout_seconds is not None and not (
+        is_number and 0 < timeout_seconds <= threading.TIMEOUT_MAX
+    ):
+        raise InvalidRequestError(
+            f"timeout_seconds={shown(timeout_seconds)}: give a number of seconds above 0, or None "
+            "for as long as it takes"
+        )
+    if max_rows is not None and (type(max_rows) is not int or max_rows < 0):
+        raise InvalidRequestError(f"max_rows={shown(max_rows)}: give a whole number, 0 or more")
 
 
 @contextmanager

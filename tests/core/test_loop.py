@@ -97,6 +97,36 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     assert run(script, "-W", "error") == "interrupted True\n"
 
 
+def test_an_interrupt_is_raised_when_what_cannot_be_cancelled_has_ended_and_a_second_at_once():
+    script = """
+        import asyncio, signal, threading
+        from lance_context_core._loop import store_loop
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        main, may_end, done = threading.main_thread().ident, threading.Event(), []
+
+        async def work(is_stubborn):
+            try:
+                signal.pthread_kill(main, signal.SIGINT)
+                await asyncio.sleep(300)
+            except asyncio.CancelledError:
+                if is_stubborn:
+                    signal.pthread_kill(main, signal.SIGINT)
+                while is_stubborn and not may_end.is_set():
+                    await asyncio.sleep(0.01)
+                done.append(is_stubborn)
+                raise
+
+        for is_stubborn in (False, True):
+            try:
+                store_loop.run(work(is_stubborn))
+            except KeyboardInterrupt:
+                print(is_stubborn in done)
+        may_end.set()
+    """
+    assert run(script, "-W", "error") == "True\nFalse\n"
+
+
 def test_a_forked_child_is_refused_instead_of_crashing_in_the_engine(tmp_path):
     # Not with warnings as errors: Python 3.12 warns of forks in a process with threads.
     script = f"""

@@ -16,10 +16,10 @@ INTERRUPTED = 130
 
 
 def code_of(error: Exception) -> int | None:
-    """How a command ends with this error of the store; None if it is none of its errors."""
+    """How a command ends with this error of the store, or of a file; None if it is neither."""
     errors = sys.modules.get("lance_context_core.errors")  # Not there: then it cannot be one.
     if errors is None or not isinstance(error, errors.ContextStoreError):
-        return None
+        return NO if isinstance(error, OSError) else None
     for kind, code in (
         (errors.InvalidRequestError, USAGE),
         (errors.NotFoundError, NOT_FOUND),

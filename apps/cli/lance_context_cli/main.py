@@ -1,8 +1,10 @@
 """`lance-ctx`: its options, its commands, and how it ends."""
 
+import atexit
 import os
 import sys
 import warnings
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -83,9 +85,26 @@ for room in (
 
 
 def main() -> NoReturn:
-    """Run the command that the arguments name, and end the process."""
+    """Run the command that the arguments name, and end the process.
+
+    Nothing that is imported is taken apart: that costs time, in which libraries complain of each
+    other's threads.
+    """
+    _have_streams()
     warnings.showwarning = _told
-    sys.exit(_ended())
+    code = _ended()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    atexit._run_exitfuncs()  # noqa: SLF001 - what was registered, such as the end of the store's loop
+    os._exit(code)
+
+
+def _have_streams() -> None:
+    """Have all three, also where the caller has closed some: else a file of the store would be one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # What is opened has the lowest number that is free.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _ended() -> int:
@@ -93,9 +112,10 @@ def _ended() -> int:
         ended = cli.main(standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        _helped(error).show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        Output().note("lance-ctx: interrupted")
         return exits.INTERRUPTED
     except BrokenPipeError:  # Who reads has read enough: click, too, ends with 1 then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -104,9 +124,21 @@ def _ended() -> int:
         code = exits.code_of(error)
         if code is None:
             raise
-        Output().note(f"lance-ctx: {error}")
+        is_of_file = "lance_context_core" not in type(error).__module__
+        way_out = ": name a place that is there, and may be written" if is_of_file else ""
+        Output().note(f"lance-ctx: {error}{way_out}")
         return code
     return ended if isinstance(ended, int) else exits.OK
+
+
+def _helped(error: click.ClickException) -> click.ClickException:
+    """The error; for an option that is none of the command's, but of all, one that says so."""
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        if any(name in one.opts for one in cli.params):
+            told = f"{name} is for all commands, and stands before: lance-ctx {name} …"
+            return click.UsageError(told, error.ctx)
+    return error
 
 
 def _told(message: Warning | str, *_: object, **__: object) -> None:

@@ -130,6 +130,8 @@ def _json(value: object, *, indent: int | None = None) -> str:
 
 
 _WHOLE = ("id", "job", "created", "since", "updated")
+_LONGEST_CELL = 2_000
+"""So much of a text is in a table: to break ten million letters into lines takes minutes."""
 
 
 def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
@@ -143,13 +145,23 @@ def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
     for one in heading:  # An id is there to be copied: it is never cut, and other columns wrap.
         table.add_column(one, no_wrap=one in _WHOLE, overflow="fold")
     height = shutil.get_terminal_size().lines - 2
+
+    def add(row: list[str]) -> None:
+        cells = zip(heading, row, strict=True)
+        table.add_row(*(Text(one if name in _WHOLE else _begun(one)) for name, one in cells))
+
     first = list(islice(rows, height + 1))
     for row in first:
-        table.add_row(*map(Text, row))
+        add(row)
     if len(first) <= height:
         console.print(table)
         return
     for row in rows:
-        table.add_row(*map(Text, row))
+        add(row)
     with console.pager(styles=not console.no_color):
         console.print(table)
+
+
+def _begun(text: str) -> str:
+    n_more = len(text) - _LONGEST_CELL
+    return text if n_more <= 0 else f"{text[:_LONGEST_CELL]}… ({n_more:,} more characters)"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -63,6 +64,8 @@ class Place:
 
         if self.uri is None:
             raise click.UsageError("no store is named: -C PLACE, or LANCE_CONTEXT_STORE=PLACE")
+        if must_exist and Path(self.uri).exists() and not Path(self.uri).is_dir():
+            raise NotFoundError(f"{self.uri!r} is a file, and no store: -C names another place")
         store = ContextStore.open(self.uri, embedder=self.embedder, maintenance=None)
         click.get_current_context().call_on_close(store.close)
         if must_exist and not store.stats().tables:

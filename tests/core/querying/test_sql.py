@@ -400,6 +400,23 @@ def test_no_more_rows_are_returned_than_asked_for(lived):
     assert lived.sql("SELECT id FROM messages", max_rows=3).num_rows == 3
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *(
+            {"timeout_seconds": one}
+            for one in (0, -1, float("nan"), float("inf"), 1e300, True, "5")
+        ),
+        *({"max_rows": one} for one in (-1, 1.5, True, "5")),
+    ],
+    ids=lambda one: " ".join(f"{name}={value!r}" for name, value in one.items()),
+)
+def test_a_limit_that_is_none_is_named(lived, limits):
+    with pytest.raises(InvalidRequestError, match=f"^{next(iter(limits))}="):
+        lived.sql("SELECT id FROM messages", **limits)
+    assert lived.sql("SELECT id FROM messages", timeout_seconds=None, max_rows=0).num_rows == 0
+
+
 def test_conditions_and_columns_reach_the_engine(lived, monkeypatch):
     asked = []
     stream = reading.stream

@@ -12,7 +12,13 @@ from lance_context_cli.output import Line, csv_rows
 @click.command
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), help="Print no more rows than that.")
-@click.option("--timeout", type=float, default=60, show_default=True, help="Seconds it may take.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Seconds it may take.",
+)
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, with a heading.")
 @click.option("--arrow", "file", type=click.Path(dir_okay=False), help="Write an Arrow file.")
 @pass_call

@@ -129,9 +129,12 @@ def context(call: Call, session: str, budget: int, query: str | None) -> None:
 
 
 def _agent_of(store: "ContextStore", session: str) -> str:
-    """Whose session it is; nobody's where it is not known."""
-    found = store.sessions.get(session)
-    return (found.agent_id if found is not None else None) or ""
+    """Whose session it is; nobody's where it is not known. Raises NotFoundError if there is none."""
+    from lance_context_core.errors import NotFoundError
+
+    if (found := store.sessions.get(session)) is None:
+        raise NotFoundError(f"there is no session {session!r} here: lance-ctx sessions lists them")
+    return found.agent_id or ""
 
 
 def _known(fact: "ContextRecord") -> Line:
