@@ -36,6 +36,8 @@ class Mirror:
         self.id = id
         self.last = 0
         """The last entry that was seen."""
+        self.last_at = 0
+        """When it was acknowledged, as `Entry.at`."""
         self.n_bytes = 0
         self._log = Log[Entry]()
         self.state: tuple[int, ...] = ()
@@ -84,26 +86,34 @@ class Mirror:
         entries: Sequence[Entry],
     ) -> None:
         """Be what the journal holds now: those that are folded are gone, and these are new."""
-        _, former_version, _, _, former_token, _ = self.state or (0, 0, 0, 0, 0, 0)
+        _, former_version, former_folded, _, former_token, _ = self.state or (0, 0, 0, 0, 0, 0)
         if version != former_version and token != former_token:
             # Others wrote as well as committed: what they folded, or wrote otherwise, was not seen.
             self._grows_since = token
             self.on_break(self.part)
         self.state = (self.id, version, folded, folding, token, stamp)
-        kept = self.entries
-        if kept and kept[0].seq <= folded:
-            gone = [entry for entry in kept if entry.seq <= folded]
-            self._past.add(self.part, gone)
-            self._folded.extend(entry.seq for entry in gone)
-            while len(self._folded) > _MOST_PAST:
-                self._gone = self._folded.popleft()
-            self.n_bytes -= sum(entry.size for entry in gone)
-            # What is seen of the former one stays as it was.
-            self._log = Log(kept[len(gone) :])
+        if folded > former_folded:
+            self._let_go(folded)
         self._log.add(entries)
-        self.n_bytes += sum(entry.size for entry in entries)
+        if entries:
+            self.n_bytes += sum(entry.size for entry in entries)
+            self.last_at = entries[-1].at
         self.last = max(self.last, folded, entries[-1].seq if entries else 0)
         self._view = None
+
+    def _let_go(self, folded: int) -> None:
+        """Keep of the entries up to that place, which are folded, what came about since."""
+        kept = self.entries
+        gone = [entry for entry in kept if entry.seq <= folded]
+        if not gone:
+            return
+        self._past.add(self.part, gone)
+        self._folded.extend(entry.seq for entry in gone)
+        while len(self._folded) > _MOST_PAST:
+            self._gone = self._folded.popleft()
+        self.n_bytes -= sum(entry.size for entry in gone)
+        # What is seen of the former one stays as it was.
+        self._log = Log(kept[len(gone) :])
 
     def since(self, token: int, last: int) -> list[Entry] | None:
         """The entries behind `last`, if these are all that has come about since `token`."""

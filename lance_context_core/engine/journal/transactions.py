@@ -73,9 +73,9 @@ class Transactions:
                     return None
                 if (new := decide(view)) is None:
                     return None
-                told, last = view.next_told, view.entries[-1].at if view.entries else 0
+                told = view.next_told
                 # In the order of the entries, also where the clock was set back.
-                at = max(time.time_ns() // 1000, last)
+                at = max(time.time_ns() // 1000, mirror.last_at)
                 for one in new:
                     values = (mirror.id, one.how, one.key, one.payload, told, at)
                     seq = connection.execute(statements.INSERT, values).lastrowid or 0
