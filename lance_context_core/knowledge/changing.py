@@ -12,8 +12,7 @@ from lance_context_core.jobs.rows import from_record
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT
-from lance_context_core.knowledge.tidying import PRUNE
-from lance_context_core.knowledge.undoing import ARCHIVE, UNDO
+from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE, UNDO
 from lance_context_core.knowledge.values import FactChange
 from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import cold

@@ -19,7 +19,7 @@ from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import job_id, owner_of, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
-from lance_context_core.knowledge.undoing import ARCHIVE
+from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE
 from lance_context_core.knowledge.values import Prune
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.visibility import is_visible
@@ -27,7 +27,6 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import Records
 
-PRUNE = "prune"
 KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 
 

@@ -21,6 +21,7 @@ from lance_context_core.stores.records import cold
 
 UNDO = kept.UNDONE
 ARCHIVE = turns.ARCHIVED
+PRUNE = "prune"
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 
 
@@ -122,9 +123,11 @@ class Undoing:
             elif rest:
                 after[key] = kept.with_evidence(one.record, rest)
                 report["reduced"].append(one.record.id)
-            elif one.record.retired_at is None:
+            else:
+                # What is hidden already has a second reason now: who shows it again leaves it hidden.
                 after[key] = states.retired(one.record, UNDO, now)
-                report["retired"].append(one.record.id)
+                if one.record.retired_at is None:
+                    report["retired"].append(one.record.id)
         gone = {one.id for one in after.values() if one.retired_at is not None}
         facts = {
             key: after.get(key, one.record)
@@ -183,6 +186,9 @@ class Undoing:
         for view in (self.distiller.made, self.distiller.spoken):
             there = await commits.held(view, sql.in_list(KEY, list(noted)))
             found |= {one.row[KEY]: one for one in there}
+        by_jobs: dict[str | None, set[str]] = {}
+        if target.kind == UNDO:
+            by_jobs = {kind: await self._hidden_by(kind) for kind in (ARCHIVE, PRUNE)}
         changed, conflicts = [], []
         for key, change in noted.items():
             if key not in found:
@@ -190,8 +196,13 @@ class Undoing:
             one = found[key]
             back = states.put_back(one.record, change)
             if back is None:
-                conflicts.append(one.record.id)
-            elif states.state_of(back) != states.state_of(one.record):
+                if one.record.retired_reason != UNDO:
+                    conflicts.append(one.record.id)
+                continue
+            if key not in by_jobs.get(back.retired_reason, {key}):
+                # What had hidden it before has been undone since.
+                back = replace(back, retired_at=None, retired_reason=None)
+            if states.state_of(back) != states.state_of(one.record):
                 changed.append((one, back))
         others: dict[str, dict[str, Any]] = {target.id: {"undone_by": job.id}}
         for id in target.result.get("jobs", ()):
@@ -216,6 +227,16 @@ class Undoing:
             },
             jobs=others,
         )
+
+    async def _hidden_by(self, kind: str) -> set[str]:
+        """The keys of what jobs of that kind hide, and nobody has shown again."""
+        done = await self.jobs.list(kind=kind, state="succeeded")
+        return {
+            change["key"]
+            for one in done
+            if one.undone_by is None
+            for change in one.result.get("changed", ())
+        }
 
     async def _due_again(self, target: Job) -> dict[str, dict[str, Any]]:
         """What becomes of the jobs that failed because the session was archived: they can run now."""

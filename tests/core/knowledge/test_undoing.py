@@ -1,11 +1,14 @@
 """One job can be undone, and nothing of what came after is lost."""
 
+from datetime import timedelta
+
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, everything, facts, said
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
+from lance_context_core.knowledge import Prune
 
 LIKES = said("I love skiing.", day(2024))
 
@@ -149,3 +152,26 @@ def current(store):
         one["metadata"]["fact"]["value"]
         for one in store.context("knowledge").list(filters={"kind": "fact"})
     }
+
+
+@pytest.mark.parametrize("hidden", ["pruned", "archived"])
+def test_what_was_hidden_when_its_job_was_undone_is_not_brought_back_by_who_shows_it(
+    store, memory, clock, hidden
+):
+    added = memory.add("I have a dog.", session_id="s", user_id="ada")
+    clock.advance(days=60)
+    if hidden == "pruned":
+        policy = Prune(older_than=timedelta(days=30), importance_below=0.9)
+        hiding = memory.prune(policy)
+        assert len(hiding.result["retired"]) == 1
+    else:
+        hiding = memory.archive("s")
+    undone = memory.undo(added.job_id)
+    assert [id for id in undone.retired if id.startswith("fact")] == []  # it was hidden before
+    shown = memory.undo(hiding.id)
+    assert (facts(store), shown.conflicts) == ([], ())
+    memory.undo(undone.job_id)
+    assert facts(store) == ["I have a dog."]  # now nothing hides it
+    memory.undo(added.job_id)
+    memory.add("I have a cat.", session_id="s", user_id="ada")
+    assert facts(store) == ["I have a cat."]
