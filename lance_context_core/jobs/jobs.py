@@ -2,7 +2,7 @@
 
 import asyncio
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Self
@@ -25,6 +25,8 @@ class AsyncJobs:
     """
 
     _queue: Queue
+    _schedule: Callable[[], Awaitable[object]] | None = None
+    """Has jobs for what none is about yet, where such a thing is."""
 
     async def list(
         self,
@@ -74,15 +76,21 @@ class AsyncJobs:
         every: timedelta = timedelta(seconds=10),
         budget: JobBudget | None = None,
         quiet_hours: Iterable[tuple[int, int]] = (),
+        distill_every: timedelta | None = timedelta(days=1),
     ) -> "AsyncJobWorker":
         """What calls `run_due` again and again, for an `async with` block; any number may.
 
         `every` is how long it waits in between, and `budget` is for each time. Others' processes
-        and threads have workers of their own: each job is run by one.
+        and threads have workers of their own: each job is run by one. At its beginning, and then
+        once in `distill_every`, a worker of the knowledge also has jobs for all that was said and
+        that none is about yet, as `knowledge.schedule` does; None leaves that to others.
         """
-        if not isinstance(every, timedelta) or every <= timedelta(0):
-            raise InvalidRequestError(f"every={shown(every)}: give a timedelta above 0")
-        return AsyncJobWorker(self, every, budget, _checked(quiet_hours))
+        for name, given in (("every", every), ("distill_every", distill_every)):
+            if given is None and name != "every":
+                continue
+            if not isinstance(given, timedelta) or given <= timedelta(0):
+                raise InvalidRequestError(f"{name}={shown(given)}: give a timedelta above 0")
+        return AsyncJobWorker(self, every, budget, _checked(quiet_hours), distill_every)
 
     async def cancel(self, job_id: str) -> Job:
         """Let a job that is not finished never run; returns it.
@@ -105,11 +113,13 @@ class AsyncJobWorker:
     _every: timedelta = field(repr=False)
     _budget: JobBudget | None = field(repr=False)
     _quiet_hours: tuple[tuple[int, int], ...] = field(repr=False)
+    _distill_every: timedelta | None = field(repr=False)
     error: Exception | None = None
     """Why it could not look for jobs when it did so last; None if it could."""
     _is_ending: bool = field(default=False, repr=False)
     _is_resting: bool = field(default=False, repr=False)
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
+    _scheduled_at: datetime | None = field(default=None, repr=False)
 
     async def __aenter__(self) -> Self:
         self._is_ending = False
@@ -126,6 +136,7 @@ class AsyncJobWorker:
     async def _work(self) -> None:
         while not self._is_ending:
             try:
+                await self._look_for_more()
                 await self._jobs.run_due(budget=self._budget, quiet_hours=self._quiet_hours)
                 self.error = None
             except ContextStoreError as error:
@@ -135,6 +146,15 @@ class AsyncJobWorker:
             self._is_resting = True
             await asyncio.sleep(self._every.total_seconds())
             self._is_resting = False
+
+    async def _look_for_more(self) -> None:
+        """Have jobs for what none is about yet, if that is due."""
+        schedule, now = self._jobs._schedule, self._jobs._queue.now()  # noqa: SLF001
+        if schedule is None or self._distill_every is None or is_within(self._quiet_hours, now):
+            return
+        if self._scheduled_at is None or now - self._scheduled_at >= self._distill_every:
+            await schedule()
+            self._scheduled_at = now
 
 
 def _checked(quiet_hours: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -350,7 +350,6 @@ class Queue:
                 attempts=0,
                 lease_until=None,
                 scheduled_at=self._records.now(),
-                fence=job.fence + 1,
             )
             if await self._put(before, after):
                 return await self.get(job_id)

@@ -94,7 +94,7 @@ class AsyncKnowledge:
     @property
     def jobs(self) -> AsyncJobs:
         """The jobs of the knowledge: to be listed, run, cancelled and retried."""
-        return AsyncJobs(self._parts.queue)
+        return AsyncJobs(self._parts.queue, self.schedule)
 
     # The six verbs
 

@@ -26,9 +26,13 @@ class Jobs(Blocking[AsyncJobs]):
         every: timedelta = timedelta(seconds=10),
         budget: JobBudget | None = None,
         quiet_hours: Iterable[tuple[int, int]] = (),
+        distill_every: timedelta | None = timedelta(days=1),
     ) -> "JobWorker":
         """What calls `run_due` in a thread, for a `with` block. See `AsyncJobs.worker`."""
-        return JobWorker(self._aio.worker(every=every, budget=budget, quiet_hours=quiet_hours))
+        worker = self._aio.worker(
+            every=every, budget=budget, quiet_hours=quiet_hours, distill_every=distill_every
+        )
+        return JobWorker(worker)
 
 
 class JobWorker(Blocking[AsyncJobWorker]):

@@ -94,9 +94,39 @@ def test_a_worker_runs_what_comes_until_its_block_ends(store, memory):
     assert memory.jobs.get(left.job_id).state == "scheduled"
 
 
-def test_a_worker_that_never_rests_is_refused(memory):
-    with pytest.raises(InvalidRequestError, match="every"):
-        memory.jobs.worker(every=timedelta(0))
+@pytest.mark.parametrize("name", ["every", "distill_every"])
+def test_a_worker_that_never_rests_is_refused(memory, name):
+    for wrong in (timedelta(0), 60):
+        with pytest.raises(InvalidRequestError, match=f"^{name}="):
+            memory.jobs.worker(**{name: wrong})
+
+
+def _worked(memory, worker, text):
+    """Until the worker has looked for jobs after this one was owed, and done it."""
+    added = memory.add(text, session_id="owed", infer="later")
+    while memory.jobs.get(added.job_id).state != "succeeded":
+        assert worker.error is None
+    return text
+
+
+def test_a_worker_makes_knowledge_once_a_day_of_what_was_said_elsewhere(store, memory, clock):
+    said_elsewhere = ["I have a dog.", "I have a cat."]
+    store.history.append("", Message.user(said_elsewhere[0]), session_id="s")
+    with memory.jobs.worker(every=timedelta(milliseconds=5)) as worker:
+        owed = [_worked(memory, worker, "I like tea.")]
+        store.history.append("", Message.user(said_elsewhere[1]), session_id="s")
+        owed += [_worked(memory, worker, text) for text in ("I like rum.", "I like gin.")]
+        assert sorted(facts(store)) == sorted([*owed, said_elsewhere[0]])
+        clock.advance(days=1)
+        owed += [_worked(memory, worker, text) for text in ("I like ale.", "I like mead.")]
+        assert sorted(facts(store)) == sorted([*owed, *said_elsewhere])
+
+
+def test_a_worker_may_leave_what_was_said_elsewhere_to_others(store, memory):
+    store.history.append("", Message.user("I have a dog."), session_id="s")
+    with memory.jobs.worker(every=timedelta(milliseconds=5), distill_every=None) as worker:
+        owed = [_worked(memory, worker, text) for text in ("I like tea.", "I like rum.")]
+    assert facts(store) == owed
 
 
 async def test_who_is_at_a_job_for_long_keeps_it(tmp_path, clock, monkeypatch):

@@ -59,6 +59,17 @@ def test_what_the_erased_turn_had_superseded_is_current_again(store, memory):
     assert facts(store) == ["I live in Oslo."]
 
 
+def test_what_was_true_until_the_erased_turn_is_true_until_another_one_says_so(store, memory):
+    memory.add([said("I live in Oslo.", day(2023))], session_id="s1", user_id="ada")
+    gone = memory.add([said("We moved to Rome.", day(2024, 1))], session_id="s2", user_id="ada")
+    memory.add([said("We moved to Rome.", day(2024, 6))], session_id="s3", user_id="ada")
+    then = {"user_id": "ada", "valid_at": day(2024, 3), "filter": {"kind": "fact"}}
+    assert [one.record.text for one in memory.search("Oslo Rome", **then)] == ["We moved to Rome."]
+    store.erase(ids=gone.ids, derived="rebuild")
+    assert [one.record.text for one in memory.search("Oslo Rome", **then)] == ["I live in Oslo."]
+    assert facts(store) == ["We moved to Rome."]
+
+
 def test_the_other_turns_of_a_job_stay_known_and_it_can_still_be_undone(store, memory):
     added = memory.add([OSLO, KEEN], session_id="s", user_id="ada")
     store.erase(ids=added.ids[:1], derived="rebuild")

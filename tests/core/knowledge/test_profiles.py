@@ -174,6 +174,15 @@ def test_sessions_that_follow_each_other_closely_are_one_episode(memory):
     assert memory.episodes(since=day(2025)) == []
 
 
+def test_an_episode_lasts_until_the_last_of_its_sessions_ends_and_not_the_last_that_began(memory):
+    for hour, session in ((0, "long"), (4, "short"), (5, "long"), (10, "long"), (15, "next")):
+        turn = said(f"It is {hour} o'clock, Anna.", day(2024) + timedelta(hours=hour))
+        memory.add([turn], session_id=session, user_id="u")
+    (only,) = memory.episodes()
+    assert only.session_ids == ("long", "short", "next")
+    assert (only.end - only.start, only.n_turns) == (timedelta(hours=15), 5)
+
+
 def test_sessions_of_two_users_are_never_one_episode(memory):
     for user in ("ada", "bob"):
         memory.add([OSLO], session_id="s", user_id=user)

@@ -175,3 +175,16 @@ def test_what_was_hidden_when_its_job_was_undone_is_not_brought_back_by_who_show
     memory.undo(added.job_id)
     memory.add("I have a cat.", session_id="s", user_id="ada")
     assert facts(store) == ["I have a cat."]
+
+
+def test_what_was_said_since_an_undo_stays_when_that_is_undone(store, memory):
+    def tell(month):
+        turn = said("I live in Oslo.", day(2024, month))
+        return memory.add([turn], session_id=f"s{month}", user_id="ada")
+
+    first, second = tell(1), tell(2)
+    undone = memory.undo(first.job_id)
+    third = tell(3)
+    memory.undo(undone.job_id)
+    (known,) = store.context("knowledge").list(filters={"kind": "fact"})
+    assert {*known["source_ids"]} == {*first.ids, *second.ids, *third.ids}

@@ -62,6 +62,16 @@ def test_the_last_of_each_session_stay_hot_whatever_the_policy_says(tiers, clock
     assert sorted(strict.maintain().warm) == ["s1-0", "s2-0"]
 
 
+def test_sessions_of_two_users_that_are_called_alike_keep_the_last_of_each(store, tiers, clock):
+    for n in range(2):
+        for user in ("ada", "bob"):
+            own = store.scope(user_id=user).tiers
+            own.add("Slight.", id=f"{user}-{n}", session_id="s", importance=0)
+    clock.advance(days=2)
+    strict = tiers.using(config=TierConfig(keep_recent=1, max_hot=0))
+    assert sorted(strict.maintain().warm) == ["ada-0", "bob-0"]
+
+
 def test_what_is_canonical_is_never_moved_and_given_no_end(tiers, clock):
     short = tiers.using(config=TierConfig(session_ttl=HOUR, max_hot=0))
     grant = tiers.grant()
