@@ -71,6 +71,23 @@ def split(text, **settings):
     return [(text[one.start : one.end], one.section) for one in chunker.split(document)]
 
 
+def test_what_a_passage_repeats_makes_it_no_longer_than_the_most():
+    text = " ".join(f"Sentence {number:02}." for number in range(40))
+    for most in (40, 45, 60):
+        passages = TextChunker(target=40, most=most, least=0, overlap=20).split(
+            ReadDocument(text=text)
+        )
+        lengths = {one.end - one.start for one in passages}
+        assert max(lengths) <= most
+        # Four sentences of twelve, and a space between two.
+        assert (passages[1].start < passages[0].end) == (most >= 51)
+
+
+def test_a_section_that_only_begins_like_another_is_not_within_it():
+    found = split("# Tea\n\nGreen.\n\n# Teas\n\nBlack.", target=60, least=60)
+    assert [section for _, section in found] == ["Tea to Teas"]
+
+
 def test_paragraphs_are_put_together_up_to_the_target():
     text = "\n\n".join(f"Paragraph {number} is short." for number in range(4))
     assert [chunk for chunk, _ in split(text)] == [

@@ -81,6 +81,17 @@ def test_parts_are_cut_as_the_whole_of_them_is(parts, chunker):
         assert list(chunker.split_parts(iter(parts))) == chunker.split(document)
 
 
+def test_a_word_that_goes_on_from_one_page_to_the_next_is_known_as_one():
+    parts = [
+        ReadDocument(text="app", blocks=(Block(start=0, end=3, page=1),)),
+        ReadDocument(text="rox. abcdefgh ij kl. mn", blocks=(Block(start=0, end=23, page=2),)),
+    ]
+    chunker = TextChunker(target=13, most=13, least=0, overlap=0)
+    places = [(one.start, one.end) for one in chunker.split_parts(parts)]
+    assert places == [(0, 3), (3, 16), (17, 26)]  # its full stop ends no sentence
+    assert chunker.split(whole(parts)) == list(chunker.split_parts(parts))
+
+
 # A reader of one's own
 
 
