@@ -141,6 +141,15 @@ def test_a_file_is_in_its_scope_once_whatever_it_is_called(documents, embedder):
     assert documents.count() == 4
 
 
+def test_what_a_narrower_scope_has_is_not_that_of_a_wider_one(store):
+    narrower = store.scope(user_id="ada").documents.add(b"green tea", name="hers.txt")
+    mine = store.documents.add(b"green tea", name="mine.txt")
+    assert (mine.name, mine.user_id) == ("mine.txt", None)
+    assert mine.id != narrower.id
+    assert store.documents.add(b"green tea", name="again.txt") == mine
+    assert store.scope(user_id="ada").documents.list() == [narrower]
+
+
 def test_a_file_that_many_add_at_once_is_there_once(tmp_path):
     async def run():
         async with AsyncContextStore.open(tmp_path / "s", embedder=WordVectors()) as store:

@@ -110,9 +110,12 @@ class Pages:
             text = line.decode().rstrip("\n")
             block = Block(start=0, end=len(text), page=number)
             yield ReadDocument(
-                text=f"{text}\n\n", blocks=(block,), properties={"last": number, text[:3]: 1}
+                text=f"{text}\n\n",
+                blocks=(block,),
+                title="The pages" if number == 1 else None,
+                properties={"last": number, text[:3]: 1},
             )
-        yield ReadDocument(text="", title="The pages", n_pages=number)
+        yield ReadDocument(text="", n_pages=number)
 
 
 class Whole:
@@ -178,14 +181,18 @@ def test_of_a_long_file_memory_holds_a_part(tmp_path):
 
 
 def with_tree(depth, n_kids, texts):
-    """A PDF whose pages hang in a tree, the fonts of them at its root."""
+    """A PDF whose pages hang in a tree; the font at its root, which is theirs, has a z for an a."""
     read = pypdf.PdfReader(io.BytesIO(pdf(*texts)))
     writer = pypdf.PdfWriter(clone_from=read)
     root = writer.root_object["/Pages"]
-    root[NameObject("/Resources")] = writer.pages[0]["/Resources"]
+    root[NameObject("/Resources")] = resources = writer.pages[0]["/Resources"]
+    differences = ArrayObject([NumberObject(ord("a")), NameObject("/z")])
+    encoding = {NameObject("/Type"): NameObject("/Encoding")}
+    encoding[NameObject("/Differences")] = differences
+    resources["/Font"]["/F1"][NameObject("/Encoding")] = DictionaryObject(encoding)
     kids = list(root["/Kids"])
     for kid in kids:
-        del kid.get_object()[NameObject("/Resources")]
+        del kid.get_object()["/Resources"], kid.get_object()["/Parent"]
     for _ in range(depth):
         groups = []
         for start in range(0, len(kids), n_kids):
@@ -208,8 +215,8 @@ def with_tree(depth, n_kids, texts):
 
 @pytest.mark.parametrize(("depth", "n_kids"), [(0, 1), (1, 3), (3, 2), (2, 700)])
 def test_the_pages_of_a_pdf_are_those_that_pypdf_finds_in_its_tree(depth, n_kids):
-    texts = [f"page {number} is a leaf" for number in range(7)]
-    content = with_tree(depth, n_kids, texts)
+    content = with_tree(depth, n_kids, [f"page {number} is a leaf" for number in range(7)])
+    texts = [f"pzge {number} is z lezf" for number in range(7)]
     theirs = [one.extract_text().strip() for one in pypdf.PdfReader(io.BytesIO(content)).pages]
     assert theirs == texts
     read = PdfReader().read(content, name="a.pdf")
