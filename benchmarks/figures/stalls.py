@@ -11,6 +11,12 @@ _NOTE = (
     "what others took of a busy machine is not in that, nor what it waited for"
 )
 
+_COLLECTING = "Python looks through all objects for garbage"
+_OF_PYTHON = (
+    "whole collections of garbage are left out above: no thread of a process runs meanwhile, and most of "
+    "what is looked through is what `import lancedb` leaves, which gc.freeze() after the imports takes out"
+)
+
 
 @figure(
     "stalls",
@@ -28,6 +34,7 @@ def loop_stalls(bench: Bench) -> list[Row]:
         ]
     except SideError as error:
         return [Row(what="stall", unit="ms", notes=(bench.failed(STORE, error),))]
+    collecting = [one.pop(_COLLECTING)["longest"] for one in rounds]
     rows = []
     for work, loops in rounds[0].items():
         least = {loop: min(one[work][loop] for one in rounds) * 1_000 for loop in loops}
@@ -36,7 +43,8 @@ def loop_stalls(bench: Bench) -> list[Row]:
                 _row(f"{work}: the {loop}'s loop", least[loop]),
                 _row("as its thread worked meanwhile", least[f"{loop}, at work"]),
             ]
-    return rows
+    most = max(collecting) * 1_000
+    return [*rows, Row(what=_COLLECTING, unit="ms", values={STORE: most}, notes=(_OF_PYTHON,))]
 
 
 def _row(what: str, ms: float) -> Row:

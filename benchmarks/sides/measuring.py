@@ -1,6 +1,7 @@
 """What a side measures: seconds, stalls of its loop, its memory, and what lies on the disk."""
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,16 +33,48 @@ async def timed_async(work: Awaitable[Any]) -> tuple[float, Any]:
     return clock() - start, result
 
 
+class _Collecting:
+    """How long Python looked through all objects of the process for garbage: no thread runs meanwhile."""
+
+    _WHOLE = 2
+    """The generation of garbage that is looked for among all of them."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._seconds = 0.0
+        self._begun: float | None = None
+        gc.callbacks.append(self._note)
+
+    @property
+    def seconds(self) -> float:
+        """All of it until now."""
+        seconds, begun = self._seconds, self._begun
+        return seconds if begun is None else seconds + time.perf_counter() - begun
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] != self._WHOLE:
+            return
+        if phase == "start":
+            self._begun = time.perf_counter()
+        elif self._begun is not None:
+            took = time.perf_counter() - self._begun
+            self._begun = None
+            self._seconds, self.longest = self._seconds + took, max(self.longest, took)
+
+
+collecting = _Collecting()
+
+
 @asynccontextmanager
 async def watched() -> AsyncIterator[list[float]]:
-    """By how many seconds each tick was late, of a clock on this loop."""
+    """By how many seconds each tick was late, of a clock on this loop, `collecting` left out."""
     lateness = [0.0]
 
     async def tick() -> None:
         while True:
-            start = time.perf_counter()
+            start = time.perf_counter() - collecting.seconds
             await asyncio.sleep(_TICK_SECONDS)
-            lateness.append(time.perf_counter() - start - _TICK_SECONDS)
+            lateness.append(time.perf_counter() - collecting.seconds - start - _TICK_SECONDS)
 
     ticking = asyncio.create_task(tick())
     try:
@@ -52,7 +85,7 @@ async def watched() -> AsyncIterator[list[float]]:
 
 @dataclass
 class Stalls:
-    """How long a loop stood still at most, in seconds."""
+    """How long a loop stood still at most, in seconds, `collecting` left out."""
 
     longest: float = 0.0
     longest_at_work: float = 0.0
@@ -66,11 +99,14 @@ async def stalls_here() -> AsyncIterator[Stalls]:
 
     async def tick() -> None:
         while True:
-            start, worked = time.perf_counter(), time.thread_time()
+            start, worked, before = time.perf_counter(), time.thread_time(), collecting.seconds
             await asyncio.sleep(_TICK_SECONDS)
-            late = time.perf_counter() - start - _TICK_SECONDS
+            collected = collecting.seconds - before
+            late = time.perf_counter() - start - _TICK_SECONDS - collected
             found.longest = max(found.longest, late)
-            found.longest_at_work = max(found.longest_at_work, time.thread_time() - worked)
+            # Whichever thread it was that collected.
+            at_work = min(time.thread_time() - worked, late + _TICK_SECONDS)
+            found.longest_at_work = max(found.longest_at_work, at_work)
 
     ticking = asyncio.create_task(tick())
     try:

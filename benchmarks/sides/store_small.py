@@ -1,6 +1,5 @@
 """What small writes cost in a store that holds much, and what those cost that come right after them."""
 
-import gc
 import itertools
 import time
 from functools import partial
@@ -8,14 +7,12 @@ from typing import Any
 
 import lancedb
 
-from benchmarks.sides.measuring import bytes_in, clock, timed, timed_async, watched
+from benchmarks.sides.measuring import bytes_in, clock, collecting, timed, timed_async, watched
 from benchmarks.sides.opened import RUNNER, STORES, opened, turns
 from benchmarks.sides.protocol import Handler
 from lance_context_core import AsyncContextStore, Message
 from lance_context_core.embedders import LocalEmbedder
 
-_WHOLE = 2
-"""The generation of garbage that is looked for among all objects."""
 _AGENT = "bench"
 _LOCAL = LocalEmbedder()
 _NUMBERS = itertools.count()
@@ -138,15 +135,8 @@ def search_after_write(*, text: str, vector: list[float], limit: int) -> dict[st
 def stall_of_turns(*, seconds: float) -> dict[str, float]:
     """The longest time for which appends without a pause held up their event loop.
 
-    And the longest of it that Python took to look through all objects of the process for garbage.
+    Without the longest that Python looked for garbage, which stands beside it.
     """
-    collected = [0.0]
-
-    def note(phase: str, info: dict[str, int]) -> None:
-        if info["generation"] == _WHOLE and phase == "start":
-            collected.append(-time.perf_counter())
-        elif info["generation"] == _WHOLE:
-            collected[-1] += time.perf_counter()
 
     async def run() -> float:
         history = STORES["records"].history
@@ -158,11 +148,7 @@ def stall_of_turns(*, seconds: float) -> dict[str, float]:
                 await history.append(_AGENT, said, session_id=f"small-{number % 50}")
         return max(lateness)
 
-    gc.callbacks.append(note)
-    try:
-        return {"stall": RUNNER.run(run()), "collecting": max(collected)}
-    finally:
-        gc.callbacks.remove(note)
+    return {"stall": RUNNER.run(run()), "collecting": collecting.longest}
 
 
 OPERATIONS: dict[str, Handler] = {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from benchmarks.sides.measuring import Stalls, stalls_here
+from benchmarks.sides.measuring import Stalls, collecting, stalls_here
 from benchmarks.sides.opened import RUNNER, opened
 from benchmarks.sides.protocol import Handler
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message
@@ -22,6 +22,7 @@ _UNFOLDED = 3_000
 _AT_ONCE = 100
 _APPENDS = 1_500
 _THREADS = 4
+_COLLECTING = "Python looks through all objects for garbage"
 _LATE = JournalPolicy(rows=100_000, bytes=1 << 30, idle=timedelta(hours=1))
 """Folds nothing by itself."""
 _NUMBERS = itertools.count()
@@ -39,6 +40,7 @@ def loops(*, uri: str) -> dict[str, dict[str, float]]:
         found = {}
         for name, work in _works(store, uri).items():
             found[name] = await _watched(work)
+        found[_COLLECTING] = {"longest": collecting.longest}
         return found
 
     return RUNNER.run(run())

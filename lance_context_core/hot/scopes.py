@@ -4,14 +4,15 @@ import asyncio
 import weakref
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table import following
-from lance_context_core.engine.table.following import NEVER, Since, State
+from lance_context_core.engine.table.following import NEVER, Part, Since, State
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LARGE, Block, OutdatedError
@@ -197,10 +198,8 @@ class HotScopes:
         if part.rows is None:
             self._blocks.put(*place, NotKept(part.state, is_unfit=is_wanted or most <= _FEW))
             return None
-        words = None if part.text_index is None else words_of(part.text_index)
-        make = partial(Block, scope, part.state, part.rows, vectors=part.vectors, words=words)
         try:
-            made = await asyncio.to_thread(make)
+            made = await asyncio.to_thread(_block_of, scope, part, part.rows)
         except OutdatedError:
             # Some key is there twice, and only the engine knows what becomes of it.
             self._blocks.put(*place, NotKept(part.state, is_unfit=True))
@@ -224,6 +223,15 @@ class HotScopes:
             except (OutdatedError, UnsureOfRowError):
                 return False
             return len(block) <= self._cache.max_records
+
+
+def _block_of(scope: sql.Clause, part: Part, rows: pa.Table) -> Block:
+    """The block of a scope that was read. Raises as that does.
+
+    Also what makes words is first made in here: the library with the endings takes 0.1 s to import.
+    """
+    words = None if part.text_index is None else words_of(part.text_index)
+    return Block(scope, part.state, rows, vectors=part.vectors, words=words)
 
 
 def _is_near(before: State, now: State) -> bool:
