@@ -154,7 +154,7 @@ ENVIRONMENTS = {
     ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
-        requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8"),
+        requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),
         apps=("cli", "inspector"),
         tests=("tests/apps/inspector/browser",),
     ),

@@ -19,12 +19,14 @@ from lance_context_core.errors import (
     ConflictError,
     ContextStoreError,
     InvalidRequestError,
+    MissingExtraError,
     NotFoundError,
     ReadOnlyError,
 )
 from lance_context_inspector.guard import Guard, Keys
 from lance_context_inspector.page import Page
 from lance_context_inspector.pages import (
+    asking,
     doing,
     files,
     health,
@@ -64,6 +66,7 @@ PAGES: Mapping[str, Show] = {
     "/tasks": tasks.tasks,
     "/board": tasks.board,
     "/health": health.health,
+    "/sql": asking.sql,
 }
 """What looks, by its path; each has a twin in JSON at `PATH.json`."""
 
@@ -73,6 +76,7 @@ _STATUS = (
     (ConflictError, 409),
     (AlreadyExistsError, 409),
     (InvalidRequestError, 400),
+    (MissingExtraError, 501),
 )
 _LONGEST_FORM = 1_000_000
 

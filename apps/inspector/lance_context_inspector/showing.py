@@ -24,6 +24,7 @@ MENU = (
     ("/windows", "Windows", True),
     ("/tasks", "Tasks", True),
     ("/health", "Health", False),
+    ("/sql", "SQL", True),
 )
 """Path, name, and whether it is there in a scope, too."""
 

@@ -3,10 +3,12 @@
 import html
 import json
 import re
+import sys
 
 import pytest
 from apps.inspector.conftest import crawled
 from lance_context_inspector.app import PAGES
+from lance_context_inspector.pages import asking
 
 from apps.inspector import stores
 from lance_context_core import ContextStore, Message
@@ -14,7 +16,7 @@ from lance_context_core import ContextStore, Message
 
 def said(answer):
     """What a page that could not be shown says."""
-    return re.findall(r'role="alert">(.*?)</p>', answer.text)
+    return re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
 
 
 def texts(answer):
@@ -228,6 +230,63 @@ async def test_a_window_is_shown_as_the_agent_saw_it(browse, used):
     for seen in window.seen:
         assert not seen.text or " ".join(seen.text.split())[:80] in " ".join(page.split())
     assert (await browser.get("/window", session="call-1", agent="wren", step="3")).status == 404
+
+
+SAID = "SELECT id, text, created_at FROM messages ORDER BY created_at, id"
+
+
+async def test_a_question_in_sql_is_answered_as_the_store_answers_it(browse, used):
+    browser = await browse(used)
+    page = await looked(browser, "/sql", q=SAID)
+    told = json.loads((await browser.get("/sql.json", q=SAID)).text)
+    then = json.loads((await browser.get("/sql.json", q=SAID, at="before-the-fair")).text)
+    with ContextStore.open(used) as store:
+        rows = store.sql(SAID).to_pylist()
+        rows_then = store.checkout("before-the-fair").sql(SAID).to_pylist()
+    assert told["columns"] == ["id", "text", "created_at"]
+    assert [row[0] for row in told["rows"]] == [row["id"] for row in rows]
+    assert [row[0] for row in then["rows"]] == [row["id"] for row in rows_then]
+    assert 0 < len(rows_then) < len(rows)
+    assert all(" ".join(row["text"].split())[:60] in page for row in rows if row["text"])
+    many = await looked(browser, "/sql", q="SELECT range FROM range(201)")
+    assert "200 rows, the first ones" in many
+    for query in ("DROP VIEW messages", "SELECT 1; SELECT 2", "selec", "SELECT getenv('HOME')"):
+        answer = await browser.get("/sql", q=query)
+        assert answer.status == 400
+        assert said(answer)
+
+
+async def test_without_what_answers_sql_its_page_says_what_to_install(browse, used, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    browser = await browse(used)
+    answer = await browser.get("/sql", q=SAID)
+    assert (answer.status, "lance-context-core[sql]" in answer.text) == (501, True)
+    monkeypatch.setattr(asking, "find_spec", lambda _: None)
+    answer = await browser.get("/sql")
+    assert (answer.status, "lance-context-core[sql]" in answer.text) == (200, True)
+    assert "<textarea" not in answer.text
+
+
+async def test_every_page_is_looked_at_as_of_another_moment_from_its_bar(browse, used):
+    browser = await browse(used)
+    for path, params in (
+        ("/", {}),
+        ("/session", {"id": "trip"}),
+        ("/search", {"q": 'the "oven" & more', "mode": "text"}),
+        ("/sessions", {"page": "1", "at": "3", "branch": "what-if"}),
+    ):
+        bar = re.search(
+            r'<form class="asof".*?</form>', (await browser.get(path, **params)).text, re.DOTALL
+        )
+        fields = re.findall(r'name="([\w-]+)" value="(.*?)"', bar[0])
+        kept = {name: html.unescape(value) for name, value in fields}
+        assert f'action="{path}"' in bar[0]
+        wanted = {"at": "", "branch": ""} | params
+        wanted.pop("page", None)  # Another moment has other pages.
+        assert kept == wanted
+        asked = kept | {"at": "before-the-fair", "branch": ""}
+        shown = await looked(browser, path, **asked)
+        assert "As it was at before-the-fair" in " ".join(shown.split())
 
 
 async def test_a_board_says_who_is_at_what(browse, used):

@@ -115,6 +115,16 @@ async def test_what_is_outside_is_told_as_what_is_not(browse, shared):
         assert there.text == nowhere.text.replace("zzz", "zoe")
 
 
+async def test_no_query_in_sql_sees_beyond_the_wall(browse, shared):
+    browser = await browse(shared, tenant="acme", user_id="ada")
+    for view in ("messages", "memories", "facts", "records", "sessions", "items", "jobs"):
+        answer = await browser.get("/sql.json", q=f"SELECT * FROM {view}")
+        assert answer.status == 200, answer.text
+        assert not [word for word in ("Theirsson", "zoe", "Globex") if word in answer.text], view
+    assert "Ourania" in (await browser.get("/sql", q="SELECT text FROM messages")).text
+    assert 'data-moments=""' in (await browser.get("/sql")).text
+
+
 async def test_no_form_reaches_beyond_the_wall(browse, shared):
     browser = await browse(shared, can_write=True, tenant="acme", user_id="ada")
     with ContextStore.open(shared) as store:

@@ -1,4 +1,5 @@
 // The keyboard: / searches, j and k go through what is listed, Enter opens it, [ and ] turn pages.
+// The bar of moments: the last versions and all tags are fetched when somebody turns to it.
 // Every page works without this.
 "use strict";
 
@@ -35,4 +36,43 @@
     event.preventDefault();
     keys[event.key]();
   });
+
+  const bar = document.querySelector(".asof");
+  let isAsked = false;
+
+  const option = (value, label) => Object.assign(document.createElement("option"), { value, label });
+
+  const fill = (told) => {
+    const known = new Map(told.part.items.map((one) => [one.number, one]));
+    for (const [tag, number] of Object.entries(told.tags)) {
+      known.set(number, { created_at: "", ...known.get(number), number, tag });
+    }
+    const moments = [...known.values()].sort((one, other) => one.number - other.number);
+    bar.querySelector("#moments").append(...moments.map((one) => option(one.tag ?? one.number, one.created_at)));
+    bar.querySelector("#branches").append(...told.branches.map((one) => option(one.name, "")));
+    const [slide, at, output] = ["#slide", "#as-of", "output"].map((one) => bar.querySelector(one));
+    slide.max = moments.length;
+    const here = moments.findIndex((one) => at.value === String(one.number) || at.value === one.tag);
+    slide.value = here < 0 ? moments.length : here;
+    const show = () => {
+      const one = moments[slide.value];
+      at.value = one ? one.tag ?? one.number : "";
+      const when = one?.created_at.slice(0, 16).replace("T", " ");
+      output.textContent = one ? [`version ${one.number}`, one.tag, when].filter(Boolean).join(" · ") : "now";
+      slide.setAttribute("aria-valuetext", output.textContent);
+    };
+    slide.addEventListener("input", show);
+    slide.addEventListener("change", () => bar.requestSubmit());
+    if (here >= 0 || !at.value) show();
+    bar.querySelector(".slide").hidden = !moments.length;
+  };
+
+  const ask = async () => {
+    if (isAsked || !bar.dataset.moments) return;
+    isAsked = true;
+    const answer = await fetch(bar.dataset.moments);
+    if (answer.ok) fill(await answer.json());
+  };
+
+  for (const event of ["focusin", "pointerenter"]) bar?.addEventListener(event, ask);
 })();

@@ -14,7 +14,7 @@ PATHS = [
     *("/facts?hidden=1", "/people", "/person?user=tilda", "/erasure?user=tilda", "/timeline"),
     *("/diff?before=1&after=what-if", "/merge?source=what-if", "/jobs", "/windows", "/tasks"),
     *("/window?session=call-1&agent=wren&step=2", "/board?name=the+fair", "/health"),
-    *("/record?id=shows&session=trip", "/facts?at=before-the-fair"),
+    *("/record?id=shows&session=trip", "/facts?at=before-the-fair", "/sql"),
 ]
 VIEWS = [("light", 1280), ("dark", 390)]
 
@@ -89,6 +89,29 @@ def test_a_store_full_of_hostile_texts_does_nothing(visit, hostile_page):
             "all => all.map(one => one.getAttribute('href'))"
         )
     assert len(seen) > 40
+
+
+def test_versions_and_tags_slide_by_and_the_page_follows(visit, used_page):
+    page = visit(used_page)
+    page.goto(page.base + "/facts?hidden=1")
+    expect(page.get_by_label("Version", exact=True)).to_be_hidden()
+    page.get_by_label("As of").focus()
+    slide = page.get_by_label("Version", exact=True)
+    expect(slide).to_be_visible()
+    assert slide.get_attribute("aria-valuetext") == "now"
+    told = []
+    while "before-the-fair" not in (told or [""])[-1]:
+        assert slide.input_value() != "0"
+        slide.evaluate("one => { one.stepDown(); one.dispatchEvent(new Event('input')) }")
+        told.append(slide.get_attribute("aria-valuetext"))
+    assert all(one.startswith("version ") for one in told)
+    slide.dispatch_event("change")
+    page.wait_for_url("**/facts?hidden=1&at=before-the-fair*")
+    expect(page.get_by_role("note")).to_contain_text("As it was at before-the-fair")
+    assert page.get_by_text("I moved to Bergen.").count() == 0
+    page.get_by_label("As of").fill("")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_text("I moved to Bergen.").first).to_be_visible()
 
 
 def test_a_merge_is_read_and_done_by_hand(visit, writable):

@@ -1,0 +1,34 @@
+"""Any question in SQL, over all that the page may show."""
+
+from importlib.util import find_spec
+
+from lance_context_inspector.page import Page
+from lance_context_inspector.view import View
+
+_ROWS, _SECONDS = 200, 10
+
+EXAMPLES = (
+    "SELECT role, count(*) AS n FROM messages GROUP BY role ORDER BY n DESC",
+    "SELECT created_at::DATE AS day, count(*) AS said FROM messages GROUP BY day ORDER BY day DESC LIMIT 14",
+    "SELECT user_id, count(*) AS facts FROM facts GROUP BY user_id ORDER BY facts DESC LIMIT 10",
+    "DESCRIBE messages",
+)
+
+
+async def sql(view: View) -> Page:
+    """What the SELECT `q` finds, at most 200 rows of it; its address is for good."""
+    query = view.params.get("q", "").strip()
+    can = find_spec("duckdb") is not None
+    data = {
+        "can": can,
+        "q": query,
+        "examples": EXAMPLES,
+        "most": _ROWS,
+        "columns": None,
+        "rows": [],
+    }
+    if query:
+        found = await view.store.sql(query, timeout_seconds=_SECONDS, max_rows=_ROWS + 1)
+        rows = [list(row.values()) for row in found.slice(0, _ROWS).to_pylist()]
+        data |= {"columns": found.column_names, "rows": rows, "is_cut": found.num_rows > _ROWS}
+    return Page("sql.html", "SQL", data, "/sql")
