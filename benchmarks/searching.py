@@ -259,7 +259,8 @@ async def blocks(_place: str, options: argparse.Namespace) -> None:
         ]
         scope = equals("user_id", f"u{number}")
         rows = pa.Table.from_pylist(said)
-        block = Block(scope, State(1, number, 0), rows, vectors=None, words=words)
+        there, state = frozenset(rows.column_names), State(1, number, 0)
+        block = Block(scope, state, rows, columns=there, vectors=None, words=words)
         asked = texts[number % 1_000].split()[0]
         assert len(block.match(everything, everything, asked, 10).best.numbers)
         kept.put(table, str(scope), block)

@@ -59,11 +59,18 @@ class TableSpec:
     """Whether its rows are kept and never searched: no index of words or vectors is made of them."""
     serves_the_store: bool = False
     """Whether it is one of the store's own, which no version or branch shows."""
+    seldom: frozenset[str] = frozenset()
+    """The columns that few conditions name, and few reads: each takes time, though it may be empty."""
 
     @cached_property
     def columns(self) -> frozenset[str]:
         """The names of all columns, that of the vectors among them."""
         return frozenset((*self.schema.names, VECTOR))
+
+    @cached_property
+    def usual(self) -> frozenset[str]:
+        """All of these but the `seldom` ones."""
+        return self.columns - self.seldom
 
     @property
     def is_searchable(self) -> bool:
@@ -196,6 +203,14 @@ RECORDS = TableSpec(
     indexed=_indexed(
         ranges=("id", "external_id", "session_id", "created_at", "updated_at"),
         few_values=("tenant", "user_id", "agent_id", "kind"),
+    ),
+    seldom=frozenset(
+        (
+            *("updated_at", "revision", "external_id", "layer", "source_ids", "run_id"),
+            *("content_type", "payload_uri", "payload_checksum", "payload_size", "source"),
+            *("state_metadata", "relationships", "edges", "tags", "retention_policy"),
+            *("retired_reason", "supersedes_id", "author", ACKNOWLEDGED, OWES),
+        )
     ),
 )
 

@@ -174,6 +174,37 @@ class HotTable:
             each = [self._numbers(one) for one in found]
             return self._picked(block.beside(asked, np.concatenate(each)), columns)
 
+    async def read(
+        self,
+        where: sql.Clause,
+        more: sql.Clause,
+        *,
+        columns: Sequence[str],
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+        by: str = "",
+    ) -> list[dict[str, Any]]:
+        """Part of the rows that meet `where` and `more`, as `Table.slice`.
+
+        With `by` those of equal values in that column stand together, in the order of the first rows
+        of these that meet `where`. Raises as `Clause.holds`, where only the engine can tell.
+        """
+        asked = await self._asked(where)
+        with (block := self._sound()).lock:
+            rows = block.meeting(asked)
+        holds: Any = more.holds
+        found = [row for row in rows if holds(row)] if more else rows
+        if by:
+            begun: dict[Any, int] = {}
+            for row in rows:
+                begun.setdefault(row.get(by), len(begun))
+            # In the order of writing as they are: a sort leaves equals so.
+            found.sort(key=lambda row: begun[row.get(by)])
+        end = len(found) if last is None else max(len(found) - offset, 0)
+        start = offset if last is None else max(end - last, 0)
+        return [{name: row.get(name) for name in columns} for row in found[start:end][:limit]]
+
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""
         large = [name for name in columns if name in LARGE]

@@ -2,15 +2,16 @@
 
 import asyncio
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
+from lance_context_core.engine.sql.clauses import named
 from lance_context_core.engine.table import following
 from lance_context_core.engine.table.following import NEVER, Part, Since, State
 from lance_context_core.engine.table.table import Table
@@ -22,6 +23,19 @@ from lance_context_core.hot.words import words_of
 
 _FEW = 1_000
 """So many records are read as fast as the engine searches them."""
+
+_QUICK = 256
+"""So many rows without their words are made a block in a millisecond, if that."""
+
+_FEW_TO_READ = 500
+"""So many are read as soon as the few of them that a read asks for, in about the time."""
+
+_MOST_READS = 100
+"""How many reads in a row take it for granted that a scope has more than those."""
+
+_FOR_SEARCHES = frozenset((SEARCH_TEXT, VECTOR))
+
+_Place: TypeAlias = tuple[CachedTable, Hashable]
 
 
 @dataclass(slots=True)
@@ -74,17 +88,66 @@ class HotScopes:
         )
 
     async def of(
-        self, table: Table, scope: sql.Clause, where: sql.Clause, shown: sql.Clause
+        self,
+        table: Table,
+        scope: sql.Clause,
+        where: sql.Clause,
+        shown: sql.Clause,
+        *,
+        columns: Iterable[str],
+        is_whole: bool,
     ) -> HotTable | None:
         """What answers a search of the rows of a scope that meet `where`; None if only the engine can.
 
         All rows that are `shown`, whatever a search asks for, meet `scope`; those that meet `where` are
-        some of them.
+        some of them. `columns` are read of hits, or maybe any if it `is_whole` rows that are looked at.
         """
         if where.holds is None or shown.holds is None or scope.holds is None:
             return None
-        block, was_known = await self._block(table, scope)
+        seldom = table.spec.seldom
+        asked = seldom if is_whole else named(seldom, where, shown) | seldom.intersection(columns)
+        asked = (table.spec.usual | asked).difference(LARGE)
+        block, was_known = await self._block(table, scope, asked, self._place(table, scope))
         return None if block is None else HotTable(table, block, shown, was_known=was_known)
+
+    async def few(
+        self,
+        table: Table,
+        scope: sql.Clause,
+        where: sql.Clause,
+        more: sql.Clause,
+        *,
+        columns: Iterable[str],
+        at_once: bool,
+    ) -> HotTable | None:
+        """What answers a read of the rows of a scope of few that meet `where` and `more`.
+
+        None if the table is to. So it is the first time, unless the scope is to be read `at_once`: who
+        asks for a part of it may never ask again. And where no journal tells what was written since:
+        there a scope is read anew after each write.
+        """
+        if where.holds is None or more.holds is None or scope.holds is None:
+            return None
+        if await table.access.view() is None:
+            return None
+        place = self._place(table, scope)
+        mark = place[0], (_FEW_TO_READ, place[1])
+        known = self._blocks.get(*place)
+        if not isinstance(known, Block):
+            noted = self._blocks.get(*mark)
+            if noted is None and not at_once:
+                self._blocks.put(*mark, NotKept(NEVER, is_unfit=False))
+                return None
+            if isinstance(noted, NotKept) and noted.is_unfit and noted.n_believed < _MOST_READS:
+                noted.n_believed += 1
+                return None
+        elif len(known) > _FEW_TO_READ:
+            return None
+        seldom = table.spec.seldom
+        asked = named(seldom, where, more) | seldom.intersection(columns)
+        asked = (table.spec.usual | asked).difference(LARGE, _FOR_SEARCHES)
+        block, was_known = await self._block(table, scope, asked, mark, most=_FEW_TO_READ)
+        return None if block is None else HotTable(table, block, where, was_known=was_known)
 
     def count(self, answered: HotTable) -> None:
         """Count a search that was answered."""
@@ -134,12 +197,24 @@ class HotScopes:
 
     # Helpers
 
-    async def _block(self, table: Table, scope: sql.Clause) -> tuple[Block | None, bool]:
-        """The block of a scope as the table is now, and whether it was in memory.
+    def _place(self, table: Table, scope: sql.Clause) -> "_Place":
+        return CachedTable(self._store, table.name, table.ref), str(scope)
 
-        None if it is too large, or only the engine can tell what there is.
+    async def _block(
+        self,
+        table: Table,
+        scope: sql.Clause,
+        columns: frozenset[str],
+        mark: "_Place",
+        *,
+        most: int | None = None,
+    ) -> tuple[Block | None, bool]:
+        """The block of a scope as the table is now, with these columns, and whether it was in memory.
+
+        None if it has more than `most` rows, or is too large, or only the engine can tell what there
+        is. That it is too large is noted at `mark`.
         """
-        place = CachedTable(self._store, table.name, table.ref), str(scope)
+        place = self._place(table, scope)
         turn = asyncio.get_running_loop(), *place
         earlier = self._reading.get(turn)
         while True:
@@ -150,7 +225,9 @@ class HotScopes:
             if since is None:
                 self._blocks.forget(*place)
                 return None, False
-            if isinstance(known, Block) and self._follows(known, since):
+            if isinstance(known, Block) and not columns <= known.columns:
+                columns |= known.columns
+            elif isinstance(known, Block) and self._follows(known, since):
                 if since.entries:
                     # It has become larger, maybe too large.
                     self._blocks.put(*place, known)
@@ -161,12 +238,13 @@ class HotScopes:
             if (other := self._reading.get(turn)) is None:
                 break
             await asyncio.wait([other.done])
-            if other is not earlier and other.block is not None:
+            made = other.block
+            if other is not earlier and made is not None and columns <= made.columns:
                 # As fresh as if it were read here, though the table may have moved on since.
-                return other.block, False
+                return made, False
         mine = self._reading[turn] = _Reading(turn[0].create_future())
         try:
-            mine.block = await self._read(table, scope, place, known, since)
+            mine.block = await self._read(table, scope, columns, mark, known, since, most)
             return mine.block, False
         finally:
             mine.done.set_result(None)
@@ -176,33 +254,45 @@ class HotScopes:
         self,
         table: Table,
         scope: sql.Clause,
-        place: tuple[CachedTable, str],
+        columns: frozenset[str],
+        mark: "_Place",
         known: Kept | None,
         since: Since,
+        few: int | None,
     ) -> Block | None:
         """The block of a scope, read now; None as `_block`."""
+        place = self._place(table, scope)
         # A large one is read once it was asked for before, and not for each version.
         is_wanted = table.access.is_pinned or (
             isinstance(known, NotKept) and (since.state.is_journaled or known.state == since.state)
         )
-        most, n_forgotten = self._cache.max_records, self._n_forgotten
+        is_wanted = is_wanted or (isinstance(known, Block) and known.columns < columns)
+        n_forgotten, most = self._n_forgotten, self._cache.max_records
+        at_once = few or (most if is_wanted else _FEW)
         part = await following.read(
             table,
             scope,
-            columns=[*(name for name in table.spec.schema.names if name not in LARGE), VECTOR],
-            most=most if is_wanted else min(_FEW, most),
+            columns=[name for name in (*table.spec.schema.names, VECTOR) if name in columns],
+            most=min(at_once, most),
+            counts=few is None,
         )
         if part is None:
             self._blocks.forget(*place)
             return None
         if part.rows is None:
-            self._blocks.put(*place, NotKept(part.state, is_unfit=is_wanted or most <= _FEW))
+            self._blocks.forget(*place)
+            is_unfit = few is not None or is_wanted or most <= _FEW
+            self._blocks.put(*mark, NotKept(part.state, is_unfit=is_unfit))
             return None
         try:
-            made = await asyncio.to_thread(_block_of, scope, part, part.rows)
+            made_of = scope, columns, part, part.rows
+            if part.text_index is None and part.rows.num_rows <= _QUICK:
+                made = _block_of(*made_of)
+            else:
+                made = await asyncio.to_thread(_block_of, *made_of)
         except OutdatedError:
             # Some key is there twice, and only the engine knows what becomes of it.
-            self._blocks.put(*place, NotKept(part.state, is_unfit=True))
+            self._blocks.put(*mark, NotKept(part.state, is_unfit=True))
             return None
         if n_forgotten == self._n_forgotten:  # Else there may be in it what was erased meanwhile.
             self._blocks.put(*place, made)
@@ -225,13 +315,13 @@ class HotScopes:
             return len(block) <= self._cache.max_records
 
 
-def _block_of(scope: sql.Clause, part: Part, rows: pa.Table) -> Block:
+def _block_of(scope: sql.Clause, columns: frozenset[str], part: Part, rows: pa.Table) -> Block:
     """The block of a scope that was read. Raises as that does.
 
     Also what makes words is first made in here: the library with the endings takes 0.1 s to import.
     """
     words = None if part.text_index is None else words_of(part.text_index)
-    return Block(scope, part.state, rows, vectors=part.vectors, words=words)
+    return Block(scope, part.state, rows, columns=columns, vectors=part.vectors, words=words)
 
 
 def _is_near(before: State, now: State) -> bool:

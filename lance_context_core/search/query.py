@@ -139,7 +139,12 @@ async def _answered(
     question = _asked(searched, query, given["vector"], mode, options)
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
-        table = await hot.of(searched.table, scope, where, searched.where)
+        table = await hot.of(
+            *(searched.table, scope, where, searched.where),
+            columns=searched.columns,
+            # A reranker is given all that is known of a row.
+            is_whole=options.reranker is not None,
+        )
         with suppress(UnsureError, UnsureOfRowError):
             if table is not None:
                 await steps.take_all(table.n_steps)

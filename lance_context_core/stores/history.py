@@ -249,10 +249,16 @@ class AsyncHistory:
         page. With a `filter` only the messages count that match it. An unknown session has no
         messages.
         """
-        where = self._where(agent_id, session_id, filter=filter)
+        where = self._where(agent_id, session_id)
         check_span(offset=offset, limit=limit, last=last)
-        rows = await self._records.table.page(
-            where, columns=_WITH_SESSION, offset=offset, limit=limit, last=last
+        rows = await self._records.page(
+            where,
+            within=self._within(agent_id, session_id),
+            filter=filter,
+            columns=_WITH_SESSION,
+            offset=offset,
+            limit=limit,
+            last=last,
         )
         if filter is None and limit is None and offset == 0:
             self._records.remember_end(rows)
@@ -264,7 +270,8 @@ class AsyncHistory:
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
     ) -> int:
         """How many messages a session has, or how many that match; 0 if it is unknown."""
-        return await self._records.table.count(self._where(agent_id, session_id, filter=filter))
+        where, within = self._where(agent_id, session_id), self._within(agent_id, session_id)
+        return await self._records.count(where, within=within, filter=filter)
 
     async def session_ids(self, agent_id: str) -> list[str]:
         """The sessions in which an agent has messages, by the places of their first ones."""
@@ -332,6 +339,12 @@ class AsyncHistory:
         if agent_id is not None:
             within["agent_id"] = self._records.whose("agent_id", agent_id)
         return await self._records.search(query, _MESSAGES, within=within, **arguments)
+
+    def _within(self, agent_id: str, session_id: str) -> dict[str, str | None]:
+        return {
+            "session_id": session_id,
+            "agent_id": self._records.whose("agent_id", agent_id),
+        }
 
     def _where(
         self,

@@ -153,10 +153,21 @@ class AsyncMemory:
         that is still there, whether or not it matches, was added last. Only those that are returned
         are read whole.
         """
-        where = self._where(user_id, session_id, filter=filter)
         if limit is None:
             raise InvalidRequestError("limit=None: say how many are wanted, such as 10")
         check_span(offset=offset, limit=limit, last=None)
+        rows = await self._records.few(
+            self._where(user_id, session_id),
+            filter,
+            within=self._within(user_id, session_id),
+            columns=COLUMNS,
+            by="session_id" if by_session else "",
+            offset=offset,
+            last=limit,
+        )
+        if rows is not None:
+            return await steps.each(from_row, rows[::-1])
+        where = self._where(user_id, session_id, filter=filter)
         if not by_session:
             return (await self._records.read(where, offset=offset, last=limit))[::-1]
         table = self._records.table

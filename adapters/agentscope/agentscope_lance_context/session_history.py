@@ -181,9 +181,10 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         """Whether messages may be appended to a session, which is created if it may be."""
         if self._ttl is not None:
             await self._use(store, session_id)
-        if await self._state(store, session_id) == _OPEN:
-            return True
+        # Mostly there are messages, which have just been read.
         if await store.history.count("", session_id=session_id):
+            return True
+        if await self._state(store, session_id) == _OPEN:
             return True
         if not self._creates_missing:
             await self._mark(store, session_id, _OPEN)

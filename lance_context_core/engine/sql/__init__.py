@@ -221,7 +221,7 @@ def _on_text(condition: Condition, column: str) -> Clause:
                 f"contains(lower({name}), lower({quote_string(part)}))",
                 lambda row: (
                     (found := row.get(column)) is not None
-                    and json_in_memory.lower(part) in json_in_memory.lower(found)
+                    and json_in_memory.lowered(part) in json_in_memory.lower(found)
                 ),
             )
     raise _inapplicable(condition, "text")

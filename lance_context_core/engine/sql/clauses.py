@@ -313,6 +313,19 @@ def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
     return moments, all_of([part for part in parts if part.later is None])
 
 
+def named(columns: Iterable[str], *clauses: str) -> frozenset[str]:
+    """Those of the columns that one of the clauses may be about."""
+    parts = [part for clause in map(_clause, clauses) for part in clause.parts or (clause,)]
+    # A list may be of many thousands, and tells its column.
+    listed = {part.listed[0] for part in parts if part.listed}
+    others = [part for part in parts if not part.listed]
+    return frozenset(
+        name
+        for name in columns
+        if name in listed or any(quote_identifier(name) in part for part in others)
+    )
+
+
 def lists_apart(where: str, least: int) -> tuple[list[Listed], Clause]:
     """What it says of columns that have one of at least so many values, and all else that it says."""
     clause = _clause(where)

@@ -38,6 +38,10 @@ def lower(text: str) -> str:
     return text.lower()
 
 
+lowered = lru_cache(256)(lower)
+"""As `lower`, of what many rows are asked for."""
+
+
 @lru_cache(4096)
 def _parsed(text: str) -> Any:
     return json.loads(text)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Entry, View
-from lance_context_core.engine.schema import VECTOR
+from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, UnsureError
 from lance_context_core.engine.table import indexes, overlay
 from lance_context_core.engine.table.access import Access
@@ -51,9 +51,10 @@ class Part:
     rows: pa.Table | None
     """None if there are too many."""
     vectors: pa.Field | None = None
-    """The table's column of vectors, if it has one."""
+    """The table's column of vectors, if it has one and that was read."""
     text_index: TextIndex | None = None
-    """How its texts are cut into words; None if they are not, or otherwise than we would."""
+    """How its texts are cut into words; None if they are not, or otherwise than we would, or if the
+    column of the texts was not read."""
 
 
 NEVER = State(0, 0, 0)
@@ -78,10 +79,13 @@ async def since(table: Table, state: State) -> Since | None:
     return Since(_state(view), () if _state(view) == state else None)
 
 
-async def read(table: Table, where: Clause, *, columns: Sequence[str], most: int) -> Part | None:
+async def read(
+    table: Table, where: Clause, *, columns: Sequence[str], most: int, counts: bool = True
+) -> Part | None:
     """The matching rows with what the journal holds, unless there are more than `most`.
 
-    None if only the engine can tell.
+    Without `counts` that is seen only as they are read: sooner, where there mostly are not. None if
+    only the engine can tell.
     """
     access = table.access
 
@@ -89,15 +93,28 @@ async def read(table: Table, where: Clause, *, columns: Sequence[str], most: int
         view = await access.view() or await _unjournaled(access)
         if view is None or not view.version:
             return None
-        if await overlay.count(access, view, None) > most and (
-            await overlay.count(access, view, where or None) > most
+        if VECTOR not in columns and SEARCH_TEXT not in columns:
+            mine = await overlay.all_matching(access, view, where or None)
+            if mine is not None:
+                kept = pa.schema([access.spec.schema.field(name) for name in columns])
+                rows = overlay.as_table(mine, kept) if len(mine) <= most else None
+                return Part(_state(view), rows)
+        if (
+            counts
+            and await overlay.count(access, view, None) > most
+            and (await overlay.count(access, view, where or None) > most)
         ):
             return Part(_state(view), None)
         schema = await access.schema_at(view.moment)
         there = [name for name in columns if name in schema.names]
-        rows = await overlay.select(access, view, where or None, there)
-        vectors = schema.field(VECTOR) if VECTOR in schema.names else None
-        handle = await access.peek() if access.spec.is_searchable else None
+        rows = await overlay.select(
+            access, view, where or None, there, most=most + 1, are_there=True
+        )
+        if rows.num_rows > most:
+            return Part(_state(view), None)
+        vectors = schema.field(VECTOR) if VECTOR in there else None
+        is_searched = access.spec.is_searchable and SEARCH_TEXT in columns
+        handle = await access.peek() if is_searched else None
         settings = None if handle is None else await indexes.text_settings(handle)
         return Part(_state(view), rows, vectors, settings)
 

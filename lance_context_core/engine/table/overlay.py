@@ -118,16 +118,27 @@ async def all_matching(access: Snapshots, view: View, where: str | None) -> list
 
 
 async def select(
-    access: Snapshots, view: View, where: str | None, columns: Sequence[str]
+    access: Snapshots,
+    view: View,
+    where: str | None,
+    columns: Sequence[str],
+    *,
+    most: int | None = None,
+    are_there: bool = False,
 ) -> pa.Table:
-    """The matching rows, in order, with their `_rowid`."""
+    """The matching rows, in order, with their `_rowid`; any `most` of those that the table has.
+
+    `are_there` as in `reading.scan`.
+    """
     mine = matching(view, where)
     in_place = [entry.key for entry in mine if entry.key in view.in_place]
     below = beneath(view, where)
     if in_place:
         return await _put_in_place(access, view, below, columns, mine, in_place)
     rows = await access.read_at(
-        view.moment, "read {}", lambda handle: reading.scan(handle, below, columns)
+        view.moment,
+        "read {}",
+        lambda handle: reading.scan(handle, below, columns, most=most, are_there=are_there),
     )
     return laid_over(rows, mine)
 

@@ -34,11 +34,19 @@ _ALL = 100_000
 
 
 async def scan(
-    handle: Any, where: str | None, columns: Sequence[str], *, most: int | None = None
+    handle: Any,
+    where: str | None,
+    columns: Sequence[str],
+    *,
+    most: int | None = None,
+    are_there: bool = False,
 ) -> pa.Table:
-    """The matching rows in the order of their commits, with their `_rowid`; any `most` of them."""
+    """The matching rows in the order of their commits, with their `_rowid`; any `most` of them.
+
+    If the columns `are_there`, nobody looks which of them the table has.
+    """
     lists, where = await narrowing.apart(handle, where)
-    selected = await present(handle, columns)
+    selected = columns if are_there else await present(handle, columns)
     read = dict.fromkeys([*selected, *(name for name, _ in lists)])
     query = handle.query().select([*read]).with_row_id()
     where = await _asked(handle, where)

@@ -4,6 +4,7 @@ History, memory and `Context` are made over these; `writing` and `changing` are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,8 +19,10 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import COLD, KEY, OWES, VECTOR
+from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.hot.block import UnsureError
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
@@ -91,6 +94,11 @@ class Records:
     def everything(self) -> sql.Clause:
         """The condition that a row is in the scope, hidden or not, in whatever context."""
         return sql.all_of([self.inside(), sql.differs("context", NO_CONTEXT)])
+
+    def inside_of(self, within: Mapping[str, str | None]) -> sql.Clause:
+        """That columns of a row are `within`, as far as that does not go without saying; may be empty."""
+        mine = self.scope.parts()
+        return sql.all_equal({k: v for k, v in within.items() if v is None or mine.get(k) != v})
 
     def whose(self, part: str, value: str) -> str | None:
         """The agent or user that a call is about, inside the scope; None for an empty name."""
@@ -185,12 +193,12 @@ class Records:
         within: Mapping[str, str | None] | None = None,
     ) -> searching.Searched[ContextRecord]:
         # What may be kept: all that the conditions can be about, in whatever state it is.
-        inside = [sql.all_equal(within)] if within else []
+        inside = self.inside_of(within or {})
         return searching.Searched(
             table=self.table,
             resources=self.resources,
             where=self.where(
-                *inside,
+                inside,
                 *conditions,
                 include_expired=include_expired,
                 include_retired=include_retired,
@@ -199,8 +207,87 @@ class Records:
             columns=columns,
             read=from_row,
             room=room,
-            scope=sql.all_of([_mine(self.scope, self.context), *inside]),
+            scope=sql.all_of([_mine(self.scope, self.context), inside]),
         )
+
+    async def page(
+        self,
+        where: sql.Clause,
+        *,
+        within: Mapping[str, str | None],
+        filter: FilterLike | None = None,
+        columns: Sequence[str],
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+    ) -> pa.Table | list[dict[str, Any]]:
+        """The rows of part of the records that meet both conditions, as `Table.page`; see `few`."""
+        span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
+        is_whole = not offset and limit is None and last is None
+        given: dict[str, Any] = {"within": within, "columns": columns, "at_once": is_whole, **span}
+        if (rows := await self.few(where, filter, **given)) is not None:
+            return rows
+        both = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
+        return await self.table.page(both, columns=columns, **span)
+
+    async def count(
+        self,
+        where: sql.Clause,
+        *,
+        within: Mapping[str, str | None],
+        filter: FilterLike | None = None,
+    ) -> int:
+        """How many records meet both conditions; see `few`."""
+        if (rows := await self.few(where, filter, within=within, columns=())) is not None:
+            return len(rows)
+        both = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
+        return await self.table.count(both)
+
+    async def few(
+        self,
+        where: sql.Clause,
+        filter: FilterLike | None,
+        *,
+        within: Mapping[str, str | None],
+        columns: Sequence[str],
+        at_once: bool = False,
+        by: str = "",
+        offset: int = 0,
+        limit: int | None = None,
+        last: int | None = None,
+    ) -> list[dict[str, Any]] | None:
+        """As `HotTable.read`, where the records are among few that are in memory; else None.
+
+        Those that meet `where` are, in these columns, what `within` says. Unless it is to be `at_once`,
+        a scope is read into memory when it is asked for a second time.
+        """
+        more = sql.filtered(filter, columns=RECORD_FIELDS)
+        if (hot := self.resources.hot) is None:
+            return None
+        kept = [name for name in columns if name != "blob"]
+        for scope in self._scopes(within):
+            table = await hot.few(self.table, scope, where, more, columns=kept, at_once=at_once)
+            if table is None:
+                continue
+            span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
+            with suppress(UnsureError, UnsureOfRowError):
+                rows = await table.read(where, more, columns=kept, by=by, **span)
+                if "blob" not in columns:
+                    return rows
+                # What has a text, or parts, has no bytes; of all else only the table knows.
+                if all(row["text"] is not None or row["parts"] for row in rows):
+                    return [{**row, "blob": None} for row in rows]
+            return None
+        return None
+
+    def _scopes(self, within: Mapping[str, str | None]) -> list[sql.Clause]:
+        """Whose records may be in memory, all of them: the user's first, in whose scope all is asked."""
+        mine = _mine(self.scope, self.context)
+        inside = self.inside_of(within)
+        if not inside:
+            return [mine]
+        narrow = sql.all_of([mine, inside])
+        return [narrow] if self.scope.user_id is None else [mine, narrow]
 
     # Rows that are about to be replaced
 
