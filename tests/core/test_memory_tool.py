@@ -1,9 +1,14 @@
 """Anthropic's memory tool over a store, beside the SDK's own one over a directory."""
 
 import asyncio
+import json
 import re
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 from hypothesis import given
@@ -244,3 +249,87 @@ def test_each_scope_has_files_of_its_own(store):
         bob.call({"command": "view", "path": "/memories/a.md"})
     assert bob.clear_all_memory() == "All memory cleared"
     assert ada.call({"command": "view", "path": "/memories/a.md"}).endswith("of Ada")
+
+
+# In the SDK's own runner, with a model that says what it was told to
+
+
+ASKED = (
+    {"command": "create", "path": "/memories/ada.md", "file_text": "Likes planes."},
+    {
+        "command": "str_replace",
+        "path": "/memories/ada.md",
+        "old_str": "planes",
+        "new_str": "trains",
+    },
+    {"command": "view", "path": "/memories/../etc/passwd"},
+    {"command": "view", "path": "/memories/ada.md"},
+)
+
+
+@contextmanager
+def model():
+    """The address of a service whose model uses the tool, and what it was sent."""
+    sent = []
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_POST(self):
+            sent.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            n = len(sent) - 1
+            is_done = n == len(ASKED)
+            use = {
+                "type": "tool_use",
+                "id": f"t{n}",
+                "name": "memory",
+                "input": ASKED[n % len(ASKED)],
+            }
+            answer = {
+                "id": f"m{n}",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [{"type": "text", "text": "Done."} if is_done else use],
+                "stop_reason": "end_turn" if is_done else "tool_use",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", sent
+        server.shutdown()
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "for coroutines"])
+async def test_the_sdks_runner_uses_it_as_one_of_its_own(tmp_path, is_async):
+    said = {"role": "user", "content": "Remember that I prefer trains."}
+    asked = {"model": "m", "max_tokens": 9, "messages": [said]}
+    with model() as (url, sent), ContextStore.open(tmp_path / "memory") as store:
+        if is_async:
+            async with AsyncAnthropic(api_key="x", base_url=url) as client:
+                tools = [AsyncMemoryTool(store.aio.scope(user_id="ada"))]
+                last = await client.beta.messages.tool_runner(**asked, tools=tools).until_done()
+        else:
+
+            def work():
+                with Anthropic(api_key="x", base_url=url) as client:
+                    tools = [MemoryTool(store.scope(user_id="ada"))]
+                    return client.beta.messages.tool_runner(**asked, tools=tools).until_done()
+
+            last = await asyncio.to_thread(work)
+        assert last.content[0].text == "Done."
+        assert sent[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+        told = [one["messages"][-1]["content"][0] for one in sent[1:]]
+        assert [one.get("is_error", False) for one in told] == [False, False, True, False]
+        assert "Likes trains." in told[-1]["content"]
+        (file,) = store.scope(user_id="ada").kv("memories").list()
+        assert file.value["text"] == "Likes trains."
