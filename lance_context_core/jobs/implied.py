@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import OWES
 from lance_context_core.jobs.rows import KIND, scheduled
@@ -37,16 +40,27 @@ async def implied(records: Records) -> list[Job]:
     says_so = sql.any_of([sql.is_present(OWES), sql.is_present("edges")])
     where = sql.all_of([records.inside(), says_so])
     columns = ["id", "session_id", "created_at", OWES, "relationships", *SCOPE_PARTS]
-    rows = (await records.table.select(where, columns=columns)).to_pylist()
+    rows = await records.table.select(where, columns=columns)
+    if not rows.num_rows:
+        return []
+    there = records.own(sql.equals("kind", KIND))
+    known = (await records.table.select(there, columns=["id"]))["id"]
     owed: dict[_Owed, list[dict[str, Any]]] = {}
-    for row in rows:
+    for row in _undone(rows, known).to_pylist():
         for one in _owed(row):
             owed.setdefault(one, []).append(row)
     if not owed:
         return []
-    there = records.own(sql.equals("kind", KIND))
-    known = {*(await records.table.select(there, columns=["id"]))["id"].to_pylist()}
-    return [_job(one, about) for one, about in owed.items() if one.id not in known]
+    there_already = {*known.to_pylist()}
+    return [_job(one, about) for one, about in owed.items() if one.id not in there_already]
+
+
+def _undone(rows: pa.Table, known: pa.ChunkedArray) -> pa.Table:
+    """The rows without those that owe what is a job by now: of these there may be a hundred thousand."""
+    if OWES not in rows.column_names:
+        return rows
+    job = pc.list_element(pc.split_pattern(rows[OWES], ":", max_splits=1), 0)
+    return rows.filter(pc.invert(pc.is_in(job, value_set=known)))
 
 
 def _owed(row: Mapping[str, Any]) -> Iterable[_Owed]:
