@@ -130,6 +130,12 @@ def test_html_that_takes_too_long_is_refused():
         HtmlReader(max_seconds=-1).read(endless, name="a.html")
 
 
+@pytest.mark.parametrize("end", ["script", "style", "title", "table", "pre", "h1", "svg"])
+def test_html_in_which_something_ends_that_never_began_is_read(end):
+    read = HtmlReader().read(f"</{end}><p>green tea</p>".encode(), name="a.html")
+    assert (read.text, [one.kind for one in read.blocks]) == ("green tea", ["text"])
+
+
 def test_html_that_is_nested_deeply_is_read():
     page = "<div>" * 50_000 + "<p>inside</p>" + "<table>" * 100 + "<tr><td>cell"
     assert HtmlReader().read(page.encode(), name="a.html").text == "inside\n\ncell"

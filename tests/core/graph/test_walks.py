@@ -206,6 +206,8 @@ async def test_of_several_ways_the_one_that_passes_on_the_most_counts(lay, graph
         ("doc", 0.09, 3),
     ]
     assert [one.entity.id for one in await graph.impact("lib", least=0.6, depth=1)] == ["tool"]
+    least = await graph.impact("lib", least=0.5, depth=1)
+    assert [one.entity.id for one in least] == ["tool", "app"]
     assert [one.entity.id for one in await graph.impact("lib", direction="out")] == ["libc"]
 
 
