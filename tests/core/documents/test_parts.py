@@ -23,6 +23,7 @@ from lance_context_core.documents import (
     TextChunker,
     loading,
 )
+from lance_context_core.documents.readers._pages import Pages
 from lance_context_core.errors import UnreadableDocumentError
 
 PIECES = ["One. ", "Dr", ". No went! ", ".)", '." ', "e.g", ". ", "日本語です。", "word ", "x" * 20]
@@ -95,7 +96,7 @@ def test_a_word_that_goes_on_from_one_page_to_the_next_is_known_as_one():
 # A reader of one's own
 
 
-class Pages:
+class Lines:
     """Reads pages that are parted by form feeds, and remembers how many."""
 
     def __init__(self):
@@ -130,7 +131,7 @@ def test_a_reader_may_give_a_file_part_by_part(tmp_path, chunker):
     lines = [b"one is tea", b"two is milk", b"three is sugar"]
     (tmp_path / "a.pages").write_bytes(b"\n".join(lines))
     with ContextStore.open(tmp_path / "s") as store:
-        added = store.documents.add(tmp_path / "a.pages", reader=Pages(), chunker=chunker)
+        added = store.documents.add(tmp_path / "a.pages", reader=Lines(), chunker=chunker)
         assert (added.title, added.n_pages, added.type) == ("The pages", 3, "pages")
         assert added.properties == {"last": 3, "one": 1, "two": 1, "thr": 1}
         text = "".join(f"{line.decode()}\n\n" for line in lines)
@@ -151,7 +152,7 @@ def test_what_is_wrong_with_a_part_is_told_before_anything_is_written(tmp_path, 
         "surrogates": [ReadDocument(text="tea"), ReadDocument(text="\ud800")],
     }[broken]
 
-    class Broken(Pages):
+    class Broken(Lines):
         def read_parts(self, file, *, name):
             yield from made
 
@@ -168,7 +169,7 @@ def test_of_a_long_file_memory_holds_a_part(tmp_path):
     tracemalloc.start()
     try:
         loaded = loading.load(tmp_path / "a.pages", name=None, uri=None, max_bytes=1 << 30)
-        arguments = loading.check_arguments({"reader": Pages(), "chunker": BlockChunker()})
+        arguments = loading.check_arguments({"reader": Lines(), "chunker": BlockChunker()})
         made = loading.read(loaded, arguments, scope=DocumentScope(), metadata={})
         assert len(made.text) > n * size
         peak = tracemalloc.get_traced_memory()[1]
@@ -247,6 +248,14 @@ TREES = {
 def test_a_pdf_whose_pages_are_no_tree_is_refused(tree):
     with pytest.raises(UnreadableDocumentError, match=r"'a\.pdf'"):
         PdfReader().read(with_objects(*tree), name="a.pdf")
+
+
+def test_of_a_pdf_no_more_is_kept_than_what_some_pages_are_made_of():
+    reader = pypdf.PdfReader(io.BytesIO(pdf(*(f"page {number}" for number in range(600)))))
+    n_kept = [len(reader.resolved_objects) for _ in Pages(reader, most_entries=9_000)]
+    assert len(n_kept) == 600
+    assert max(n_kept) < 550  # of 600 pages, and as many contents
+    assert reader.flattened_pages is None  # pypdf's own list of all pages
 
 
 def test_a_pdf_of_too_many_pages_is_refused_before_one_of_them_is_read(monkeypatch):
