@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from core.conformance.doubles import WordVectors
-from PIL import Image
+from PIL import Image, ImageOps
 
 from lance_context_core import ContextStore, Message
 from lance_context_core.errors import (
@@ -97,12 +97,17 @@ def test_a_drawing_is_not_drawn(store):
     assert store.images.thumbnail(added.id) is None
 
 
-def test_a_picture_that_was_turned_has_the_size_that_is_seen(store):
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_picture_that_was_turned_has_the_size_that_is_seen(store, orientation):
     exif = Image.Exif()
-    exif[0x0112] = 6
-    added = store.images.add(picture("JPEG", size=(600, 400), exif=exif))
-    assert (added.width, added.height) == (400, 600)
-    assert Image.open(io.BytesIO(store.images.thumbnail(added.id))).size == (171, 256)
+    exif[0x0112] = orientation
+    content = picture("JPEG", size=(600, 400), exif=exif)
+    added = store.images.add(content)
+    seen = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+    assert (added.width, added.height) == seen.size
+    assert seen.size == ((600, 400) if orientation < 5 else (400, 600))
+    small = Image.open(io.BytesIO(store.images.thumbnail(added.id)))
+    assert small.size == ((256, 171) if orientation < 5 else (171, 256))
 
 
 def test_the_same_bytes_are_there_once_in_a_session_and_once_more_in_another(store):
