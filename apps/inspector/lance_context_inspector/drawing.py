@@ -50,7 +50,16 @@ def branch_graph(
     branches: Sequence[Branch], tags: Mapping[str, int], version: int
 ) -> BranchGraph | None:
     """The newest branches, and the newest tags of main; None where there are none."""
-    shown = sorted(branches, key=lambda one: (one.forked_at, one.name))[-MOST_BRANCHES:]
+    parents = {one.name: one.parent for one in branches}
+
+    def placed(one: Branch) -> tuple[int, int, str]:
+        """Behind its parent, also where both part at one version."""
+        n_above, above = 0, one.parent
+        while above in parents and n_above < len(parents):
+            n_above, above = n_above + 1, parents[above]
+        return one.forked_at, n_above, one.name
+
+    shown = sorted(branches, key=placed)[-MOST_BRANCHES:]
     named = sorted(tags.items(), key=lambda one: (one[1], one[0]))[-MOST_BRANCHES:]
     if not shown and not named:
         return None
