@@ -14,15 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lance_context_core.adapting import plain
-from lance_context_core.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ContextStoreError,
-    InvalidRequestError,
-    MissingExtraError,
-    NotFoundError,
-    ReadOnlyError,
-)
+from lance_context_core.errors import ContextStoreError
 from lance_context_inspector.guard import Guard, Keys
 from lance_context_inspector.page import Page
 from lance_context_inspector.pages import (
@@ -42,6 +34,7 @@ from lance_context_inspector.pages import (
     windows,
 )
 from lance_context_inspector.showing import rendered
+from lance_context_inspector.statuses import status_of
 from lance_context_inspector.view import Opened, View
 
 Show: TypeAlias = Callable[[View], Awaitable[Page | Response]]
@@ -70,14 +63,11 @@ PAGES: Mapping[str, Show] = {
 }
 """What looks, by its path; each has a twin in JSON at `PATH.json`."""
 
-_STATUS = (
-    (NotFoundError, 404),
-    (ReadOnlyError, 409),
-    (ConflictError, 409),
-    (AlreadyExistsError, 409),
-    (InvalidRequestError, 400),
-    (MissingExtraError, 501),
-)
+ASKED: Mapping[str, Show] = {
+    "/beside.json": versions.beside,
+}
+"""What the script of the pages asks for, and no person."""
+
 _LONGEST_FORM = 1_000_000
 
 
@@ -97,6 +87,7 @@ class Inspector:
                 Route(path, self._html(show), methods=["GET"]),
                 Route(twin, self._json(show), methods=["GET"]),
             ]
+        found += [Route(path, self._json(show), methods=["GET"]) for path, show in ASKED.items()]
         found += [Route(path, self._html(show), methods=["GET"]) for path, show in FILES.items()]
         if self.opened.can_write:
             found += [
@@ -112,7 +103,9 @@ class Inspector:
                 found = await show(view)
             except (ContextStoreError, ValueError, OverflowError) as error:
                 return self._failed(error, has_moment="at" in request.query_params)
-            return found if isinstance(found, Response) else self._shown(view, found)
+            if isinstance(found, Response):
+                return found
+            return self._shown(view, found, found.status)
 
         return answer
 
@@ -123,7 +116,9 @@ class Inspector:
                 found = await show(await self._view(request, "/" if path == "/index" else path))
             except (ContextStoreError, ValueError, OverflowError) as error:
                 return _in_json({"error": str(error)}, status_of(error))
-            return found if isinstance(found, Response) else _in_json(plain(found.data), 200)
+            if isinstance(found, Response):
+                return found
+            return _in_json(plain(found.data), found.status)
 
         return answer
 
@@ -164,13 +159,6 @@ def application(opened: Opened, *, keys: Keys, hosts: list[str], cookie: str) ->
     """The guarded page of a store."""
     inspector = Inspector(opened, keys)
     return Guard(Starlette(routes=inspector.routes()), keys, hosts, cookie)
-
-
-def status_of(error: Exception) -> int:
-    """The status of HTTP that says what an error of the store says."""
-    if isinstance(error, ContextStoreError):
-        return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return 400
 
 
 async def _form_of(request: Request) -> dict[str, str]:

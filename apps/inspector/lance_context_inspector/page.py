@@ -17,6 +17,8 @@ class Page:
     """All that is on the page: also what its twin in JSON has."""
     place: str = ""
     """The path of the entry of the menu that it belongs to."""
+    status: int = 200
+    """What HTTP says of it."""
 
 
 @dataclass(frozen=True, slots=True)

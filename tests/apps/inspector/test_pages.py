@@ -4,14 +4,19 @@ import html
 import json
 import re
 import sys
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from apps.inspector.conftest import crawled
+from core.conformance.doubles import ManualClock
 from lance_context_inspector.app import PAGES
 from lance_context_inspector.pages import asking
 
 from apps.inspector import stores
 from lance_context_core import ContextStore, Message
+
+LATER = datetime.now(UTC) + timedelta(days=60)
 
 
 def said(answer):
@@ -256,6 +261,18 @@ async def test_a_question_in_sql_is_answered_as_the_store_answers_it(browse, use
         assert said(answer)
 
 
+@pytest.mark.parametrize("query", ["SELECT id\nFORM messages", "SELECT '</textarea><b>x</b>' OF x"])
+async def test_a_question_that_is_refused_stays_where_it_was_typed(browse, used, query):
+    browser = await browse(used)
+    answer = await browser.get("/sql", q=query)
+    told = json.loads((await browser.get("/sql.json", q=query)).text)
+    (typed,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", answer.text, re.DOTALL)
+    assert html.unescape(typed) == query
+    assert 'aria-invalid="true" aria-describedby="refused"' in answer.text
+    assert [html.unescape(one) for one in said(answer)] == [told["error"]]
+    assert "aria-invalid" not in (await browser.get("/sql", q="SELECT 1")).text
+
+
 async def test_without_what_answers_sql_its_page_says_what_to_install(browse, used, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     browser = await browse(used)
@@ -287,6 +304,47 @@ async def test_every_page_is_looked_at_as_of_another_moment_from_its_bar(browse,
         asked = kept | {"at": "before-the-fair", "branch": ""}
         shown = await looked(browser, path, **asked)
         assert "As it was at before-the-fair" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("branch", [None, "what-if"])
+async def test_versions_are_gone_through_one_by_one_from_now_to_the_first_and_back(
+    browse, used, branch
+):
+    with ContextStore.open(used) as store:
+        store.history.append("wren", Message.user("One more"), session_id="oats")
+        kept = [one.number for one in (store.branch(branch) if branch else store).versions()]
+    browser = await browse(used)
+
+    async def walked(where, at):
+        passed = [at]
+        while passed[-1] is not None:
+            given = {"at": at, "branch": branch or ""}
+            told = json.loads((await browser.get("/beside.json", **given)).text)
+            passed.append(at := told[where])
+        return passed
+
+    assert await walked("earlier", "") == ["", *kept[-2::-1], None]
+    assert await walked("later", kept[0]) == [*kept[:-1], "", None]
+    assert (await walked("later", kept[-1]))[:2] == [kept[-1], ""]
+
+
+async def test_versions_that_were_thinned_away_are_passed_over(browse, tmp_path):
+    with ContextStore.open(tmp_path / "memory") as store:
+        for number in range(9):
+            store.memory.add([f"number {number}"], user_id="tilda")
+            store.flush()
+            if number in {0, 5}:
+                store.tag(f"tag-{number}")
+    with ContextStore.open(tmp_path / "memory", clock=ManualClock(LATER)) as store:
+        store.thin()
+        kept = [one.number for one in store.versions()]
+    assert any(b - a > 2 for a, b in pairwise(kept))
+    browser = await browse(tmp_path / "memory")
+    for number, after in pairwise(kept[:-1]):
+        told = json.loads((await browser.get("/beside.json", at=number)).text)
+        assert told["later"] == after
+        told = json.loads((await browser.get("/beside.json", at=after)).text)
+        assert told["earlier"] == number
 
 
 async def test_a_board_says_who_is_at_what(browse, used):

@@ -122,7 +122,8 @@ async def test_no_query_in_sql_sees_beyond_the_wall(browse, shared):
         assert answer.status == 200, answer.text
         assert not [word for word in ("Theirsson", "zoe", "Globex") if word in answer.text], view
     assert "Ourania" in (await browser.get("/sql", q="SELECT text FROM messages")).text
-    assert 'data-moments=""' in (await browser.get("/sql")).text
+    assert 'data-moments="" data-beside=""' in (await browser.get("/sql")).text
+    assert (await browser.get("/beside.json")).status == 404
 
 
 async def test_no_form_reaches_beyond_the_wall(browse, shared):

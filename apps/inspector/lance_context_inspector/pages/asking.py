@@ -2,7 +2,9 @@
 
 from importlib.util import find_spec
 
+from lance_context_core.errors import ContextStoreError
 from lance_context_inspector.page import Page
+from lance_context_inspector.statuses import status_of
 from lance_context_inspector.view import View
 
 _ROWS, _SECONDS = 200, 10
@@ -16,7 +18,10 @@ EXAMPLES = (
 
 
 async def sql(view: View) -> Page:
-    """What the SELECT `q` finds, at most 200 rows of it; its address is for good."""
+    """What the SELECT `q` finds, at most 200 rows of it; its address is for good.
+
+    What is refused is said above the statement as it was typed, to be mended.
+    """
     query = view.params.get("q", "").strip()
     can = find_spec("duckdb") is not None
     data = {
@@ -28,7 +33,11 @@ async def sql(view: View) -> Page:
         "rows": [],
     }
     if query:
-        found = await view.store.sql(query, timeout_seconds=_SECONDS, max_rows=_ROWS + 1)
+        try:
+            found = await view.store.sql(query, timeout_seconds=_SECONDS, max_rows=_ROWS + 1)
+        except ContextStoreError as error:
+            refused = {**data, "error": str(error)}
+            return Page("sql.html", "SQL", refused, "/sql", status_of(error))
         rows = [list(row.values()) for row in found.slice(0, _ROWS).to_pylist()]
         data |= {"columns": found.column_names, "rows": rows, "is_cut": found.num_rows > _ROWS}
     return Page("sql.html", "SQL", data, "/sql")

@@ -38,6 +38,29 @@ async def timeline(view: View) -> Page:
     return Page("timeline.html", "Timeline", data, "/timeline")
 
 
+async def beside(view: View) -> Page:
+    """The versions before and after the one that is looked at, for the keys `[` and `]`.
+
+    `earlier` is None before the first one that is kept, and `later` None where now is looked at; it
+    is empty for now, which comes after the newest but one.
+    """
+    view.require_whole()
+    now = await view.now()
+    here, newest = await view.store.version(), await now.version()
+    earlier = await now.versions(limit=1, before=here)
+    later: int | str | None = "" if view.at is not None else None
+    reach = 1
+    while here + 1 < newest:  # Numbers are missing where versions were thinned away.
+        near = await now.versions(limit=reach, before=here + reach + 1)
+        after = [one.number for one in near if one.number > here]
+        if after or here + reach >= newest:
+            later = after[0] if after and after[0] < newest else later
+            break
+        reach *= 2
+    data = {"version": here, "earlier": earlier[0].number if earlier else None, "later": later}
+    return Page("", "Beside", data)
+
+
 async def difference(view: View) -> Page:
     """What differs from `before` to `after`, or to now: versions, tags, branches or moments."""
     scoped = not view.is_whole

@@ -1,4 +1,5 @@
-// The keyboard: / searches, j and k go through what is listed, Enter opens it, [ and ] turn pages.
+// The keyboard: / searches, j and k go through what is listed, Enter opens it, p and n turn pages,
+// [ and ] go a version back and forth.
 // The bar of moments: the last versions and all tags are fetched when somebody turns to it.
 // Every page works without this.
 "use strict";
@@ -19,14 +20,28 @@
     items[at].scrollIntoView({ block: "nearest" });
   };
 
+  const bar = document.querySelector(".asof");
+  const tell = (words) => (document.querySelector("#told").textContent = words);
+
+  const move = async (where, otherwise) => {
+    if (!bar?.dataset.beside) return;
+    const answer = await fetch(bar.dataset.beside);
+    const to = answer.ok ? (await answer.json())[where] : null;
+    if (to === null) return tell(otherwise);
+    bar.querySelector("#as-of").value = to;
+    bar.requestSubmit();
+  };
+
   const turn = (rel) => document.querySelector(`a[rel="${rel}"]`)?.click();
 
   const keys = {
     "/": () => document.querySelector('[data-key="/"]')?.focus(),
     j: () => go(1),
     k: () => go(-1),
-    "[": () => turn("prev"),
-    "]": () => turn("next"),
+    p: () => turn("prev"),
+    n: () => turn("next"),
+    "[": () => move("earlier", "There is no earlier version."),
+    "]": () => move("later", "This is now: there is no later version."),
   };
 
   document.addEventListener("keydown", (event) => {
@@ -37,7 +52,6 @@
     keys[event.key]();
   });
 
-  const bar = document.querySelector(".asof");
   let isAsked = false;
 
   const option = (value, label) => Object.assign(document.createElement("option"), { value, label });

@@ -52,11 +52,30 @@ def test_a_person_gets_everywhere_without_a_mouse(visit, used_page):
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{here}")
     page.goto(page.base + "/window?session=call-1&agent=wren&step=1")
-    page.keyboard.press("]")
+    page.keyboard.press("n")
     page.get_by_role("heading", name="at step 2").wait_for()
     page.wait_for_load_state()  # Before that, no script listens for keys.
-    page.keyboard.press("[")
+    page.keyboard.press("p")
     page.get_by_role("heading", name="at step 1").wait_for()
+
+
+def test_a_person_goes_through_versions_by_keyboard(visit, used_page):
+    page = visit(used_page)
+    page.goto(page.base + "/facts?hidden=1")
+    page.keyboard.press("]")
+    expect(page.locator("#told")).to_have_text("This is now: there is no later version.")
+    page.keyboard.press("[")
+    page.wait_for_url("**/facts?hidden=1&at=*")
+    page.wait_for_load_state()
+    seen = int(page.get_by_label("As of").input_value())
+    page.keyboard.press("[")
+    page.wait_for_url(f"**at={seen - 1}*")
+    page.wait_for_load_state()
+    for at in (f"**at={seen}*", "**at=&*"):
+        page.keyboard.press("]")
+        page.wait_for_url(at)
+        page.wait_for_load_state()
+    expect(page.get_by_role("note")).to_have_count(0)
 
 
 def test_pages_work_without_their_script(visit, used_page):
