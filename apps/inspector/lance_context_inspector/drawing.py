@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from lance_context_core import ContextRecord
 from lance_context_core.knowledge import Explanation
 from lance_context_core.results import Branch
 from lance_context_inspector.safe import brief
@@ -155,3 +157,65 @@ def _edge(source: Node, target: Node, relation: str) -> Edge:
     if left.x == right.x:
         return Edge(left.x, left.y + middle, right.x, right.y + middle, relation)
     return Edge(left.x + NODE_WIDTH, left.y + middle, right.x, right.y + middle, relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """When a fact was so, in a strip of 100 that all facts of a page have in common."""
+
+    since: datetime
+    until: datetime | None
+    """None if it is so still, or nobody said until when."""
+    is_so_still: bool
+    last_said: datetime | None
+    """When the last of the turns was said that say so; None if none of them does any more."""
+    x: float
+    width: float
+    said_x: float | None
+
+
+def strips(
+    facts: Sequence[ContextRecord], said: Mapping[str, Sequence[datetime]]
+) -> Mapping[str, Strip]:
+    """The strips of facts by their ids; `said` has when the turns of each were said.
+
+    A strip goes from the first moment that is told of any to the last one, so that a page of a moment
+    stays what it was. What tells no `valid_from` has none.
+    """
+    spans = {one.id: span for one in facts if (span := _span(one)) is not None}
+    moments = [each for span in spans.values() for each in span if each is not None]
+    moments += [each for id in spans for each in said.get(id, ())]
+    if not moments:
+        return {}
+    first, whole = min(moments), (max(moments) - min(moments)).total_seconds()
+
+    def placed(moment: datetime) -> float:
+        return round((moment - first).total_seconds() / whole * 96, 2) if whole else 0.0
+
+    found = {}
+    for one in facts:
+        if one.id not in spans:
+            continue
+        since, until = spans[one.id]
+        last = max(said.get(one.id, ()), default=None)
+        is_open = until is None and one.superseded_by_id is None and one.retired_at is None
+        x, end = placed(since), 100.0 if until is None else placed(until)
+        mark = None if last is None else placed(last)
+        found[one.id] = Strip(since, until, is_open, last, x, max(round(end - x, 2), 1.0), mark)
+    return found
+
+
+def _span(fact: ContextRecord) -> tuple[datetime, datetime | None] | None:
+    about = fact.metadata.get("fact")
+    if not isinstance(about, Mapping) or (since := _moment(about.get("valid_from"))) is None:
+        return None
+    return since, _moment(about.get("valid_to")) or fact.retired_at
+
+
+def _moment(text: object) -> datetime | None:
+    """A moment of a record, which anybody may have written; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+        return None if moment is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -92,6 +92,26 @@ async def test_facts_are_found_with_the_turns_that_say_so(browse, used):
     assert "something took its place" in await looked(browser, "/facts", hidden="1")
 
 
+@pytest.mark.parametrize("path", ["/facts", "/search"])
+async def test_a_fact_tells_from_when_to_when_it_was_so_and_what_took_its_place(browse, used, path):
+    browser = await browse(used)
+    with ContextStore.open(used) as store:
+        facts = store.context("knowledge").list(filters={"kind": "fact"}, include_retired=True)
+    spans = {one["text"]: one["metadata"]["fact"] for one in facts}
+    moved = spans["I moved to Bergen."]["valid_from"]
+    assert spans["I live in Oslo."]["valid_to"] == moved
+    answer = await browser.get(path, hidden="1", q="Where does she live?", kind="fact")
+    page = " ".join(texts(answer).split())
+    assert f"so since {moved[:16].replace('T', ' ')}" in page
+    assert answer.text.count('class="strip"') == answer.text.count('class="valid"') > 0
+    if path == "/facts":
+        ends = spans["I live in Oslo."]["valid_from"], moved
+        begun, ended = (one[:16].replace("T", " ") for one in ends)
+        assert f"so from {begun} to {ended}" in page
+        (link,) = re.findall(r'href="([^"]*)">something took its place', answer.text)
+        assert "I moved to Bergen." in await looked(browser, html.unescape(link))
+
+
 async def test_a_turn_that_says_something_else_by_now_is_no_proof(browse, used):
     with ContextStore.open(used) as store:
         tilda = store.scope(user_id="tilda")

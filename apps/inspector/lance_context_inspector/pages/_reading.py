@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lance_context_core import AsyncContextStore, ContextRecord
@@ -66,6 +67,14 @@ def _quoted(turn: ContextRecord | None, evidence: Mapping[str, Any]) -> Quoted:
         source_id=evidence["source_id"],
         session_id=evidence["session_id"],
     )
+
+
+def when_said(quoted: Mapping[str, Sequence[Quoted]]) -> Mapping[str, list[datetime]]:
+    """When the turns of each were said that say so still."""
+    return {
+        id: [one.turn.created_at for one in found if one.turn is not None and one.is_verified]
+        for id, found in quoted.items()
+    }
 
 
 async def made_of(

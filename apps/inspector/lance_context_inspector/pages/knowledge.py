@@ -1,7 +1,8 @@
 """Facts, each with the turns that say so."""
 
+from lance_context_inspector.drawing import strips
 from lance_context_inspector.page import Page
-from lance_context_inspector.pages._reading import made_of, quotes
+from lance_context_inspector.pages._reading import made_of, quotes, when_said
 from lance_context_inspector.view import View
 
 _FACTS = 30
@@ -18,9 +19,11 @@ async def facts(view: View) -> Page:
         size=_FACTS,
         hidden=is_all,
     )
+    quoted = await quotes(store, part.items)
     data = {
         "part": part,
-        "quotes": await quotes(store, part.items),
+        "quotes": quoted,
+        "strips": strips(part.items, when_said(quoted)),
         "user": user,
         "hidden": is_all,
     }

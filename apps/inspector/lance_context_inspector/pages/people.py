@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from lance_context_core.errors import NotFoundError
+from lance_context_inspector.drawing import strips
 from lance_context_inspector.page import Page, Part
-from lance_context_inspector.pages._reading import made_of, quotes
+from lance_context_inspector.pages._reading import made_of, quotes, when_said
 from lance_context_inspector.view import View
 
 _PEOPLE, _LATEST = 100, 20
@@ -32,10 +33,12 @@ async def person(view: View) -> Page:
     first = await store.context().records(1)
     if not (facts.items or memories or sessions or first):
         raise NotFoundError(f"nothing is known of {user!r}")
+    quoted = await quotes(store, facts.items)
     data = {
         "user": user,
         "facts": facts,
-        "quotes": await quotes(store, facts.items),
+        "quotes": quoted,
+        "strips": strips(facts.items, when_said(quoted)),
         "memories": Part.of(memories, 1, _LATEST),
         "sessions": Part.of(sessions, 1, _LATEST),
         "first": first[0] if first else None,

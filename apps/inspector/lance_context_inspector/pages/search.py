@@ -6,8 +6,9 @@ from typing import Any, get_args
 from lance_context_core import ContextRecord
 from lance_context_core.protocols import SearchMode
 from lance_context_core.results import SearchHit
+from lance_context_inspector.drawing import strips
 from lance_context_inspector.page import Page
-from lance_context_inspector.pages._reading import quotes
+from lance_context_inspector.pages._reading import quotes, when_said
 from lance_context_inspector.view import View
 
 KINDS = ("message", "memory", "record")
@@ -37,7 +38,8 @@ async def search(view: View) -> Page:
     if kind == "fact":
         found = await view.store.knowledge.search(query, top_k=limit, search_type="facts")
         evidence = await quotes(view.store, [one.record for one in found])
-        data = {**asked, "hits": None, "found": found, "quotes": evidence}
+        spans = strips([one.record for one in found], when_said(evidence))
+        data = {**asked, "hits": None, "found": found, "quotes": evidence, "strips": spans}
         return Page("search.html", title, data, "/search")
     arguments: dict[str, Any] = {"limit": limit}
     if mode is not None:
