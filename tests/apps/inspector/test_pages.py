@@ -4,6 +4,7 @@ import html
 import json
 import re
 import sys
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ import pytest
 from apps.inspector.conftest import crawled
 from core.conformance.doubles import ManualClock
 from lance_context_inspector.app import PAGES
-from lance_context_inspector.pages import asking
+from lance_context_inspector.pages import _growing, asking
 
 from apps.inspector import stores
 from lance_context_core import ContextStore, Message
@@ -365,6 +366,33 @@ async def test_versions_that_were_thinned_away_are_passed_over(browse, tmp_path)
         assert told["later"] == after
         told = json.loads((await browser.get("/beside.json", at=after)).text)
         assert told["earlier"] == number
+
+
+async def test_growth_is_told_by_day(browse, used):
+    browser = await browse(used)
+    for at in ("", "before-the-fair"):
+        told = json.loads((await browser.get("/index.json", at=at)).text)["growth"]
+        with ContextStore.open(used) as store:
+            seen = store.checkout(at) if at else store
+            rows = seen.sql("SELECT created_at FROM records").to_pylist()
+            kept = {one["id"] for one in seen.context().list()}
+        made = [row["created_at"].date().isoformat() for row in rows]
+        assert len(made) > len(kept) > 0
+        counts = Counter(made)
+        days = {one["day"]: one["n"] for one in told["days"]}
+        assert {day: n for day, n in days.items() if n} == counts
+        assert (told["n"], len(days), max(days)) == (len(made), 30, max(made))
+        answer = await browser.get("/", at=at)
+        assert answer.text.count('<rect class="grew"') == len(counts)
+        for day, n in counts.items():
+            assert f"{day} {n} " in " ".join(texts(answer).split()) + " "
+
+
+async def test_without_what_counts_the_overview_has_no_growth(browse, used, monkeypatch):
+    browser = await browse(used)
+    assert "Growth by day" in await looked(browser, "/")
+    monkeypatch.setattr(_growing, "find_spec", lambda _: None)
+    assert "Growth by day" not in await looked(browser, "/")
 
 
 async def test_a_board_says_who_is_at_what(browse, used):

@@ -1,6 +1,7 @@
 """What the store is, in one look."""
 
 from lance_context_inspector.page import Page
+from lance_context_inspector.pages._growing import growth
 from lance_context_inspector.pages._reading import KNOWLEDGE
 from lance_context_inspector.view import View
 
@@ -11,12 +12,14 @@ async def home(view: View) -> Page:
     sessions = await store.sessions.list(limit=8)
     facts = await store.context(KNOWLEDGE).records(6, filters={"kind": "fact"}, newest_first=True)
     memories = await store.context().records(6, filters={"kind": "memory"}, newest_first=True)
+    latest = await store.context().records(1, newest_first=True)
     is_counted = view.is_whole and view.at is None
     tables = (await store.stats()).tables if is_counted else ()
     data = {
         "sessions": sessions,
         "facts": facts,
         "memories": memories,
+        "growth": await growth(store, [one.created_at for one in (*latest, *facts[:1])]),
         "tables": [one for one in tables if one.rows or one.journal_rows],
         "due": [f"{one.table}: {why}" for one in tables for why in one.due],
     }
