@@ -37,6 +37,45 @@ def test_the_answer_is_written_as_arrow(ctx, tmp_path):
         assert found.read_all()["id"].to_pylist() == ["lunch", "nuts", "yes"]
 
 
+def read(file):
+    with pa.ipc.open_file(file) as found:
+        return found.read_all()
+
+
+def test_any_list_is_written_as_arrow(ctx, tmp_path):
+    file = str(tmp_path / "found.arrow")
+    for command in (
+        ("ls",),
+        ("sessions",),
+        ("log",),
+        ("facts",),
+        ("search", "nuts"),
+        ("history", "monday"),
+    ):
+        ended = ctx("--arrow", file, *command)
+        assert (ended.code, ended.out) == (0, ""), ended.err
+        told = json.loads(ctx("--json", *command).out)
+        assert f"{len(told)} rows are in {file}" in ended.err
+        found = read(file)
+        assert found.num_rows == len(told)
+        assert {*found.column_names} == {name for one in told for name in one}
+        for name in {"id", "text", "number", "score"} & {*found.column_names}:
+            assert found[name].to_pylist() == [one.get(name) for one in told]
+    ctx("--arrow", file, "ls")
+    assert pa.types.is_timestamp(read(file).schema.field("created_at").type)
+    assert ctx("--arrow", file, "--user", "ada", "sql", "SELECT 7 seven, NULL none").code == 0
+    assert read(file).to_pylist() == [{"seven": 7, "none": None}]
+
+
+def test_what_is_no_list_or_has_two_forms_is_refused_before_anything_is_written(ctx, tmp_path):
+    file = tmp_path / "found.arrow"
+    for arguments in (("show", "nuts"), ("--json", "ls"), ("tag", "new"), ("tasks", "--tree")):
+        ended = ctx("--arrow", str(file), *arguments)
+        assert (ended.code, ended.out, file.exists()) == (2, "", False)
+        assert "--arrow" in ended.err
+    assert "new" not in ctx("tag").out
+
+
 def test_bytes_do_not_reach_the_terminal(ctx, place):
     with ContextStore.open(place) as store:
         store.context().add("user", b"\x1b[2J", content_type="image/png", id="image")

@@ -28,6 +28,9 @@ from lance_context_cli.commands import (
 from lance_context_cli.output import Format, Output
 from lance_context_cli.place import Place
 
+_LISTS = ("sessions", "ls", "history", "search", "sql", "facts", "jobs", "tasks", "log", "diff")
+"""The commands that answer with a list, and change nothing."""
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
@@ -52,18 +55,37 @@ from lance_context_cli.place import Place
 @click.option("--json", "format", flag_value="json", help="Print one document of JSON.")
 @click.option("--jsonl", "format", flag_value="jsonl", help="Print a line of JSON for each thing.")
 @click.option("--csv", "format", flag_value="csv", help="Print lists as CSV, with a heading.")
+@click.option(
+    "--arrow",
+    "arrow",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the list that the command answers with to FILE, as Arrow.",
+)
 @click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
 @click.version_option(__version__, prog_name="lance-ctx")
 @click.pass_context
 def cli(
-    context: click.Context, /, format: Format | None, is_local: bool, **place: str | None
+    context: click.Context,
+    /,
+    format: Format | None,
+    arrow: str | None,
+    is_local: bool,
+    **place: str | None,
 ) -> None:
     """Look at an agent's memory, search it, go through its versions, erase from it.
 
     Commands that look change nothing. Each ends with 0 if all is well, 1 if the answer is no, 2 if
     the request is wrong, 3 if something is not found, 4 if others were in the way, 5 if it is refused.
     """
-    context.obj = Call(Place(**place), Output(format or "people", is_local))
+    if arrow is not None:
+        if format is not None:
+            raise click.UsageError(f"--arrow and --{format} are two forms of one answer: give one")
+        if context.invoked_subcommand not in _LISTS:
+            told = f"--arrow writes what {', '.join(_LISTS)} answer: leave it out"
+            raise click.UsageError(told)
+        format = "arrow"
+    context.obj = Call(Place(**place), Output(format or "people", is_local, arrow))
 
 
 for room in (

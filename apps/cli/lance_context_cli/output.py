@@ -14,7 +14,7 @@ import click
 
 from lance_context_cli.safe import escaped, shown, shown_in_lines
 
-Format = Literal["people", "json", "jsonl", "csv"]
+Format = Literal["people", "json", "jsonl", "csv", "arrow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,14 @@ class Output:
     format: Format = "people"
     is_local: bool = False
     """Whether moments are told in the time zone of this machine rather than in UTC."""
+    arrow: str | None = None
+    """The file that a list is written to as Arrow, rather than printed."""
 
     def rows(self, heading: Sequence[str], lines: Iterable[Line]) -> None:
         """Print a list: a table on a terminal, columns parted by tabs elsewhere."""
-        if self.format == "json":
+        if self.arrow is not None:
+            self.table(arrow_of([one.plain for one in lines]))
+        elif self.format == "json":
             click.echo(_json([one.plain for one in lines], indent=2))
         elif self.format == "jsonl":
             for one in lines:
@@ -50,6 +54,8 @@ class Output:
 
     def fields(self, value: Mapping[str, object]) -> None:
         """Print one thing: a line for each of its fields that has a value, or an object of JSON."""
+        if self.arrow is not None:
+            raise click.UsageError("--arrow writes lists, and this answer is none: leave it out")
         if self.format == "csv":
             csv_rows([*value], [value.values()])
             return
@@ -60,6 +66,14 @@ class Output:
         width = max(map(len, told), default=0)
         for name, one in told.items():
             click.echo(f"{click.style(name.ljust(width), bold=True)}  {self._cell(one)}")
+
+    def table(self, found: Any) -> None:
+        """Write a table of Arrow to the file of `--arrow`, and tell a person how much there is."""
+        import pyarrow as pa  # Help is told without it.
+
+        with pa.OSFile(self.arrow, "wb") as sink, pa.ipc.new_file(sink, found.schema) as writer:
+            writer.write_table(found)
+        self.note(f"{found.num_rows} rows are in {self.arrow}")
 
     def text(self, text: str) -> None:
         """Print a text that was remembered, in its own lines; nothing for programs."""
@@ -105,6 +119,31 @@ def plain(value: Any) -> Any:
     from lance_context_core import adapting  # Help is told without it.
 
     return adapting.plain(value)
+
+
+def arrow_of(values: Sequence[object]) -> Any:
+    """Things of a list as a table: moments stay moments, what is nested is written as JSON."""
+    import pyarrow as pa
+
+    rows = [_flat(one) for one in values]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return pa.table({name: _column(column) for name, column in columns.items()})
+
+
+def _column(values: list[object]) -> list[object]:
+    """The values if they are of one kind, else each as JSON."""
+    kinds = {type(one) for one in values if one is not None}
+    if len(kinds) <= 1 and kinds <= {str, bool, int, float, datetime}:
+        return values
+    return [None if one is None else _json(one) for one in values]
+
+
+def _flat(value: object) -> Mapping[str, object]:
+    names = getattr(value, "__dataclass_fields__", None)
+    if names is not None:
+        return {name: getattr(value, name) for name in names}
+    return value if isinstance(value, Mapping) else {"value": value}
 
 
 def csv_rows(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

@@ -1,7 +1,7 @@
 """SQL: any question of what is kept."""
 
 import sys
-from typing import Any
+from dataclasses import replace
 
 import click
 
@@ -31,22 +31,14 @@ def sql(
     """
     text = sys.stdin.read() if query == "-" else query
     found = call.place.reading().sql(text, timeout_seconds=timeout, max_rows=limit)
-    if file is not None:
-        _write(found, file)
-        call.output.note(f"{found.num_rows} rows are in {file}")
+    if (file or call.output.arrow) is not None:
+        replace(call.output, arrow=file or call.output.arrow).table(found)
         return
     rows = (row for batch in found.to_batches() for row in batch.to_pylist())
     if is_csv:
         csv_rows(found.column_names, (row.values() for row in rows))
     else:
         call.output.rows(found.column_names, (Line(tuple(row.values()), row) for row in rows))
-
-
-def _write(found: Any, file: str) -> None:
-    import pyarrow as pa
-
-    with pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, found.schema) as writer:
-        writer.write_table(found)
 
 
 COMMANDS = (sql,)
