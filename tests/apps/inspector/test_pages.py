@@ -76,6 +76,26 @@ async def test_a_search_tells_what_each_hit_is_made_of(browse, used):
             assert f"{share:+.3f}" in page
 
 
+async def test_two_ways_of_searching_are_shown_side_by_side(browse, used):
+    browser = await browse(used)
+    given = {"q": "oven bees oats", "mode": "text", "other_at": "before-the-fair"}
+    told = json.loads((await browser.get("/search.json", **given)).text)["compared"]
+    with ContextStore.open(used) as store:
+        stores_ = (store, store.checkout("before-the-fair"))
+        here, there = (
+            [one.record.id for one in each.search(given["q"], mode="text", limit=20)]
+            for each in stores_
+        )
+    for name, ids in (("rank", here), ("other_rank", there)):
+        ranked = sorted((one[name], one["record"]["id"]) for one in told if one[name])
+        assert ranked == [*enumerate(ids, 1)]
+    page = await looked(browser, "/search", **given)
+    assert page.count("\N{MINUS SIGN} lost") == len({*here} - {*there}) > 0
+    assert page.count("+ gained") == len({*there} - {*here})
+    assert "Side by side" not in await looked(browser, "/search", q="oven")
+    assert (await browser.get("/search", q="x", other_mode="magic")).status == 400
+
+
 async def facts(browser, **params):
     """The texts of the facts that the page lists."""
     told = json.loads((await browser.get("/facts.json", **params)).text)

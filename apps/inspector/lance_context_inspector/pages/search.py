@@ -1,5 +1,6 @@
 """What a question finds, and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ from lance_context_core.results import SearchHit
 from lance_context_inspector.drawing import strips
 from lance_context_inspector.page import Page
 from lance_context_inspector.pages._reading import quotes, when_said
-from lance_context_inspector.view import View
+from lance_context_inspector.view import View, ref
 
 KINDS = ("message", "memory", "record")
 _MOST = 100
@@ -26,12 +27,27 @@ class Share:
     """Where it stands in a bar of 100 that is as long as the score."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A record that one of two ways finds, and where each has it."""
+
+    record: ContextRecord
+    rank: int | None
+    """Counted from 1; None if this way does not find it."""
+    other_rank: int | None
+
+
 async def search(view: View) -> Page:
-    """Records by `q`, in the `mode` and of the `kind` that are asked for; or facts, with their turns."""
+    """Records by `q`, in the `mode` and of the `kind` that are asked for; or facts, with their turns.
+
+    With `other_mode` or `other_at`, records also as that mode finds them, or as of that moment.
+    """
     query = view.params.get("q", "").strip()
     mode, kind = view.params.get("mode") or None, view.params.get("kind") or None
     limit = view.number("limit", 20, most=_MOST)
-    asked = {"q": query, "mode": mode, "kind": kind, "limit": limit, "modes": get_args(SearchMode)}
+    other_mode, other_at = view.params.get("other_mode"), view.params.get("other_at")
+    asked: dict[str, Any] = {"other_mode": other_mode, "other_at": other_at, "compared": None}
+    asked |= {"q": query, "mode": mode, "kind": kind, "limit": limit, "modes": get_args(SearchMode)}
     if not query:
         return Page("search.html", "Search", {**asked, "hits": None, "found": None}, "/search")
     title = f"Search: {query[:60]}"
@@ -47,8 +63,33 @@ async def search(view: View) -> Page:
     if kind is not None:
         arguments["filter"] = {"kind": kind}
     hits = await view.store.search(query, **arguments)
+    if other_mode or other_at:
+        store = view.store
+        if other_at:
+            store = await (await view.now()).checkout(ref(other_at, is_scoped=not view.is_whole))
+        others = await store.search(query, **{**arguments, "mode": other_mode or mode})
+        asked["compared"] = beside(hits, others)
     shown = [(one, shares(one)) for one in hits]
     return Page("search.html", title, {**asked, "hits": shown, "found": None}, "/search")
+
+
+def beside(
+    hits: Sequence[SearchHit[ContextRecord]], others: Sequence[SearchHit[ContextRecord]]
+) -> list[Ranked]:
+    """All that either finds: in the order of the first, then what the second alone finds."""
+    here, there = (
+        {(one.record.id, one.record.session_id, one.record.user_id): (rank, one.record)
+         for rank, one in enumerate(found, 1)}
+        for found in (hits, others)
+    )  # fmt: skip
+    return [
+        Ranked(
+            (here.get(key) or there[key])[1],
+            here[key][0] if key in here else None,
+            there[key][0] if key in there else None,
+        )
+        for key in {**here, **there}
+    ]
 
 
 def shares(hit: SearchHit[ContextRecord]) -> list[Share]:

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 PATHS = [
     *("/", "/search?q=oven", "/search?q=oven&kind=fact", "/sessions", "/session?id=trip"),
+    "/search?q=oven&other_mode=text&other_at=before-the-fair",
     *("/facts?hidden=1", "/people", "/person?user=tilda", "/erasure?user=tilda", "/timeline"),
     *("/diff?before=1&after=what-if", "/merge?source=what-if", "/jobs", "/windows", "/tasks"),
     *("/window?session=call-1&agent=wren&step=2", "/board?name=the+fair", "/health"),
