@@ -1,9 +1,10 @@
 """Long lists, converted in steps between which others have their turn on the event loop."""
 
 import asyncio
+import heapq
+import itertools
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -92,7 +93,9 @@ class _Turn:
         self._until: float | None = None
         """When this turn has taken long enough; None before anything is converted in it."""
         self._is_begun = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        """A heap: who has waited longest is first."""
+        self._places = itertools.count()
 
     def take(self, n: int) -> int:
         """As many of `n` as are left."""
@@ -111,8 +114,11 @@ class _Turn:
 
     async def take_later(self, n: int) -> int:
         """At least one of `n`, as soon as there is one left."""
+        # Who finds that others were faster keeps the place: else one who takes all, again and again,
+        # would be first for ever.
+        place = next(self._places)
         while not (taken := self.take(n)):
-            self._waiting.append(future := self.loop.create_future())
+            heapq.heappush(self._waiting, (place, future := self.loop.create_future()))
             await future
         return taken
 
@@ -121,7 +127,8 @@ class _Turn:
         self._n_left, self._until = STEP, None
         # No more can find something left: to wake all others again and again would cost their square.
         for _ in range(min(STEP, len(self._waiting))):
-            if not (future := self._waiting.popleft()).done():
+            _, future = heapq.heappop(self._waiting)
+            if not future.done():
                 future.set_result(None)
         self._is_begun = bool(self._waiting)
         if self._is_begun:

@@ -173,3 +173,20 @@ async def test_each_event_loop_has_turns_of_its_own():
     )
     assert here == texts
     assert there == [texts] * 3
+
+
+async def test_who_takes_all_again_and_again_leaves_others_their_turn():
+    is_done = False
+
+    async def greedy():
+        while not is_done:
+            await steps.take_all(steps.STEP)
+
+    async def modest():
+        for _ in range(10):
+            assert await steps.may_take(3) >= 1
+
+    taking = [asyncio.create_task(greedy()) for _ in range(2)]
+    await asyncio.wait_for(asyncio.gather(*(modest() for _ in range(3))), timeout=30)
+    is_done = True
+    await asyncio.gather(*taking)
