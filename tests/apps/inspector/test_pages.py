@@ -13,6 +13,7 @@ from apps.inspector.conftest import crawled
 from core.conformance.doubles import ManualClock
 from lance_context_inspector.app import PAGES
 from lance_context_inspector.pages import _growing, asking
+from lance_context_inspector.pages import home as home_page
 
 from apps.inspector import stores
 from lance_context_core import ContextStore, Message
@@ -413,6 +414,21 @@ async def test_without_what_counts_the_overview_has_no_growth(browse, used, monk
     assert "Growth by day" in await looked(browser, "/")
     monkeypatch.setattr(_growing, "find_spec", lambda _: None)
     assert "Growth by day" not in await looked(browser, "/")
+
+
+async def test_the_growth_of_a_large_store_is_counted_where_it_is_asked_for(
+    browse, used, monkeypatch
+):
+    browser = await browse(used)
+    counted = json.loads((await browser.get("/index.json")).text)["growth"]
+    for few in (1, counted["n"]):
+        monkeypatch.setattr(home_page, "FEW", few)
+        for at in ("", "before-the-fair"):
+            page = await looked(browser, "/", at=at) if at else await looked(browser, "/")
+            if few == 1:
+                assert "up to a million records are counted" in " ".join(page.split())
+    told = json.loads((await browser.get("/index.json", growth="all")).text)
+    assert (told["growth"], told["grows"]) == (counted, False)
 
 
 async def test_a_board_says_who_is_at_what(browse, used):

@@ -8,10 +8,13 @@ from importlib.util import find_spec
 from lance_context_core import AsyncContextStore
 from lance_context_core.errors import ContextStoreError
 
-_DAYS, _ROWS, _SECONDS = 30, 1_000_000, 5
-_BY_DAY = f"""
+FEW, MANY = 100_000, 1_000_000
+"""So many records are counted in some 20 ms, and in 200."""
+
+_DAYS, _SECONDS = 30, 5
+_BY_DAY = """
 SELECT created_at::DATE AS day, count(*) AS n
-FROM (SELECT created_at FROM records WHERE created_at >= TIMESTAMPTZ '{{since}}' LIMIT {_ROWS})
+FROM (SELECT created_at FROM records WHERE created_at >= TIMESTAMPTZ '{since}' LIMIT {limit})
 GROUP BY day ORDER BY day
 """
 
@@ -36,17 +39,19 @@ class Growth:
     """Whether there are more than were counted."""
 
 
-async def growth(store: AsyncContextStore, newest: Sequence[datetime]) -> Growth | None:
+async def growth(
+    store: AsyncContextStore, newest: Sequence[datetime], *, limit: int
+) -> Growth | None:
     """Records by the day when they were made: the 30 days up to the last of the moments `newest`.
 
-    At most a million records are counted. None where none is there, or no DuckDB that counts, or
+    At most `limit` records are counted. None where none is there, or no DuckDB that counts, or
     where counting takes more than 5 s.
     """
     if not newest or find_spec("duckdb") is None:
         return None
     last = max(newest).date().toordinal()
     days = [date.fromordinal(one) for one in range(max(1, last - _DAYS + 1), last + 1)]
-    query = _BY_DAY.format(since=f"{days[0].isoformat()}T00:00:00Z")
+    query = _BY_DAY.format(since=f"{days[0].isoformat()}T00:00:00Z", limit=limit)
     try:
         rows = (await store.sql(query, timeout_seconds=_SECONDS)).to_pylist()
     except ContextStoreError:
@@ -57,4 +62,4 @@ async def growth(store: AsyncContextStore, newest: Sequence[datetime]) -> Growth
         return None
     told = [(one, counts.get(one, 0)) for one in days]
     n = sum(n for _, n in told)
-    return Growth([Day(one, n, round(n / most * 100, 2)) for one, n in told], n, n >= _ROWS)
+    return Growth([Day(one, n, round(n / most * 100, 2)) for one, n in told], n, n >= limit)
