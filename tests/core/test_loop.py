@@ -107,6 +107,7 @@ def test_an_interrupt_is_raised_when_what_cannot_be_cancelled_has_ended_and_a_se
 
         async def work(is_stubborn):
             try:
+                await asyncio.sleep(0.5)  # The caller has begun to wait by now.
                 signal.pthread_kill(main, signal.SIGINT)
                 await asyncio.sleep(300)
             except asyncio.CancelledError:
