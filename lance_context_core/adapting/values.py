@@ -18,7 +18,6 @@ from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")
 
-_TEXTS = {str}
 _AS_THEY_ARE = frozenset((str, bool, type(None)))
 """The types of what JSON has just so, subclasses excluded."""
 
@@ -139,8 +138,7 @@ class JsonCodec:
         return self._encode(self._other(value, where), where)
 
     def _encode_mapping(self, value: Mapping[Any, Any], where: str) -> Any:
-        are_texts = {*map(type, value)} == _TEXTS or all(isinstance(key, str) for key in value)
-        if are_texts and TYPE not in value:
+        if all(isinstance(key, str) for key in value) and TYPE not in value:
             return {
                 # To say where each stands costs more than to encode it.
                 str.__str__(key): one

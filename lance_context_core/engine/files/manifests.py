@@ -76,10 +76,7 @@ def path(directory: Path, version: int) -> Path:
 
 def is_newest(directory: str, version: int) -> bool:
     """Whether a version is there, and no later one; False of tables whose manifests are named as of old."""
-    folder = f"{directory}/_versions/"
-    later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
-    exists = os.path.exists  # To make paths takes longer than to look.
-    return exists(this) and not exists(later)
+    return stamp(directory, version) is not None
 
 
 def stamp(directory: str, version: int) -> Stamp | None:

@@ -395,8 +395,7 @@ def _drafted_now(
     items: Sequence[Item], where: str, *, scope: Scope, resources: Resources
 ) -> list[_Draft]:
     """As `_drafted`, of a few."""
-    draft = _drafting(items, where, scope=scope, resources=resources) if items else None
-    return [] if draft is None else [*map(draft, range(len(items)))]
+    return [*map(_drafting(items, where, scope=scope, resources=resources), range(len(items)))]
 
 
 def _drafting(
