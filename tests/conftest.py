@@ -42,6 +42,7 @@ def pytest_configure(config):
         "server: needs a server (marked by itself)",
         "process: starts processes (marked by itself)",
         "slow: takes more than a second of processor time, or is listed in slow.txt (by itself)",
+        "verdict: what a contributor is told at once, however long it takes",
         "long: takes minutes; run by `make proofs`",
         "one_release: about our own code; run with the framework's newest release alone",
         "s3: what an object store can break; run there, too",
@@ -70,7 +71,7 @@ def pytest_collection_modifyitems(config, items):
     _require_names(items)
     slow = slowest.listed()
     for item in items:
-        if slowest.test_of(item.nodeid) in slow:
+        if slowest.test_of(item.nodeid) in slow and not item.get_closest_marker("verdict"):
             item.add_marker("slow")
         if needs.needs_server(item):
             item.add_marker("server")

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 TESTS = str(Path(__file__).parent)
@@ -54,9 +54,16 @@ def _starts(function: Any, seen: set[int]) -> bool:
         return False
     names = set(_names(function.__code__))
     named = [function.__globals__[name] for name in names & function.__globals__.keys()]
+    # Of a module of ours, what is named of it: not all that it has.
+    modules = [one for one in named if isinstance(one, ModuleType) and _is_below(one)]
+    named += [vars(one)[name] for one in modules for name in names & vars(one).keys()]
     # By identity, as what is named may be an array, which compares itself in its own way.
     is_forking = "fork" in names and any(one is os for one in named)
     return is_forking or any(_is_starter(one) or _starts(one, seen) for one in named)
+
+
+def _is_below(module):
+    return str(getattr(module, "__file__", None)).startswith(TESTS)
 
 
 def _is_starter(value):

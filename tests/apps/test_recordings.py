@@ -16,7 +16,6 @@ def place(tmp_path_factory):
     return stores.used(tmp_path_factory.mktemp("recorded") / "memory")
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("name", recordings.RECORDED)
 def test_a_recording_says_what_the_commands_say(place, name):
     kept = (recordings.IMAGES / f"{name}.svg").read_text(encoding="utf-8")

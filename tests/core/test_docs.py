@@ -115,6 +115,7 @@ def raises(call, name):
     assert type(caught.value).__name__ == name
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.name not in ELSEWHERE and page.parent != REFERENCE],
@@ -183,6 +184,7 @@ def test_every_page_is_on_the_map():
 # The names
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_is_in_the_documentation(module):
     # The pages that were written by hand: the reference has every name by itself.

@@ -20,7 +20,10 @@ def named(heading):
 def test_every_room_is_on_the_map_and_every_place_of_the_map_is_there():
     rooms = {one.name + "/" for one in HOUSE.iterdir() if (one / "__init__.py").is_file()}
     rooms |= {one.name for one in HOUSE.glob("*.py")} - {"__init__.py"}
-    assert sorted(named("# The house")) == sorted(rooms)
+    on_the_map = named("# The house")
+    assert sorted(rooms - set(on_the_map)) == [], "give it a row of docs/house.md, or another room"
+    assert sorted(set(on_the_map) - rooms) == [], "docs/house.md names what is not there"
+    assert len(on_the_map) == len(rooms)
 
 
 def test_what_stands_beside_the_core_is_there():

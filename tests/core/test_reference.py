@@ -20,6 +20,7 @@ each_module = pytest.mark.parametrize("name", reference.MODULES, ids=reference.p
 # The pages
 
 
+@pytest.mark.verdict
 def test_the_pages_are_those_that_the_docstrings_make():
     kept = {one.name: one.read_text(encoding="utf-8") for one in reference.PAGES.glob("*.md")}
     stale = {name for name, text in reference.pages().items() if kept.pop(name, None) != text}
@@ -87,6 +88,7 @@ def test_a_public_name_means_one_thing_in_all_modules():
     assert sorted(named) == sorted(set(named))
 
 
+@pytest.mark.verdict
 def test_what_public_calls_take_and_return_can_be_named_by_whoever_calls_them():
     assert reference.unreachable() == [], "give it a name in a public module, see docs/house.md"
 
@@ -122,6 +124,7 @@ def is_public(module, name):
     return name is None or name in names or is_module or name == "__version__"
 
 
+@pytest.mark.verdict
 def test_adapters_and_examples_import_public_names_only():
     assert len(BESIDE) > 50
     found = [
