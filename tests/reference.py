@@ -158,7 +158,15 @@ def constructor(one: griffe.Object) -> griffe.Function | None:
         return None
     says = made.docstring.value if made.docstring else ""
     private = any(parameter.name.startswith("_") for parameter in made.parameters)
-    return None if private or says.startswith("Use `") else made
+    if private or says.startswith("Use `"):
+        return None
+    if any(str(by.value) == "own_first" for by in getattr(one, "decorators", ())):
+        order = {name: n for n, name in enumerate(members(one))}
+        made = copy(made)
+        made.parameters = griffe.Parameters(
+            *sorted(made.parameters, key=lambda given: order.get(given.name, -1))
+        )
+    return made
 
 
 # What is wrong with it

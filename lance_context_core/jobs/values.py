@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from lance_context_core.records.owned import Owned, own_first
+
 JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "cancelled"]
 """What becomes of a job: `proposed` is done on a branch of its own, and waits for a decision."""
 
@@ -25,8 +27,9 @@ class JobBudget:
     """Of what models are asked: a quarter of its characters."""
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Owned):
     """A piece of work on the store, as it stands."""
 
     id: str
@@ -61,6 +64,3 @@ class Job:
     """What came of it, by its kind: ids and counts."""
     undone_by: str | None = None
     """The job that has undone it."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None

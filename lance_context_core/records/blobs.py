@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from lance_context_core.records.owned import Owned, own_first
 
+
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
+class Blob(Owned):
     """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
 
     hash: str
@@ -20,9 +23,6 @@ class Blob:
     """From then on it is not there, unless it is pinned or something names it; absent means never."""
     is_pinned: bool = False
     """Whether it stays though nothing names it."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
     @property
     def uri(self) -> str:

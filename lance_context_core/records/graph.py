@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._extras import importing
+from lance_context_core.records.owned import Known, Owned, own_first
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
+class Entity(Known):
     """Somebody or something that relations lead to and from."""
 
     name: str
@@ -19,21 +21,11 @@ class Entity:
     """None has it made of type and name: what is called alike, whatever its case, is the same."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key."""
-    source_ids: tuple[str, ...] = ()
-    """The records, documents and chunks that it is known from."""
-    valid_from: datetime | None = None
-    """Since when there is such a thing; None means always."""
-    valid_to: datetime | None = None
-    """The first moment at which there is none any more; None means never."""
-    recorded_at: datetime | None = None
-    """Since when it is known; None has the store say it."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class Relation(Known):
     """A directed relation between two entities of one scope, which may be the same."""
 
     source_id: str
@@ -47,21 +39,11 @@ class Relation:
     """Finite, 0 or more; None counts as 1 where weights are added up."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key."""
-    source_ids: tuple[str, ...] = ()
-    """The records, documents and chunks that it is known from."""
-    valid_from: datetime | None = None
-    """Since when it holds; None means always."""
-    valid_to: datetime | None = None
-    """The first moment at which it holds no more; None means never."""
-    recorded_at: datetime | None = None
-    """Since when it is known; None has the store say it."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
+class Mention(Owned):
     """Where an entity is spoken of."""
 
     entity_id: str
@@ -76,13 +58,11 @@ class Mention:
     document_id: str | None = None
     id: str | None = None
     """None has it made of all that."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(Owned):
     """What a source says of an entity: that something of it, the predicate, is this object."""
 
     subject_id: str
@@ -111,9 +91,6 @@ class Statement:
     """The id of the statement that has taken its place; what is written is told by the store alone."""
     reason: str | None = None
     """Why it has."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lance_context_core.records.owned import Owned, own_first
 
+
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRecord:
+class ImageRecord(Owned):
     """A picture, a recording or a film; its bytes are a blob, and are not in here."""
 
     id: str
@@ -39,6 +42,3 @@ class ImageRecord:
     """JSON by key, the caller's own; filters look into it."""
     uri: str | None = None
     """The blob that its bytes are; where it was, if they are not kept."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None

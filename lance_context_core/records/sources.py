@@ -7,6 +7,7 @@ from typing import Any
 
 from lance_context_core._checks import check_name
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records.owned import Owned, own_first
 from lance_context_core.records.progress import Progress
 
 
@@ -43,8 +44,9 @@ class Passage:
     section: str | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDocument:
+class SourceDocument(Owned):
     """A file that was read; its passages are `DocumentChunk`s."""
 
     id: str
@@ -73,9 +75,6 @@ class SourceDocument:
     """JSON by key, the caller's own; filters of documents and of their chunks look into it."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

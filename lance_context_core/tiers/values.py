@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from lance_context_core._checks import is_number, shown
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records.owned import Owned, own_first
 from lance_context_core.scope import Scope
 
 
@@ -146,8 +147,9 @@ class TierConfig:
             check_share(least, f"least_similar[{tier!s}]")
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierEntry:
+class TierEntry(Owned):
     """A thing that is kept in a tier, and what is known of it."""
 
     id: str
@@ -168,9 +170,6 @@ class TierEntry:
     """The records that it was made of: who erases these, erases it."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The caller's own."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
