@@ -13,10 +13,10 @@ T = TypeVar("T", bound="DataclassInstance")
 def own_first(kind: type[T]) -> type[T]:
     """Let values show their own fields before those that their class has from another."""
     known = kind.__dataclass_fields__
-    shared = [name for name in known if name in getattr(kind.__base__, "__dataclass_fields__", ())]
-    own = [name for name in known if name not in shared]
+    levels = [getattr(one, "__dataclass_fields__", ()) for one in kind.__mro__]
+    order = sorted(known, key=lambda name: sum(name in level for level in levels))
     # What `dataclasses.fields` reads, and so whatever is written of a value.
-    kind.__dataclass_fields__ = {name: known[name] for name in [*own, *shared]}
+    kind.__dataclass_fields__ = {name: known[name] for name in order}
     kind.__repr__ = _shown  # type: ignore[method-assign, assignment] # that of a dataclass is in another
     return kind
 

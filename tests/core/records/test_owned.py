@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lance_context_core import Entity, Mention
+from lance_context_core.graph import Entity, Mention
 from lance_context_core.results import Blob
 
 WHOSE = ["tenant", "user_id", "agent_id"]
