@@ -64,7 +64,7 @@ class AsyncAnswers(AsyncMoments):
         """
         records = self._records()
         kept = await records.table.select(records.everything(), columns=["user_id"])
-        described = await self._resources.sessions.select(
+        described = await self._resources.database.sessions.select(
             records.inside() or None, columns=["user_id"]
         )
         names = {*pc.unique(kept["user_id"]).to_pylist()}

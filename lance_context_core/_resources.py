@@ -179,8 +179,3 @@ class Resources:
     def records(self) -> Table:
         """The table that holds all that an agent produced or was told."""
         return self.database.records
-
-    @property
-    def sessions(self) -> Table:
-        """The table that describes sessions."""
-        return self.database.sessions

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.records.owned import own_first
+from lance_context_core.records.problems import Checked, Wrong
 
 AuditAction = Literal[
     "begin",
@@ -87,17 +89,17 @@ class AuditHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditProblem:
+class AuditProblem(Wrong):
     """Something that the chain does not bear out."""
 
     kind: AuditProblemKind
     where: str
     """The entry, or the table with its branch."""
-    what: str
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
+class AuditReport(Checked):
     """What was checked, and what does not hold."""
 
     n_entries: int
@@ -105,11 +107,6 @@ class AuditReport:
     n_unsealed: int
     """Versions that came since the last entry about their table: nothing holds them yet."""
     problems: tuple[AuditProblem, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all entries and rows hold."""
-        return not self.problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ class AsyncWalks:
         sources = await self._starts(source_id, "source_id")
         targets = await self._starts(target_id, "target_id")
         look = walking.lightest if weighted else walking.shortest
-        return await look(walk, sources, targets, max_steps=max_steps, limit=limit)
+        return await look(walk, walking.Ends(sources, targets), max_steps, limit)
 
     async def impact(
         self,

@@ -1,9 +1,12 @@
 """What is read for a graph, what is found in it, and who finds it."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from lance_context_core.knowledge.values import Counted
+from lance_context_core.records.owned import own_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,9 @@ class FoundStatement:
     confidence: float | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracted:
+class Extracted(Counted):
     """What was found in one text."""
 
     entities: Sequence[FoundEntity] = ()
@@ -63,14 +67,11 @@ class Extracted:
     """Those whose ends are not among the entities are left out."""
     statements: Sequence[FoundStatement] = ()
     """Those whose subject is not among the entities are left out."""
-    faults: Mapping[str, int] = field(default_factory=dict)
-    """What was refused or mended, by its name."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took: `calls`, `tokens` and so on."""
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphExtraction:
+class GraphExtraction(Counted):
     """What an extraction has put into the graph."""
 
     sources: int
@@ -79,8 +80,6 @@ class GraphExtraction:
     mentions: int
     relations: int
     statements: int
-    faults: Mapping[str, int] = field(default_factory=dict)
-    usage: Mapping[str, int] = field(default_factory=dict)
 
 
 class EntityExtractor(Protocol):

@@ -15,10 +15,9 @@ from lance_context_core.graph.found import (
     FoundStatement,
     SourceText,
 )
-from lance_context_core.knowledge.extracting import TIMEOUT, asked, moment_of, place_of
+from lance_context_core.knowledge.extracting import Asking, asked, moment_of, place_of
 from lance_context_core.messages import Message
-from lance_context_core.models import LanguageModel, ModelRequest
-from lance_context_core.models.calling import check_asking
+from lance_context_core.models import ModelRequest
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.rows.graph import name_key
 
@@ -64,7 +63,7 @@ Give nothing that the text does not say. Empty lists are a good answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelEntityExtractor:
+class ModelEntityExtractor(Asking):
     """Finds entities, relations and statements with a language model: one call for a text.
 
     An entity is taken only if it quotes words that stand in the text; a relation or a statement only
@@ -74,13 +73,6 @@ class ModelEntityExtractor:
 
     - `instructions`: what else the model shall know, such as which types there are.
     """
-
-    model: LanguageModel
-    instructions: str = ""
-    timeout: float = TIMEOUT
-
-    def __post_init__(self) -> None:
-        check_asking(self.model, self.instructions, self.timeout)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_count, shown
@@ -180,19 +180,19 @@ class _Side:
         return nodes[::-1], keys[::-1]
 
 
-async def shortest(
-    walk: Walk,
-    sources: Collection[int],
-    targets: Collection[int],
-    *,
-    max_steps: int | None,
-    limit: int,
-) -> Path | None:
+class Ends(NamedTuple):
+    """Between which nodes a way is looked for: from any of these to any of those."""
+
+    sources: Collection[int]
+    targets: Collection[int]
+
+
+async def shortest(walk: Walk, between: Ends, max_steps: int | None, limit: int) -> Path | None:
     """A way with as few relations as there can be; None if there is none."""
     _check_bounds(max_steps, limit)
     ends = [
         _Side(way, dict.fromkeys(nodes), list(nodes))
-        for way, nodes in ((walk, sources), (walk.back(), targets))
+        for way, nodes in zip((walk, walk.back()), between, strict=True)
     ]
     n_steps = 0
     while not (met := ends[0].before.keys() & ends[1].before.keys()):
@@ -208,20 +208,13 @@ async def shortest(
     return await _path(walk, [*nodes, *further[-2::-1]], [*keys, *more[::-1]], cost=None)
 
 
-async def lightest(
-    walk: Walk,
-    sources: Collection[int],
-    targets: Collection[int],
-    *,
-    max_steps: int | None,
-    limit: int,
-) -> Path | None:
+async def lightest(walk: Walk, between: Ends, max_steps: int | None, limit: int) -> Path | None:
     """A way on which the weights add up to as little as there can be; None if there is none."""
     _check_bounds(max_steps, limit)
-    wanted = set(targets)
-    best: dict[tuple[int, int], float] = {(node, 0): 0.0 for node in sources}
+    wanted = set(between.targets)
+    best: dict[tuple[int, int], float] = {(node, 0): 0.0 for node in between.sources}
     before: dict[tuple[int, int], tuple[tuple[int, int], str]] = {}
-    queue = [(0.0, 0, node) for node in sources]
+    queue = [(0.0, 0, node) for node in between.sources]
     heapq.heapify(queue)
     near = _Adjacent(walk, limit)
     closed: dict[int, int] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Self
 
-from lance_context_core._checks import check_time, listed, shown
+from lance_context_core._checks import check_span, check_time, listed, shown
 from lance_context_core._handle import handle
 from lance_context_core.errors import ContextStoreError, InvalidRequestError
 from lance_context_core.jobs.queue import Queue
@@ -36,7 +36,8 @@ class AsyncJobs:
         limit: int | None = None,
     ) -> builtins.list[Job]:
         """Jobs in the order in which they were submitted: all, or those of a state or kind."""
-        return await self._queue.list(state=state, kind=kind, limit=limit)
+        check_span(offset=0, limit=limit, last=None)
+        return (await self._queue.list(state, kind))[:limit]
 
     async def get(self, job_id: str) -> Job:
         """The job with that id. Raises NotFoundError if there is none."""

@@ -32,6 +32,8 @@ Decide = Callable[[], Awaitable[Outcome]]
 Handler = Callable[[Job], Awaitable[Decide]]
 """Does what takes long of a job, once; raises InvalidRequestError for what no retry can mend."""
 
+Jobs = builtins.list[Job]
+
 LEASE = timedelta(minutes=5)
 RENEWAL = LEASE / 5
 """So often who is at a job says that it is; several may fail before the lease ends."""
@@ -58,17 +60,10 @@ class Queue:
         """Whose jobs they are."""
         return self._records.scope
 
-    async def list(
-        self,
-        *,
-        state: JobState | None = None,
-        kind: str | None = None,
-        limit: int | None = None,
-    ) -> builtins.list[Job]:
+    async def list(self, state: JobState | None = None, kind: str | None = None) -> Jobs:
         """Jobs in the order in which they were submitted: all, or those of a state or kind."""
         if state is not None and state not in JOB_STATES:
             raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
-        check_span(offset=0, limit=limit, last=None)
         wanted: dict[str, Any] = {} if state is None else {"state": state}
         if kind is not None:
             wanted["kind"] = check_name(kind, "kind")
@@ -77,7 +72,7 @@ class Queue:
             found = _in_order(
                 found, [one for one in await self._owed() if kind in (None, one.kind)]
             )
-        return found[:limit]
+        return found
 
     async def get(self, job_id: str) -> Job:
         """The job with that id. Raises NotFoundError if there is none."""
@@ -224,13 +219,8 @@ class Queue:
 
         Who has lost the job meanwhile, to a cancellation or to another worker, writes nothing.
         """
-        attempts = Attempts(f"what job {job.id!r} is about kept being changed by others")
-        while True:
-            attempts.begin()
-            before = await self._held(job.id)
-            current = from_record(before.record)
-            if _is_lost(job, current):
-                return current
+
+        async def put(before: Held, current: Job) -> bool:
             outcome = await decide()
             done = replace(
                 current,
@@ -245,10 +235,10 @@ class Queue:
                 other = await self._held(id)
                 after = replace(from_record(other.record), **values)
                 changed.append((other, to_record(after, self._records.context)))
-            if await commits.write(
-                self._records, outcome.added, changed, previous=outcome.previous
-            ):
-                return await self.get(job.id)
+            made = self._records, outcome.added, changed
+            return await commits.write(*made, previous=outcome.previous)
+
+        return await self._unless_lost(job, put, f"what job {job.id!r} is about")
 
     async def change(self, job_id: str, **values: Any) -> Job:
         """Let a job have these values, on top of whatever it has by then."""
@@ -321,14 +311,24 @@ class Queue:
 
     async def _end(self, job: Job, **values: Any) -> Job:
         """Leave a job that was taken, unless it was lost meanwhile."""
-        attempts = Attempts(f"job {job.id!r} kept being changed by others")
+
+        async def put(before: Held, current: Job) -> bool:
+            return await self._put(before, replace(current, lease_until=None, **values))
+
+        return await self._unless_lost(job, put, f"job {job.id!r}")
+
+    async def _unless_lost(
+        self, job: Job, put: Callable[[Held, Job], Awaitable[bool]], what: str
+    ) -> Job:
+        """Put a job that was taken until no other's write is in between; one that is lost as it is."""
+        attempts = Attempts(f"{what} kept being changed by others")
         while True:
             attempts.begin()
             before = await self._held(job.id)
             current = from_record(before.record)
             if _is_lost(job, current):
                 return current
-            if await self._put(before, replace(current, lease_until=None, **values)):
+            if await put(before, current):
                 return await self.get(job.id)
 
     async def _moved(self, job_id: str, sources: Sequence[JobState], target: JobState) -> Job:

@@ -12,11 +12,9 @@ from typing import Any, get_args
 
 from lance_context_core.knowledge import kept, prompts
 from lance_context_core.knowledge.consolidating import Known
-from lance_context_core.knowledge.extracting import TIMEOUT, asked
+from lance_context_core.knowledge.extracting import Asking, asked
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Consolidation, Decision, Op
-from lance_context_core.models import LanguageModel
-from lance_context_core.models.calling import check_asking
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.records import ContextRecord
 
@@ -26,19 +24,12 @@ _TARGETED = ("update", "supersede", "merge")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelConsolidator:
+class ModelConsolidator(Asking):
     """Lets a language model say what becomes of facts without a slot: one call a neighbourhood.
 
     Facts with a slot need none: their dates decide. `instructions` are added to the prompt; `timeout`
     is in seconds.
     """
-
-    model: LanguageModel
-    instructions: str = ""
-    timeout: float = TIMEOUT
-
-    def __post_init__(self) -> None:
-        check_asking(self.model, self.instructions, self.timeout)
 
     @property
     def name(self) -> str:

@@ -49,6 +49,18 @@ async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> 
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """What asks a language model about one thing at a time; `timeout` is in seconds."""
+
+    model: LanguageModel
+    instructions: str = ""
+    timeout: float = TIMEOUT
+
+    def __post_init__(self) -> None:
+        check_asking(self.model, self.instructions, self.timeout)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelExtractor:
     """Finds facts with a language model, in the turns of people: one call for a batch of them.
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lance_context_core.records import ContextRecord, Diff
+from lance_context_core.records.owned import own_first
 
 SearchType = Literal["chain", "summaries", "facts", "turns"]
 """Where to look: `summaries` are L0, `facts` (with chunks) L1, `turns` L2, and `chain` goes down all
@@ -84,14 +85,21 @@ class FactCandidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
+class Counted:
+    """Work that may have asked a model: what of its answers was no good, and what it took."""
+
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """What was refused or had to be mended, by its name; `mended_…` was taken."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """What it took: `calls`, `characters`, and tokens by the model's own names."""
+
+
+@own_first
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction(Counted):
     """What an extractor returns that has more to tell than the facts, such as one with a model."""
 
     candidates: Sequence[FactCandidate] = ()
-    faults: Mapping[str, int] = field(default_factory=dict)
-    """What it did not take, or had to mend, by its name; `mended_…` was taken."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took: `calls`, `characters`, and tokens by the model's own names."""
 
 
 Op = Literal["add", "update", "supersede", "merge", "noop"]
@@ -112,24 +120,21 @@ class Decision:
     reason: str = ""
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consolidation:
+class Consolidation(Counted):
     """What a consolidator returns: a new fact of which it says nothing is added."""
 
     decisions: Sequence[Decision] = ()
-    faults: Mapping[str, int] = field(default_factory=dict)
-    """What of a model's answer was refused or mended, by its name."""
-    usage: Mapping[str, int] = field(default_factory=dict)
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Counted):
     """What a summariser returns."""
 
     text: str | None = None
     """None leaves the summary to the sentences of the session itself."""
-    faults: Mapping[str, int] = field(default_factory=dict)
-    usage: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

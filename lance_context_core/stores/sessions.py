@@ -146,7 +146,7 @@ class AsyncSessions:
                 **changes,
             )
             new = to_row(session, key=row[KEY]) | {"revision": next_revision(row["revision"])}
-            if await self._records.resources.sessions.replace([{**row, **new}]) == 1:
+            if await self._records.resources.database.sessions.replace([{**row, **new}]) == 1:
                 found = await self._found([session_id])
                 return self._one(found).session() if found else session
 
@@ -190,7 +190,7 @@ class AsyncSessions:
         )
         n_messages = await self._records.table.delete(mine)
         described = [] if one.row is None else [one.row[KEY]]
-        n_rows = await self._records.resources.sessions.delete(sql.in_list(KEY, described))
+        n_rows = await self._records.resources.database.sessions.delete(sql.in_list(KEY, described))
         return n_messages + n_rows > 0
 
     async def sweep(self) -> int:
@@ -201,11 +201,11 @@ class AsyncSessions:
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
         where = sql.all_of([self._records.inside(), gone])
-        return await self._records.resources.sessions.delete(where)
+        return await self._records.resources.database.sessions.delete(where)
 
     async def _insert(self, row: Mapping[str, Any]) -> None:
         """Add a description, unless there is one that has not expired."""
-        table = self._records.resources.sessions
+        table = self._records.resources.database.sessions
         attempts = Attempts(f"session {row['id']!r} kept being changed by others")
         while not (await table.insert_absent([row]))[0]:
             attempts.begin()
@@ -256,7 +256,9 @@ class AsyncSessions:
         """The descriptions of the view, of some ids or of all."""
         named = [] if ids is None else [sql.in_list("id", ids)]
         where = sql.all_of([self._records.inside(), *named])
-        rows = await self._records.resources.sessions.select(where or None, columns=COLUMNS)
+        rows = await self._records.resources.database.sessions.select(
+            where or None, columns=COLUMNS
+        )
         return [row for row in rows.to_pylist() if include_hidden or self._is_there(row)]
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
@@ -294,7 +296,7 @@ class AsyncSessions:
         messages = await self._records.table.select(
             self._records.where(*_IN_A_SESSION, *recent), columns=["session_id", "updated_at"]
         )
-        described = await self._records.resources.sessions.select(
+        described = await self._records.resources.database.sessions.select(
             sql.all_of([self._records.inside(), *recent]) or None, columns=["id", "updated_at"]
         )
         ids, moments = messages["session_id"], messages["updated_at"]

@@ -22,6 +22,8 @@ from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.records import Progress
+from lance_context_core.records.owned import own_first
+from lance_context_core.records.problems import Checked, Wrong
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 
@@ -41,21 +43,20 @@ _RESTORE = "restore the file from a copy, or an earlier version with restore()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Wrong):
     """Something that is not as it should be."""
 
     kind: str
     """`file`, `table`, `row`, `key`, `index` or `journal`."""
     where: str
     """The file, or the table with its branch and the row's id."""
-    what: str
-    """What is wrong with it."""
     way_out: str
     """What mends it, as far as something does."""
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Checked):
     """What was looked at, and what was found to be wrong."""
 
     files: int
@@ -64,11 +65,6 @@ class Verification:
     """Of all tables on all branches, as they are now."""
     indexes: int
     problems: tuple[Problem, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
 
 
 async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None) -> Verification:

@@ -318,7 +318,7 @@ async def test_a_collection_has_a_history_without_any_records(store, stretched):
 async def test_a_version_without_rows_is_kept_like_any_other(store, clock, timed):
     first = clock.now().replace(minute=0)
     timed(lambda version: first + timedelta(hours=version.number // 3))
-    sessions, seen = store._resources.sessions, {}
+    sessions, seen = store._resources.database.sessions, {}
     await store.context().add("user", "older than most")
     for step in range(6):
         await store.sessions.create(f"{step}")
@@ -436,7 +436,7 @@ async def test_what_could_go_is_counted(store, clock, monkeypatch):
     clock.advance(days=31)
     assert await thinnable(store) == n_versions - 1
     assert await thinnable(store, "sessions") < len(
-        await versions.versions(store._resources.sessions)
+        await versions.versions(store._resources.database.sessions)
     )
     dropped = (await thin(store)).tables[0].dropped
     assert len(dropped) == n_versions
@@ -476,9 +476,9 @@ async def test_a_table_is_thinned_by_itself_only_when_it_pays(store, clock, monk
     assert await thinning.thin_if_due(resources.records, **kept) == 0
     monkeypatch.setattr(thinning, "MIN_DUE", 3)
     # The sessions of every version of the records are needed until these have gone.
-    assert await thinning.thin_if_due(resources.sessions, **kept) == 0
+    assert await thinning.thin_if_due(resources.database.sessions, **kept) == 0
     assert await thinning.thin_if_due(resources.records, **kept) > 3
-    assert await thinning.thin_if_due(resources.sessions, **kept) > 3
+    assert await thinning.thin_if_due(resources.database.sessions, **kept) > 3
     assert await thinning.thin_if_due(resources.records, **kept) == 0
     for version in await store.versions():
         assert await dump(await store.checkout(version.number)) == now
