@@ -11,15 +11,7 @@ from dataclasses import replace
 from lance_context_core._progress import check_progress, tell
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import AUDIT_TABLE, Log
-from lance_context_core.engine.database import (
-    BLOBS_TABLE,
-    COLD_TABLE,
-    DOCUMENTS_TABLE,
-    GRAPH_TABLE,
-    RECORDS_TABLE,
-    SESSIONS_TABLE,
-    Database,
-)
+from lance_context_core.engine import database as db
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
@@ -51,7 +43,7 @@ async def erase(
         return Erasure()
     main = whole.main()
     database = main.resources.database
-    assert isinstance(database, Database)
+    assert isinstance(database, db.Database)
     await database.settle()
     names = await database.table_names()
     tables, is_noted = main.tables_among(names), AUDIT_TABLE in names
@@ -65,7 +57,7 @@ async def erase(
         return report
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
-        if COLD_TABLE in await database.table_names():  # Until now it may have been moved.
+        if db.COLD_TABLE in await database.table_names():  # Until now it may have been moved.
             plans = await _planned(database, target, await main.tables())
         for plan in plans:
             plan.settle()
@@ -97,23 +89,25 @@ async def erase(
     )
 
 
-async def _planned(database: Database, target: Target, tables: Sequence[Table]) -> list[Plan]:
+async def _planned(database: db.Database, target: Target, tables: Sequence[Table]) -> list[Plan]:
     return await due_plans(database, {table.name: table.spec for table in tables}, target)
 
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
     of = {plan.name: plan for plan in plans}
     due = {ref.name for plan in plans for ref in plan.due}
-    of_records, of_sessions = of.get(RECORDS_TABLE), of.get(SESSIONS_TABLE)
-    kept = [of[name] for name in (RECORDS_TABLE, COLD_TABLE) if name in of]
+    of_records, of_sessions = of.get(db.RECORDS_TABLE), of.get(db.SESSIONS_TABLE)
+    kept = [of[name] for name in (db.RECORDS_TABLE, db.COLD_TABLE) if name in of]
     derived = of_records.derived if of_records else set()
     return Erasure(
         records=len({key for one in kept for key in one.matched} - derived),
         derived=len(of_records.derived) if of_records else 0,
         documents=sum(map(_n_documents, plans)),
-        graph=len(of[GRAPH_TABLE].matched) if GRAPH_TABLE in of else 0,
+        graph=len(of[db.GRAPH_TABLE].matched) if db.GRAPH_TABLE in of else 0,
         items=sum(len(plan.matched) for plan in plans if is_items(plan.name)),
-        blobs=sum(is_whole(one.id) for one in of[BLOBS_TABLE].states) if BLOBS_TABLE in of else 0,
+        blobs=sum(is_whole(one.id) for one in of[db.BLOBS_TABLE].states)
+        if db.BLOBS_TABLE in of
+        else 0,
         sessions=len(of_sessions.matched) if of_sessions else 0,
         mentions=len(of_records.mentions) if of_records else 0,
         versions_removed=sum(len(ref.versions) for plan in plans for ref in plan.due),
@@ -123,9 +117,9 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
     )
 
 
-async def _gone(database: Database, plan: Plan) -> set[str]:
+async def _gone(database: db.Database, plan: Plan) -> set[str]:
     """The keys of what an erasure has removed from a table."""
-    if plan.name != GRAPH_TABLE:
+    if plan.name != db.GRAPH_TABLE:
         return plan.matched | plan.derived
     # There it is found ref by ref: what was noted, and is nowhere any more, is gone.
     links = await Log(database).links()
@@ -138,6 +132,6 @@ async def _gone(database: Database, plan: Plan) -> set[str]:
 
 def _n_documents(plan: Plan) -> int:
     """How many documents a plan concerns; the chunks of a file are counted with it."""
-    if plan.name == DOCUMENTS_TABLE:
+    if plan.name == db.DOCUMENTS_TABLE:
         return sum(not is_chunk_id(state.id) for state in plan.states)
     return len(plan.matched) if is_collection(plan.name) and plan.name != IMAGES else 0

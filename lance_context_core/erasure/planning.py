@@ -2,16 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from lance_context_core.engine import database as db
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import (
-    BLOBS_TABLE,
-    COLD_TABLE,
-    DOCUMENTS_TABLE,
-    GRAPH_TABLE,
-    RECORDS_TABLE,
-    SESSIONS_TABLE,
-    Database,
-)
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.names import collection_of, kv_of, table_of
 from lance_context_core.engine.schema import (
@@ -33,12 +25,12 @@ from lance_context_core.rows.records import is_media
 IMAGES = table_of(IMAGES_COLLECTION)
 """Where pictures are among pictures: it goes with them."""
 
-_WHOLLY = (DOCUMENTS_TABLE, BLOBS_TABLE, GRAPH_TABLE)
+_WHOLLY = (db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE)
 """The tables of which a scope's part goes with all that the scope has."""
 
 
 async def due_plans(
-    database: Database, specs: Mapping[str, TableSpec], target: Target
+    database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
     """What is to be done, of each table that has anything to clean, the bytes of blobs first."""
     found = await _plans(database, specs, target)
@@ -47,7 +39,9 @@ async def due_plans(
     ]
 
 
-async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Target) -> list[Plan]:
+async def _plans(
+    database: db.Database, specs: Mapping[str, TableSpec], target: Target
+) -> list[Plan]:
     """What is to be done, the records last: they tell what else there is to do."""
     wanted = dict(target.documents)
     if target.is_whole_scope:
@@ -58,43 +52,43 @@ async def _plans(database: Database, specs: Mapping[str, TableSpec], target: Tar
         for name, where in wanted.items()
         if name in specs
     ]
-    if target.records is None or RECORDS_TABLE not in specs:
+    if target.records is None or db.RECORDS_TABLE not in specs:
         return await _with_graph(plans, database, specs, target)
     of_records = await _plan_records(database, target)
-    if COLD_TABLE in specs:
-        plans.append(await _plan_cold(database, specs[COLD_TABLE], of_records, target))
+    if db.COLD_TABLE in specs:
+        plans.append(await _plan_cold(database, specs[db.COLD_TABLE], of_records, target))
     if IMAGES in specs and not target.is_whole_scope:
         ids = sorted({state.id for state in of_records.states if is_media(state.id)})
         where = sql.all_of([target.scope_condition, sql.in_list("id", ids)])
         seen = await _plan(database, IMAGES, specs[IMAGES], where, target)
         plans.extend([seen] if seen.matched else [])
-    if SESSIONS_TABLE in specs:
+    if db.SESSIONS_TABLE in specs:
         if target.is_whole_scope:
             plans.append(
-                await _plan(database, SESSIONS_TABLE, SESSIONS, target.scope_condition, target)
+                await _plan(database, db.SESSIONS_TABLE, SESSIONS, target.scope_condition, target)
             )
         elif target.derived and (left := await _left_empty(of_records)):
             where = sql.all_of([target.scope_condition, sql.in_list("id", sorted(left))])
-            plan = await _plan(database, SESSIONS_TABLE, SESSIONS, where, target, of=left)
+            plan = await _plan(database, db.SESSIONS_TABLE, SESSIONS, where, target, of=left)
             plans.extend([plan] if plan.matched else [])
     return await _with_graph([*plans, of_records], database, specs, target)
 
 
 async def _with_graph(
-    plans: list[Plan], database: Database, specs: Mapping[str, TableSpec], target: Target
+    plans: list[Plan], database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
     """The plans, with what is known in the graph from what they erase."""
     names = Names()
     for plan in plans:
-        if plan.name == RECORDS_TABLE:
+        if plan.name == db.RECORDS_TABLE:
             names.update(plan.names)
-        elif plan.name == DOCUMENTS_TABLE or is_collection(plan.name):
+        elif plan.name == db.DOCUMENTS_TABLE or is_collection(plan.name):
             for state in plan.states:
                 names.add(state.id, state.means_within)
-    if GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:
+    if db.GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:
         return plans
-    async with database.table(GRAPH_TABLE, GRAPH).access.separately() as main:
-        table_refs = await erasing.table_refs(database, GRAPH_TABLE, GRAPH, main)
+    async with database.table(db.GRAPH_TABLE, GRAPH).access.separately() as main:
+        table_refs = await erasing.table_refs(database, db.GRAPH_TABLE, GRAPH, main)
         touched = {
             ref.name
             for ref in table_refs
@@ -104,7 +98,7 @@ async def _with_graph(
         return plans
     made = GraphPlan(
         database=database,
-        name=GRAPH_TABLE,
+        name=db.GRAPH_TABLE,
         spec=GRAPH,
         refs=table_refs,
         scope_condition=target.scope_condition,
@@ -120,7 +114,7 @@ async def _with_graph(
 
 
 async def _plan(
-    database: Database,
+    database: db.Database,
     name: str,
     spec: TableSpec,
     where: str,
@@ -142,11 +136,11 @@ async def _plan(
     return plan
 
 
-async def _plan_records(database: Database, target: Target) -> Plan:
+async def _plan_records(database: db.Database, target: Target) -> Plan:
     assert target.records is not None
     plan = await _matching(
         database,
-        RECORDS_TABLE,
+        db.RECORDS_TABLE,
         RECORDS,
         target.records,
         target,
@@ -181,22 +175,24 @@ async def _plan_records(database: Database, target: Target) -> Plan:
     return plan
 
 
-async def _plan_cold(database: Database, spec: TableSpec, of_records: Plan, target: Target) -> Plan:
+async def _plan_cold(
+    database: db.Database, spec: TableSpec, of_records: Plan, target: Target
+) -> Plan:
     """What is or was put away of the same records: a row has the same key wherever it is."""
     assert target.records is not None
     gone = of_records.matched | of_records.derived
     where = sql.any_of([target.records, *([sql.in_list(KEY, sorted(gone))] if gone else [])])
-    plan = await _plan(database, COLD_TABLE, spec, where, target)
+    plan = await _plan(database, db.COLD_TABLE, spec, where, target)
     plan.rewritten = of_records.rewritten
     await plan.look()
     return plan
 
 
 async def _plan_blobs(
-    database: Database, specs: Mapping[str, TableSpec], plans: Sequence[Plan], target: Target
+    database: db.Database, specs: Mapping[str, TableSpec], plans: Sequence[Plan], target: Target
 ) -> list[Plan]:
     """The bytes that only what goes had named; none of them, where all of a scope goes anyway."""
-    if BLOBS_TABLE not in specs or target.is_whole_scope:
+    if db.BLOBS_TABLE not in specs or target.is_whole_scope:
         return []
     named: set[holding.Named] = set()
     for one in plans:
@@ -207,7 +203,7 @@ async def _plan_blobs(
         return []
     hashes = sorted({name.hash for name in named})
     where = sql.all_of([target.scope_condition, sql.in_list("hash", hashes)])
-    plan = await _matching(database, BLOBS_TABLE, BLOBS, where, target)
+    plan = await _matching(database, db.BLOBS_TABLE, BLOBS, where, target)
     going = {one.name: one.matched | one.derived for one in plans}
     plan.states = await holding.unheld(database, specs, plan.states, named, going)
     kept = await holding.pinned(plan.refs, plan.states) if plan.states else set()
@@ -218,7 +214,7 @@ async def _plan_blobs(
 
 
 async def _matching(
-    database: Database,
+    database: db.Database,
     name: str,
     spec: TableSpec,
     where: str,

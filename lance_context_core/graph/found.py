@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lance_context_core.knowledge.values import Counted
 from lance_context_core.records.owned import own_first
+from lance_context_core.records.sources import Stretch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +22,14 @@ class SourceText:
     said_at: datetime | None = None
 
 
+@own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundEntity:
+class FoundEntity(Stretch):
     """A place in a text that speaks of an entity."""
 
     name: str
     """What the entity is called; the same name and type is the same entity."""
     type: str
-    start: int
-    """Where the text does, in characters."""
-    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

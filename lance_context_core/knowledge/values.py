@@ -175,8 +175,8 @@ class Link:
 
     source_id: str
     target_id: str
-    relation: str
-    """`evidence` (a turn), `made_by` (a job), `supersedes`, `conflicts` or `derived` (made of it)."""
+    relation: Literal["evidence", "made_by", "supersedes", "conflicts", "derived"]
+    """`evidence` is a turn, `made_by` a job, `derived` what was made of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

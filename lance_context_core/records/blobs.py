@@ -3,22 +3,17 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core.records.files import Bytes
+from lance_context_core.records.owned import own_first
 
 
 @own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blob(Owned):
+class Blob(Bytes):
     """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
 
-    hash: str
-    """SHA-256 of the bytes, in hexadecimal digits."""
-    size: int
-    """In bytes."""
     content_type: str
     """The media type, as whoever put it first called it."""
-    created_at: datetime
-    """When it was put: aware, UTC."""
     expires_at: datetime | None = None
     """From then on it is not there, unless it is pinned or something names it; absent means never."""
     is_pinned: bool = False

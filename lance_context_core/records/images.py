@@ -1,16 +1,14 @@
 """Pictures, recordings and films that are kept, as their users see them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
 
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core.records.files import File
+from lance_context_core.records.owned import own_first
 
 
 @own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRecord(Owned):
+class ImageRecord(File):
     """A picture, a recording or a film; its bytes are a blob, and are not in here."""
 
     id: str
@@ -21,12 +19,6 @@ class ImageRecord(Owned):
     """As its first bytes say, such as `image/png`."""
     format: str
     """`png`, `jpeg`, `mp4`."""
-    hash: str
-    """SHA-256 of the bytes, in hexadecimal digits."""
-    size: int
-    """In bytes."""
-    created_at: datetime
-    updated_at: datetime
     name: str | None = None
     """The name of the file, without its folders."""
     width: int | None = None
@@ -38,7 +30,5 @@ class ImageRecord(Owned):
     """What is to be read or heard in it."""
     tags: tuple[str, ...] = ()
     session_id: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own; filters look into it."""
     uri: str | None = None
     """The blob that its bytes are; where it was, if they are not kept."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import check_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core.records.files import File
+from lance_context_core.records.owned import own_first
 from lance_context_core.records.progress import Progress
 
 
@@ -34,19 +34,25 @@ class DocumentScope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
-    """Where a chunk stands in a text, as a chunker says it."""
+class Stretch:
+    """Where something stands in a text."""
 
     start: int
     end: int
     """Offsets in characters; `end` is that of the first one behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage(Stretch):
+    """Where a chunk stands in a text, as a chunker says it."""
+
     page: int | None = None
     section: str | None = None
 
 
 @own_first
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceDocument(Owned):
+class SourceDocument(File):
     """A file that was read; its passages are `DocumentChunk`s."""
 
     id: str
@@ -55,15 +61,7 @@ class SourceDocument(Owned):
     """The name of the file, without its folders."""
     type: str
     """What it was read as, such as `pdf` or `markdown`."""
-    hash: str
-    """SHA-256 of the bytes, in hexadecimal digits."""
-    size: int
-    """In bytes."""
     n_chunks: int
-    created_at: datetime
-    """When it was added: aware, UTC."""
-    updated_at: datetime
-    """When its content or its metadata was last replaced."""
     scope: DocumentScope = field(default_factory=DocumentScope)
     title: str | None = None
     """As the file says it, where it does."""
@@ -71,8 +69,6 @@ class SourceDocument(Owned):
     """Absent for what has no pages."""
     uri: str | None = None
     """Where it was read from, where that is known; kept, never followed."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own; filters of documents and of their chunks look into it."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
 

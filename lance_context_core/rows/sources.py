@@ -189,14 +189,10 @@ def said(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def from_row(row: Mapping[str, Any]) -> SourceDocument:
     """The document of a row."""
     return SourceDocument(
-        id=row["id"],
-        hash=row["hash"],
-        size=row["size"],
-        n_pages=row["n_pages"],
-        n_chunks=row["n_chunks"],
         created_at=row["created_at"].replace(tzinfo=UTC),
         updated_at=row["updated_at"].replace(tzinfo=UTC),
         properties=loads(row["properties"], "properties") if row["properties"] else {},
+        **{name: row[name] for name in ("id", "hash", "size", "n_pages", "n_chunks")},
         **{part: row[part] for part in SCOPE_PARTS},
         **_shared(row),
     )
@@ -205,14 +201,10 @@ def from_row(row: Mapping[str, Any]) -> SourceDocument:
 def from_chunk_row(row: Mapping[str, Any]) -> DocumentChunk:
     """The chunk of a row."""
     return DocumentChunk(
-        id=row["id"],
-        document_id=row["document_id"],
-        text=row["text"],
-        position=row["position"],
+        **{name: row[name] for name in ("id", "document_id", "text", "position")},
+        **{name: row[name] for name in ("page", "section")},
         start=row["start_offset"],
         end=row["end_offset"],
-        page=row["page"],
-        section=row["section"],
         **_shared(row),
     )
 

@@ -7,16 +7,7 @@ from pathlib import Path
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
-from lance_context_core.engine.database import (
-    BLOBS_TABLE,
-    COLD_TABLE,
-    DOCUMENTS_TABLE,
-    GRAPH_TABLE,
-    RECORDS_TABLE,
-    SESSIONS_TABLE,
-    PinnedDatabase,
-    spec_of,
-)
+from lance_context_core.engine import database as db
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs, versions
@@ -33,8 +24,8 @@ from lance_context_core.errors import (
 from lance_context_core.scope import Scope
 
 NAMED = (
-    *(RECORDS_TABLE, COLD_TABLE, SESSIONS_TABLE),
-    *(DOCUMENTS_TABLE, BLOBS_TABLE, GRAPH_TABLE),
+    *(db.RECORDS_TABLE, db.COLD_TABLE, db.SESSIONS_TABLE),
+    *(db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE),
 )
 """The tables of which there is one each."""
 
@@ -113,7 +104,7 @@ class Whole:
         name = check_name(name, "name")
         async with self.naming():
             tables = await self.main().tables()
-            tables.sort(key=lambda table: table.name != RECORDS_TABLE)
+            tables.sort(key=lambda table: table.name != db.RECORDS_TABLE)
             for table in tables:
                 await require_childless(table, refs.tagged(name), f"tag {name!r}")
             return any([await versions.delete_tag(table, name) for table in tables])
@@ -139,7 +130,7 @@ class Whole:
         Half of one looks like what a crash left behind, and would be removed. There are no locks on
         object stores, nor before the records exist. Raises StorageError after ten minutes.
         """
-        records = Path(self.resources.database.uri) / f"{RECORDS_TABLE}.lance"
+        records = Path(self.resources.database.uri) / f"{db.RECORDS_TABLE}.lance"
         # One of its folders, since commits to it lock others.
         async with AsyncExitStack() as held:
             try:
@@ -171,7 +162,7 @@ class Whole:
         """Those of these names that are the store's."""
         database = self.resources.database
         return [
-            database.table(name, spec_of(name))
+            database.table(name, db.spec_of(name))
             for name in names
             if name in NAMED or collection_of(name) is not None or kv_of(name) is not None
         ]
@@ -188,7 +179,7 @@ class Whole:
                 f"cannot {action} within a scope ({parts}): that concerns the whole store, "
                 "do it through the store that was opened"
             )
-        if isinstance(self.resources.database, PinnedDatabase):
+        if isinstance(self.resources.database, db.PinnedDatabase):
             raise ReadOnlyError(
                 f"cannot {action} at an earlier version: do it through the store that was opened"
             )

@@ -181,18 +181,18 @@ def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clau
         raise FilterError(
             f"{str(condition.field)!r}: only 'metadata' has keys, {public!r} has none"
         )
+    if type_ in {ColumnType.TEXT_LIST, ColumnType.TARGETS}:
+        clause = _on_list(condition, column, is_ordered=type_ is ColumnType.TEXT_LIST)
+        return not_true(clause) if negated else clause
+    if isinstance(condition, Absent):
+        return is_present(column) if negated else is_absent(column)
     match type_:
-        case ColumnType.TEXT_LIST | ColumnType.TARGETS:
-            clause = _on_list(condition, column, is_ordered=type_ is ColumnType.TEXT_LIST)
-            return not_true(clause) if negated else clause
         case ColumnType.TEXT:
             clause = _on_text(condition, column)
         case ColumnType.INTEGER:
             clause = _on_integer(condition, column)
         case _:
             clause = _on_timestamp(condition, column)
-    if isinstance(condition, Absent):
-        return is_present(column) if negated else clause
     # A scalar index answers this negation; IS NOT TRUE it does not.
     return (
         clause
@@ -203,8 +203,6 @@ def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clau
 
 def _on_text(condition: Condition, column: str) -> Clause:
     match condition:
-        case Absent():
-            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a text; one of several is $in")
             return compare(column, operator, operand) if isinstance(operand, str) else NOTHING
@@ -229,8 +227,6 @@ def _on_text(condition: Condition, column: str) -> Clause:
 
 def _on_integer(condition: Condition, column: str) -> Clause:
     match condition:
-        case Absent():
-            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a number; one of several is $in")
             return _compare_integer(column, operator, operand) if is_number(operand) else NOTHING
@@ -255,8 +251,6 @@ def _compare_integer(column: str, operator: str, operand: float | Decimal) -> Cl
 
 def _on_timestamp(condition: Condition, column: str) -> Clause:
     match condition:
-        case Absent():
-            return is_absent(column)
         case Comparison(operator=operator, operand=operand):
             return compare(column, operator, _instant(condition, operand))
         case Membership(operands=operands):
