@@ -4,6 +4,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was looked at, and what was found to be wrong."""
+
+    problems: "tuple[Wrong, ...]" = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
     """Something that is not as it should be."""
 
@@ -11,15 +23,3 @@ class Wrong:
     where: str
     what: str
     """What is wrong with it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What was looked at, and what was found to be wrong."""
-
-    problems: tuple[Wrong, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems

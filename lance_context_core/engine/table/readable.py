@@ -169,19 +169,15 @@ class Readable:
         return await self._slice(where, columns, span, over)
 
     async def page(
-        self,
-        where: str | None,
-        *,
-        columns: Sequence[str],
-        offset: int = 0,
-        limit: int | None = None,
-        last: int | None = None,
+        self, where: str | None, *, columns: Sequence[str], span: Mapping[str, Any]
     ) -> pa.Table | list[Row]:
-        """As `slice`; a few last rows that are all in the journal, as they are: a table takes longer."""
-        span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
+        """As `slice`, whose bounds are the `span`; a few last rows that are all in the journal, as they are.
+
+        A table takes longer.
+        """
 
         async def over(view: View) -> pa.Table | list[Row]:
-            is_short = last is not None and last <= _MOST_AS_ROWS
+            is_short = span["last"] is not None and span["last"] <= _MOST_AS_ROWS
             if is_short and (end := overlay.end_of(view, where, **span)) is not None:
                 return overlay.as_rows(end, columns)
             return await self._slice_at(view, where, columns, span)

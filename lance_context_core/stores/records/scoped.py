@@ -228,7 +228,7 @@ class Records:
         if (rows := await self.few(where, filter, **given)) is not None:
             return rows
         both = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
-        return await self.table.page(both, columns=columns, **span)
+        return await self.table.page(both, columns=columns, span=span)
 
     async def count(
         self,
