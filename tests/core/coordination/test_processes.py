@@ -4,15 +4,17 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from lance_context_core.engine.journal import file
 from lance_context_core.engine.locks import processes
 from lance_context_core.sync import ContextStore
 
@@ -25,8 +27,9 @@ class Worker:
 
     def __init__(self, role, directory, name, n=0):
         self.name = name
+        self.store = directory / "store"
         self.said = []
-        arguments = [role, directory / "store", name, directory, n]
+        arguments = [role, self.store, name, directory, n]
         self.process = subprocess.Popen(
             [sys.executable, WORKER, *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -49,6 +52,28 @@ class Worker:
 
     def send(self, how):
         self.process.send_signal(how)
+
+    def stop(self):
+        """Stop it, but not amid a write to the journal: nobody else could write until it goes on."""
+        while True:
+            self.send(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+            if can_write(self.store / file.NAME):
+                return
+            self.send(signal.SIGCONT)
+            time.sleep(0.001)
+
+
+def can_write(journal):
+    """Whether nobody is at a write to the journal that goes on for ever."""
+    connection = sqlite3.connect(journal, timeout=1, isolation_level=None)
+    with closing(connection):
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
 
 
 @contextmanager
@@ -88,7 +113,7 @@ def test_a_late_write_of_a_process_that_was_stopped_past_its_lease_is_refused(tm
     with workers(("write_late", tmp_path, "ann")) as (ann,):
         ann.go()
         assert ann.hear("held")
-        ann.send(signal.SIGSTOP)
+        ann.stop()
         with store.locks.acquire("r", wait=PATIENCE):
             ann.go()
             ann.send(signal.SIGCONT)
@@ -102,7 +127,7 @@ def test_a_late_completion_of_a_process_that_was_stopped_past_its_lease_is_refus
     with workers(("complete_late", tmp_path, "ann")) as (ann,):
         ann.go()
         _, attempt = ann.hear("claimed")
-        ann.send(signal.SIGSTOP)
+        ann.stop()
         while (task := board.claim("ben")) is None:
             time.sleep(0.01)
         ann.go()
@@ -133,7 +158,7 @@ def test_who_waits_behind_a_process_that_was_stopped_while_it_waited_gets_on(tmp
         ann.go()
         while not any(one.token is None for one in store.locks.list()):
             time.sleep(0.01)
-        ann.send(signal.SIGSTOP)
+        ann.stop()
         lock.release()
         with store.locks.acquire("r", wait=PATIENCE):
             pass
