@@ -18,7 +18,7 @@ from typing import Any
 import lancedb
 
 from lance_context_core._checks import check_name
-from lance_context_core.engine.errors import is_damage, translated
+from lance_context_core.engine.errors import asked, is_damage
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
@@ -119,12 +119,12 @@ class Connection:
         self.require_open()
         if (known := self._engine) is not None:
             return known
-        with translated(f"open {self.uri!r}"):
-            made = await lancedb.connect_async(
-                self.uri,
-                storage_options=self.storage_options or None,
-                session=self._caches.session,
-            )
+        connecting = lancedb.connect_async(
+            self.uri,
+            storage_options=self.storage_options or None,
+            session=self._caches.session,
+        )
+        made = await asked(f"open {self.uri!r}", connecting)
         with self._lock:
             # Two first calls may both have connected; every table must use the same one,
             # or `memory://` would be two databases.
@@ -136,8 +136,7 @@ class Connection:
         engine = await self.engine()
         await self.mend(name)
         async with self.explaining(name):
-            with translated(f"open {shown_name(name)}"):
-                return await engine.open_table(name)
+            return await asked(f"open {shown_name(name)}", engine.open_table(name))
 
     async def mend(self, name: str, ref: str | None = None, *, is_journaled: bool = True) -> None:
         """As `Mending.mend`, where there can be anything to mend; before the table is opened."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import asked, translated
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.locks.in_journal import InJournal
@@ -106,12 +106,13 @@ class Database:
             return []
         engine = await self.connection.engine()
         names: list[str] = []
-        page = None
-        with translated(f"list the tables of {self.uri!r}"):
-            while page is None or page.page_token:
-                page = await engine.list_tables(page_token=page and page.page_token)
-                names.extend(page.tables)
-        return sorted(names)
+        token = None
+        while True:
+            asking = engine.list_tables(page_token=token)
+            page = await asked(f"list the tables of {self.uri!r}", asking)
+            names.extend(page.tables)
+            if not (token := page.page_token):
+                return sorted(names)
 
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error.
@@ -129,8 +130,8 @@ class Database:
                         await handle.delete("true")
                 return
         async with self._dropping(name):
-            with translated(f"drop {shown_name(name)}"):
-                await engine.drop_table(name, ignore_missing=True)
+            dropping = engine.drop_table(name, ignore_missing=True)
+            await asked(f"drop {shown_name(name)}", dropping)
         if (syncer := self.connection.syncer) is not None:
             await syncer.sync_names()
         with self._lock:

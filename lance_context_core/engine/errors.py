@@ -1,7 +1,9 @@
 """The one place that reads the engine's error texts and says what they mean in the store's words."""
 
 import re
+from collections.abc import Awaitable
 from types import TracebackType
+from typing import TypeVar
 
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -14,6 +16,8 @@ from lance_context_core.errors import (
     StorageError,
     StoreFormatError,
 )
+
+T = TypeVar("T")
 
 _MAX_SHOWN = 300
 """Letters of the engine's text that a message shows."""
@@ -180,6 +184,16 @@ class translated:  # noqa: N801 - a word of the `with` statement, as `suppress` 
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, ContextStoreError):
             raise meaning(error, self._action) from error
+
+
+async def asked(action: str, work: Awaitable[T]) -> T:
+    """What `work` gives, which asks the engine for one thing; what that raises is `translated`."""
+    try:
+        return await work
+    except ContextStoreError:
+        raise
+    except Exception as error:
+        raise meaning(error, action) from error
 
 
 def meaning(error: BaseException, action: str) -> ContextStoreError:

@@ -58,6 +58,7 @@ async def erase(
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
         if db.COLD_TABLE in await database.table_names():  # Until now it may have been moved.
+            await database.settle()
             plans = await _planned(database, target, await main.tables())
         for plan in plans:
             plan.settle()

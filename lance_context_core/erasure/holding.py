@@ -49,7 +49,8 @@ async def once_named(
         return set()
     where = sql.all_of([sql.starts_with(_NAMES, SCHEME), scope])
     found: set[Named] = set()
-    async with database.table(name, refs[0].table.spec).access.separately() as main:
+    access = database.table(name, refs[0].table.spec).access
+    async with access.separately(is_settled=True) as main:
         for ref in refs:
             async for _, (rows,) in erasing.past(ref, [(where, [KEY, _NAMES, *SCOPE_PARTS])], main):
                 found |= _named(row for row in rows.to_pylist() if row[KEY] in gone)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import Gone, Removed, TableRef
 from lance_context_core.engine.refs import refs
@@ -149,8 +149,7 @@ class Plan:
             if (branch := refs.branch_of(ref.name)) is not None:
                 access = self.database.on(branch).table(self.name, self.spec).access
                 if access.handle is not None:
-                    with translated(f"read {access.label}"):
-                        await access.handle.checkout_latest()
+                    await asked(f"read {access.label}", access.handle.checkout_latest())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -32,7 +32,10 @@ _WHOLLY = (db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE)
 async def due_plans(
     database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
-    """What is to be done, of each table that has anything to clean, the bytes of blobs first."""
+    """What is to be done, of each table that has anything to clean, the bytes of blobs first.
+
+    What the journal holds is not looked at: it has just been folded.
+    """
     found = await _plans(database, specs, target)
     return [
         plan for plan in [*await _plan_blobs(database, specs, found, target), *found] if plan.due
@@ -87,7 +90,7 @@ async def _with_graph(
                 names.add(state.id, state.means_within)
     if db.GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:
         return plans
-    async with database.table(db.GRAPH_TABLE, GRAPH).access.separately() as main:
+    async with database.table(db.GRAPH_TABLE, GRAPH).access.separately(is_settled=True) as main:
         table_refs = await erasing.table_refs(database, db.GRAPH_TABLE, GRAPH, main)
         touched = {
             ref.name
@@ -225,7 +228,7 @@ async def _matching(
     """What matches in any version; if such rows name each other, also who in the scope names whom."""
     scope_condition = target.scope_condition
     linked_within = scope_condition if is_linked else None
-    async with database.table(name, spec).access.separately() as main:
+    async with database.table(name, spec).access.separately(is_settled=True) as main:
         table_refs = await erasing.table_refs(database, name, spec, main)
         found = {
             ref.name: await traces.found(ref, where, linked_within, main) for ref in table_refs

@@ -22,7 +22,8 @@ from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.sql.clauses import in_list
-from lance_context_core.engine.table import reading
+from lance_context_core.engine.table import reading, writing
+from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
 
@@ -50,6 +51,8 @@ _COLUMNS = {
 _READ = (KEY, "revision", *_COLUMNS)
 
 UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()])
+
+_FIELDS = written_as(UPKEEP.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,21 +87,26 @@ class Claims:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database = database
         self._clock = clock
+        self._returned: dict[str, Mapping[str, Any]] = {}
+        """The rows as this holder left them: most are as they were when the claim is asked for again."""
 
     async def take(self, key: str) -> Claim | None:
         """The claim of that name, or None while somebody else holds it, or was faster."""
-        table = self._table()
-        row = await self._newest(table, key)
-        if row is not None and self._is_held(row):
-            return None
+        returned = self._returned.pop(key, None)
+        if returned is not None and (claim := await self._taken(key, returned)) is not None:
+            return claim
+        row = await self._newest(key)
+        return None if row is not None and self._is_held(row) else await self._taken(key, row)
+
+    async def _taken(self, key: str, row: Mapping[str, Any] | None) -> Claim | None:
+        """The claim, if nobody has changed its row, which is free; None stands for no row."""
         taken = {
             **(row or {KEY: key, "n_done": 0, "n_failed": 0}),
             "holder": self.holder,
             "until": self._clock.now() + CLAIM,
             "revision": new_revision() if row is None else next_revision(row["revision"]),
         }
-        n_written, _ = await table.upsert([taken])
-        if not n_written:
+        if not (await self._put(taken))[0]:
             return None
         if row is not None and row["holder"] is not None:
             log.warning(
@@ -122,7 +130,9 @@ class Claims:
             }
         if did is not None:
             row["last_did"] = json.dumps(did)
-        _, version = await self._table().upsert([row])
+        n_written, version = await self._put(row)
+        if n_written:
+            self._returned[row[KEY]] = row
         if version % _PRUNE_EVERY < 2:
             await maintenance.forget_versions(self._table(), older_than=_PRUNE_AGE)
 
@@ -146,13 +156,24 @@ class Claims:
     def _table(self) -> Table:
         return self._database.table(UPKEEP_TABLE, UPKEEP)
 
-    async def _newest(self, table: Table, key: str) -> dict[str, Any] | None:
+    async def _newest(self, key: str) -> dict[str, Any] | None:
         """The row as it is now, whatever this process has seen of it; None if there is none."""
-        handle = await table.access.writer()
+        table = self._table()
+        handle = await table.access.opened()
         with translated(f"read {table.label}"):
             await handle.checkout_latest()
             rows = (await reading.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
         return {name: rows[0][name] for name in _READ} if rows else None
+
+    async def _put(self, row: Mapping[str, Any]) -> tuple[int, int]:
+        """As `Table.upsert`, of one row, on top of the newest version."""
+
+        async def write(handle: Any) -> tuple[int, int]:
+            # The versions since the last one seen may be gone: a commit would take nothing for a conflict.
+            await handle.checkout_latest()
+            return await writing.upsert(handle, to_table([row], _FIELDS))
+
+        return await self._table().access.write("upsert into", write, is_guarded=False)
 
     def _is_held(self, row: Mapping[str, Any]) -> bool:
         holder, until = row["holder"], row["until"]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import is_missing_file, translated
+from lance_context_core.engine.errors import asked, is_missing_file, translated
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
@@ -123,27 +123,22 @@ async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) 
 
 
 async def past(
-    ref: TableRef, asked: Sequence[tuple[str, Sequence[str]]], main: Any
+    ref: TableRef, wanted: Sequence[tuple[str, Sequence[str]]], main: Any
 ) -> AsyncIterator[tuple[bool, list[pa.Table]]]:
     """The rows of each telling version that meet each condition, with the columns asked for there.
 
     And whether it is the newest of the ref. Versions that somebody else removes meanwhile are
     passed by. Columns that a version lacks are missing in its rows; it has no row that matches a
-    condition which names one of them. `main` is a handle of the table on main.
+    condition which names one of them. `main` is a handle of the table on main. Of the journal nothing is
+    folded before.
     """
     table = ref.table
-    async with nullcontext(main) if ref.name is None else table.access.separately() as root:
+    apart = nullcontext(main) if ref.name is None else table.access.separately(is_settled=True)
+    async with apart as root:
         for version in reversed(ref.telling):
             try:
                 handle = await refs.opened(root, table.name, table.ref, version)
-                with translated(f"read {table.label}"):
-                    schema = await handle.schema()
-                    rows = [
-                        await reading.scan(handle, where, columns)
-                        if _has_columns(schema, where, table.spec)
-                        else pa.table({})
-                        for where, columns in asked
-                    ]
+                rows = await asked(f"read {table.label}", _read(handle, wanted, table.spec))
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
                 is_remains = version != ref.versions[-1] and is_missing_file(error)
@@ -153,18 +148,29 @@ async def past(
             yield version == ref.versions[-1], rows
 
 
+async def _read(
+    handle: Any, wanted: Sequence[tuple[str, Sequence[str]]], spec: TableSpec
+) -> list[pa.Table]:
+    present = {*(await handle.schema()).names}
+    lacking = [f"`{name}`" for name in spec.schema.names if name not in present]
+    return [
+        pa.table({})
+        if any(name in where for name in lacking)
+        else await reading.scan(handle, where, columns)
+        for where, columns in wanted
+    ]
+
+
 async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
     """The matching rows of the newest version of a ref, whatever its readers still look at."""
     async with table.access.separately() as handle:
-        with translated(f"read {table.label}"):
-            return await reading.scan(handle, where, columns)
+        return await asked(f"read {table.label}", reading.scan(handle, where, columns))
 
 
 async def shows(table: Table, gone: Gone) -> bool:
     """Whether the newest version of a ref shows any of these rows."""
     async with table.access.separately() as handle:
-        with translated(f"read {table.label}"):
-            return bool(await gone.shown(handle))
+        return bool(await asked(f"read {table.label}", gone.shown(handle)))
 
 
 async def delete(table: Table, gone: Gone) -> None:
@@ -195,8 +201,7 @@ async def _forks(handle: Any, name: str) -> dict[str | None, At | None]:
 
 
 async def _delete(table: Table, handle: Any, gone: Gone) -> None:
-    with translated(f"read {table.label}"):
-        row_ids = await gone.shown(handle)
+    row_ids = await asked(f"read {table.label}", gone.shown(handle))
     if not row_ids:
         return
 
@@ -343,11 +348,6 @@ def _depth(ref: str | None, forks: Mapping[str | None, At | None]) -> int:
     while (at := forks.get(ref)) is not None:
         ref, depth = at.ref, depth + 1
     return depth
-
-
-def _has_columns(schema: pa.Schema, where: str, spec: TableSpec) -> bool:
-    lacking = [name for name in spec.schema.names if name not in schema.names]
-    return not any(f"`{name}`" in where for name in lacking)
 
 
 async def _numbers(handle: Any, name: str) -> list[int]:

@@ -55,5 +55,5 @@ class InFlight:
         """Remove versions in here: nobody is at a commit, and who begins one waits."""
         if self._is_remote:
             await asyncio.sleep(_GRACE_SECONDS)
-        async with locked(self._gate), locked(self._room):
+        async with locked(self._gate, self._room):
             yield

@@ -25,27 +25,26 @@ _LONGEST_LOOK_SECONDS = 0.02
 
 @asynccontextmanager
 async def locked(
-    place: Path,
-    *,
+    *places: Path,
     shared: bool = False,
     behind: Path | None = None,
     patience_seconds: float = math.inf,
 ) -> AsyncIterator[None]:
-    """Have the lock of that directory alone, or beside others who share it.
+    """Have the locks of those directories, one after the other; alone, or beside others who share them.
 
     With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
     and nothing is held, where there are no such directories, or no such locks. Raises TimeoutError,
     before anything is done, where somebody else has it for longer than `patience_seconds`.
     """
     until = time.monotonic() + patience_seconds
-    places = [place] if behind is None else [behind, place]
-    files = await _opened(places) if fcntl is not None and place.is_absolute() else []
+    opened = [*places] if behind is None else [behind, *places]
+    files = await _opened(opened) if fcntl is not None and opened[0].is_absolute() else []
     try:
-        while files:
+        if files and behind is not None:
             await _lock(files[0], shared=shared, until=until)
-            if len(files) == 1:
-                break
             _close(files.pop(0))
+        for file in files:
+            await _lock(file, shared=shared, until=until)
         yield
     finally:
         for file in files:

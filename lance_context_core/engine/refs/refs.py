@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from lance_context_core._checks import check_name, shown
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
-from lance_context_core.engine.errors import is_damage, is_missing_file, translated
+from lance_context_core.engine.errors import asked, is_damage, is_missing_file, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import InvalidRequestError, StorageError
 
@@ -184,8 +184,10 @@ async def fork(handle: Any, table: str, ref: str, at: At) -> Any:
     attempts = Attempts(problem, FEW_ATTEMPTS)
     while True:
         attempts.begin()
-        with translated(f"make a branch of {shown_name(table)}"):
-            forked = await handle.branches.create(ref, at.ref, at.version)
+        forked = await asked(
+            f"make a branch of {shown_name(table)}",
+            handle.branches.create(ref, at.ref, at.version),
+        )
         if await _is_whole(handle, table, ref):
             return forked
         # With the last ref of a directory, somebody dropped the files of ours, not yet known.
@@ -194,8 +196,7 @@ async def fork(handle: Any, table: str, ref: str, at: At) -> Any:
 
 async def drop(handle: Any, table: str, ref: str) -> None:
     """Remove a ref that exists and from which no other was forked, with what it alone holds."""
-    with translated(f"delete a branch of {shown_name(table)}"):
-        await handle.branches.delete(ref)
+    await asked(f"delete a branch of {shown_name(table)}", handle.branches.delete(ref))
 
 
 async def clear(handle: Any, table: str, ref: str) -> None:
@@ -219,13 +220,9 @@ async def clear_all(handle: Any, table: str) -> list[str]:
 
 async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
     """What the engine tells of the versions of the ref that a handle is of."""
-
-    async def attempt() -> list[dict[str, Any]]:
-        with translated(f"list the versions of {shown_name(table)}"):
-            return list(await handle.list_versions())
-
+    action = f"list the versions of {shown_name(table)}"
     # One that others remove while all are listed makes the engine fail.
-    return await retried(attempt, on=StorageError)
+    return await retried(lambda: asked(action, handle.list_versions()), on=StorageError)
 
 
 async def has_version(handle: Any, table: str, ref: str | None, version: int) -> bool:
@@ -244,8 +241,8 @@ async def has_version(handle: Any, table: str, ref: str | None, version: int) ->
 
 async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:
     """A handle of a ref that exists; with `version`, for reading that one."""
-    with translated(f"open a branch of {shown_name(table)}"):
-        return await handle.branches.checkout(ref or MAIN, version)
+    action = f"open a branch of {shown_name(table)}"
+    return await asked(action, handle.branches.checkout(ref or MAIN, version))
 
 
 def _is_below(ref: str) -> bool:
@@ -264,12 +261,12 @@ async def _is_whole(handle: Any, table: str, ref: str) -> bool:
 
 
 async def _listed(handle: Any, table: str) -> dict[str, At]:
-    async def attempt() -> dict[str, At]:
-        with translated(f"list the branches of {shown_name(table)}"):
-            return {
-                name: At(about["parent_branch"], int(about["parent_version"]))
-                for name, about in (await handle.branches.list()).items()
-            }
-
+    action = f"list the branches of {shown_name(table)}"
     # A ref that others delete while they are listed makes the engine fail.
-    return await retried(attempt, on=StorageError, attempts=FEW_ATTEMPTS)
+    found = await retried(
+        lambda: asked(action, handle.branches.list()), on=StorageError, attempts=FEW_ATTEMPTS
+    )
+    return {
+        name: At(about["parent_branch"], int(about["parent_version"]))
+        for name, about in found.items()
+    }

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import is_missing_file, meaning, translated
+from lance_context_core.engine.errors import asked, is_missing_file, meaning, translated
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -226,13 +226,11 @@ class Access:
         if (handle := await self.reader()) is None:
             return absent
         try:
-            with translated(action.format(self.label)):
-                return await read(handle)
+            return await asked(action.format(self.label), read(handle))
         except StorageError as error:
             if self._pin is not None or not await reading.has_moved(handle, error):
                 raise
-        with translated(action.format(self.label)):
-            return await read(handle)
+        return await asked(action.format(self.label), read(handle))
 
     # Writing
 
@@ -277,27 +275,29 @@ class Access:
         action: str,
         write: Callable[[Any], Coroutine[Any, Any, T]],
         *,
-        adds_only: bool = False,
+        is_guarded: bool = True,
     ) -> T:
         """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone.
 
-        One that `adds_only` rows, whatever is there, gets on with every commit of others.
+        It `is_guarded` from whoever removes versions, unless it adds rows, whatever is there, and so
+        gets on with every commit of others; or the versions go by their age alone.
         """
         handle = await self.opened()
-        work = write if adds_only else self.commits.in_flight.guarded(write)
+        work = self.commits.in_flight.guarded(write) if is_guarded else write
         task = asyncio.ensure_future(self.commits.commit(f"{action} {self.label}", handle, work))
         _running.add(task)
         task.add_done_callback(_running.discard)
         return await asyncio.shield(task)
 
     @asynccontextmanager
-    async def separately(self) -> AsyncIterator[Any]:
+    async def separately(self, *, is_settled: bool = False) -> AsyncIterator[Any]:
         """A handle for long work on the table, beside the one that reads and writes use.
 
         The engine leaves a handle at the version that its work ended with, even where others have
-        meanwhile gone on through the same handle: they would be turned back.
+        meanwhile gone on through the same handle: they would be turned back. If the journal `is_settled`,
+        nobody looks what it holds.
         """
-        await self.writer()
+        await (self.opened() if is_settled else self.writer())
         handle = await self.connection.table(self.name)
         if self.ref is not None:
             handle = await refs.opened(handle, self.name, self.ref)

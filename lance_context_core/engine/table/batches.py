@@ -58,7 +58,7 @@ class Batches:
             done = await self._append(handle, rows)
             return [refusal or done for refusal in refusals]
 
-        return await self._access.write("append to", write, adds_only=True)
+        return await self._access.write("append to", write, is_guarded=False)
 
     async def _append(self, handle: Any, rows: pa.Table) -> Appended:
         before = self._incoming.seen

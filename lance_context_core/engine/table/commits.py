@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import translated
+from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -96,8 +96,7 @@ class Commits:
             before = await ledger.doubt()
             if int(await handle.version()) != before:
                 # What is changed or removed may have been folded by others.
-                with translated(f"read {shown_name(self.name)}"):
-                    await handle.checkout_latest()
+                await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
             yield
             await self.sync(handle)
             # After a failure whoever comes next looks which version there is.
@@ -134,8 +133,7 @@ class Commits:
                 await self._note_newest(ledger, handle)
                 return
         async with self.committing(handle):
-            with translated(f"read {shown_name(self.name)}"):
-                await handle.checkout_latest()
+            await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
 
     async def know_unchanged(self, handle: Any, n_commits: int) -> None:
         """Have the journal know the version of `handle` after so many commits that changed no row.
@@ -151,8 +149,7 @@ class Commits:
                 await ledger.note(version, is_change=False)
 
     async def _note_newest(self, ledger: Ledger, handle: Any) -> None:
-        with translated(f"read {shown_name(self.name)}"):
-            await handle.checkout_latest()
+        await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
         await self.sync(handle)
         await ledger.note(int(await handle.version()))
 
@@ -175,19 +172,17 @@ class Commits:
     ) -> T:
         """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
 
-        async def attempt() -> T:
-            with translated(action):
-                return await work(handle)
-
         async def catch_up(error: Exception) -> None:
             if isinstance(error, ConflictError):
-                with translated(action):
-                    await handle.checkout_latest()
+                await asked(action, handle.checkout_latest())
             elif not await reading.has_moved(handle, error):
                 raise error
 
         return await retried(
-            attempt, on=(ConflictError, StorageError), attempts=_ATTEMPTS, between=catch_up
+            lambda: asked(action, work(handle)),
+            on=(ConflictError, StorageError),
+            attempts=_ATTEMPTS,
+            between=catch_up,
         )
 
     def tell(self) -> None:

@@ -55,4 +55,4 @@ async def load(table: Table, batches: Iterator[pa.RecordBatch], *, is_empty: boo
         await handle.add(pa.RecordBatchReader.from_batches(schema, fitting()))
         return added
 
-    return await table.access.write("import into", write, adds_only=True)
+    return await table.access.write("import into", write, is_guarded=False)

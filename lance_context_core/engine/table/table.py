@@ -34,7 +34,8 @@ class Table(Readable):
     def __init__(self, access: Access) -> None:
         """The table, on the ref that `access` leads to."""
         super().__init__(access)
-        access.commits.committed = self._committed
+        if not access.spec.serves_the_store:
+            access.commits.committed = self._committed
         self.written = Written()
         self._batches = Batches(access, self._incoming, self.written)
         self._keyed = Group(partial(keyed.write_all, self))

@@ -420,6 +420,17 @@ async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
     assert (log.held_by, log.last_error) == (ours.holder, None)
 
 
+async def test_what_others_did_since_a_claim_was_returned_counts(open_store, clock):
+    ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
+    await ours.give_back(await ours.take("t"), did={})
+    held = await other.take("t")
+    assert await ours.take("t") is None
+    await other.give_back(held, error="failed")
+    await ours.give_back(await ours.take("t"), did={})
+    log = (await other.logs())["t"]
+    assert (log.n_done, log.n_failed, log.held_by) == (2, 1, None)
+
+
 @pytest.mark.slow
 async def test_the_table_of_claims_stays_small(store, clock, monkeypatch):
     monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_EVERY", 16)
