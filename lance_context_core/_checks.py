@@ -7,7 +7,7 @@ plain types, so that an enum, a numpy float or a tuple compares equal to what is
 import json
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from numbers import Real
 from typing import Any, NoReturn, TypeGuard
@@ -130,9 +130,10 @@ def check_seconds(value: object, where: str) -> float:
     return float(value)
 
 
-def dumps(value: Any) -> str:
-    """The canonical JSON text of a checked value: compact, keys in their order, not escaped."""
-    return _ENCODER.encode(value)
+dumps: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
+"""The canonical JSON text of a checked value: compact, keys in their order, not escaped."""
 
 
 def loads(text: str, where: str) -> Any:
@@ -158,7 +159,7 @@ def _written(value: object, where: str) -> tuple[Any, str]:
     if type(value) is dict and not value:
         return {}, "{}"
     try:
-        text = _ENCODER.encode(value)
+        text = dumps(value)
         copy = _STRICT_DECODER.decode(text)
         # A key that is no string and a tuple come back as something else.
         is_same = copy == value and text.count("{") + text.count("[") <= MAX_DEPTH
@@ -272,6 +273,5 @@ def _of_64_bits(digits: str) -> int:
     return number
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _STRICT_DECODER = json.JSONDecoder(parse_int=_of_64_bits)

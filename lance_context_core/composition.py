@@ -51,7 +51,7 @@ def spoken(record: Composable) -> str | None:
     Without a name, and for what is no message: the text as it is, and the captions. None if there
     is neither text nor caption. The date is left to the words: an embedding blurs numbers.
     """
-    name, text, captions = _content(record, is_said=_is_said(record))
+    _, name, text, captions = _content(record)
     if not (text or captions):
         return None
     if name:
@@ -65,8 +65,7 @@ def dated(record: Composable) -> str | None:
     For what is no message: the text and the captions. None if there is neither. The date is that
     of UTC; the whole goes through `index_words`.
     """
-    is_said = _is_said(record)
-    name, text, captions = _content(record, is_said=is_said)
+    is_said, name, text, captions = _content(record)
     if not (text or captions):
         return None
     date = f"[{_date(record.created_at)}]" if is_said else ""
@@ -101,16 +100,19 @@ _MONTHS = (
 )  # fmt: skip
 
 
-def _content(record: Composable, *, is_said: bool) -> tuple[str, str, str]:
-    """A message's speaker; the text as it is; the captions, each in parentheses. "" if blank."""
+def _content(record: Composable) -> tuple[bool, str, str, str]:
+    """Whether it is said; its speaker; the text as it is; the captions, each in parentheses.
+
+    A turn is said, and what is made of turns: then who said it, and when, is a part of it. What is
+    blank is "".
+    """
+    is_said = record.kind == "message" or (
+        record.role is not None and record.kind in _MADE_OF_TURNS
+    )
     name = (record.name or "").strip() if is_said else ""
     text = record.text if record.text and not record.text.isspace() else ""
-    return name, text, " ".join(f"({caption})" for caption in record.captions if caption.strip())
-
-
-def _is_said(record: Composable) -> bool:
-    """Whether it is a turn, or made of one: then who said it, and when, is a part of it."""
-    return record.kind == "message" or (record.role is not None and record.kind in _MADE_OF_TURNS)
+    captions = " ".join(f"({caption})" for caption in record.captions if caption.strip())
+    return is_said, name, text, captions
 
 
 def _joined(*parts: str) -> str:

@@ -41,12 +41,13 @@ def of_script(word: str) -> Language | None:
     return next((language for script, language in _SCRIPTS if script.match(word)), None)
 
 
-def of_latin(words: AbstractSet[str], *, english: AbstractSet[str]) -> tuple[Language, ...]:
-    """The languages that words of Latin script may be in, but for English: mostly one, or none.
+def of_latin(text: str, *, english: AbstractSet[str]) -> tuple[Language, ...]:
+    """The languages that a text in Latin script may be in, but for English: mostly one, or none.
 
-    It is the one that most of them are function words of, or have a letter of. None if English has
-    as many; all where nothing tells.
+    It is the one that most of its words are function words of, or have a letter of. None if English
+    has as many, `english` being its function words; all where nothing tells.
     """
+    words = {*_LATIN_WORD.findall(text.lower())}
     n_english = len(words & english)
     known = words & _FUNCTION_WORDS.keys()
     accented = [word for word in words if not word.isascii()]
@@ -110,6 +111,7 @@ class _Stemming(threading.local):
         return stemmed
 
 
+_LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f]+")
 _SHORTEST_PART = 4
 _PART = "0"
 _STEM = "00"

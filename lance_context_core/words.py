@@ -23,7 +23,7 @@ def index_words(text: str) -> str:
     its words, which are split at `_`, `-`, `.`, `/`, `@` and the like.
     """
     text = _composed(text)
-    languages = _latin_languages(text)
+    languages = of_latin(text, english=_ASKING)
     return _prepared(text, languages if len(languages) == 1 else (), is_asked=False)
 
 
@@ -35,7 +35,7 @@ def query_words(query: str) -> str:
     makes an English word a name (`Will`, `US`). A query of such words alone keeps them all.
     """
     query = _composed(query)
-    languages = _latin_languages(query)
+    languages = of_latin(query, english=_ASKING)
     function_words = languages[0].function_words if len(languages) == 1 else frozenset()
     kept = []
     starts = True
@@ -65,7 +65,6 @@ _ASKING = frozenset(
     of at by for with about to from in on as into
     """.split()  # noqa: SIM905 - one string a word would take a hundred lines
 )
-_LATIN_WORD = re.compile("[a-z\u00df-\u00f6\u00f8-\u024f]+")
 _IS_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _OTHER = re.compile("[\u0370-\u052f\u0600-\u06ff\u0900-\u097f]")
 """Scripts whose languages have stems."""
@@ -131,10 +130,6 @@ def _prepared(text: str, languages: Sequence[Language], *, is_asked: bool) -> st
 def _composed(text: str) -> str:
     """The text with each accent in its letter, and without vowel points."""
     return text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
-
-
-def _latin_languages(text: str) -> tuple[Language, ...]:
-    return of_latin(set(_LATIN_WORD.findall(text.lower())), english=_ASKING)
 
 
 def _with_forms(word: str, languages: Sequence[Language], *, is_asked: bool) -> str:

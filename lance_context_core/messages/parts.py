@@ -267,7 +267,9 @@ Content: TypeAlias = str | Part | Iterable[str | Part]
 
 def as_parts(content: Content, where: str) -> tuple[Part, ...]:
     """What `content` stands for; `where` is what an error calls it."""
-    items: object = (content,) if isinstance(content, str | Part) else content
+    if isinstance(content, str):
+        return (text_part(content, f"{where}[0]"),)
+    items: object = (content,) if isinstance(content, Part) else content
     if not isinstance(items, Iterable) or isinstance(items, Mapping | bytes):
         raise InvalidRequestError(
             f"{where} must be a str, a part, or several of them, not {shown(items)}"

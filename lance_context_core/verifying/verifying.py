@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine.files.checking import damaged
+from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.schema import COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import equals
@@ -131,7 +132,7 @@ class _Looked:
                 if told != "ok":
                     self.wrong("journal", resources.database.uri, str(told), _RESTORE)
             for part in await journal.parts():
-                await journal.view(part)
+                await Ledger(journal, part.name, part.ref or None).view()
         except (ContextStoreError, OSError, ValueError) as error:
             self.wrong("journal", resources.database.uri, f"cannot be read: {error}", _RESTORE)
 

@@ -68,7 +68,7 @@ class Mirror:
             self._view = View(
                 max(version, 0),
                 token,
-                self.entries,
+                self._log.now(),
                 self.id,
                 self.n_bytes,
                 is_folding=folding > folded,

@@ -50,7 +50,7 @@ class Transactions:
             return None if mirror is None else mirror.view
 
     def news(self, part: Part, token: int, last: int) -> News | None:
-        """As `Journal.news`."""
+        """As `Ledger.news`."""
         with self._ways.lock:
             mirror = self._looking.now(self._ways.connection, part)
             return None if mirror is None else News(mirror.view, mirror.since(token, last))
@@ -61,7 +61,7 @@ class Transactions:
             return self._looking.prepare(self._ways.connection, many)
 
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
-        """As `Journal.write`."""
+        """As `Ledger.write`."""
         with self._ways.lock:
             if (connection := self._ways.connection) is None:
                 return None
@@ -87,7 +87,7 @@ class Transactions:
             return mirror.view
 
     def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Journal.amend`."""
+        """As `Ledger.amend`."""
         with self._ways.lock:
             if (connection := self._ways.connection) is None:
                 raise NotKnownError

@@ -117,7 +117,7 @@ class Access:
         return None if self.ledger is None else await self.ledger.view()
 
     async def names(self) -> dict[int, int]:
-        """As `Journal.names`; none without a journal."""
+        """As `Ledger.names`; none without a journal."""
         return {} if self.ledger is None else await self.ledger.names()
 
     async def forget_names(self, kept: Collection[int]) -> None:

@@ -56,6 +56,8 @@ class Journaled:
         self._remembered = remembered
         self._sighted = Sighted(access, ledger, folding, remembered)
         self._known: Known | None = None
+        self._policy: JournalPolicy | None = None
+        """What the journal takes; None if nobody has asked, or it takes nothing."""
         self._n_amended = 0
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
@@ -104,7 +106,7 @@ class Journaled:
 
     def write_now(self, rows: Sequence[Row]) -> Done | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
-        return self._sighted.write_now(rows, self._known)
+        return self._sighted.write_now(rows, self._known, self._policy)
 
     async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
@@ -189,7 +191,7 @@ class Journaled:
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
         """As `amend`, in any thread; LATER where that takes long, or there is more to do."""
         self._access.require_writable()
-        policy = self._ledger.policy_now()
+        policy = self._policy
         if policy is None or (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
             return LATER
         try:
@@ -322,7 +324,7 @@ class Journaled:
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
         """What the journal takes; None if it does not take so many rows."""
-        policy = self._ledger.policy_now() or await self._ledger.policy()
+        policy = self._policy = self._policy or await self._ledger.policy()
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
     def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:

@@ -70,9 +70,10 @@ class Sighted:
         await self._folding.relieve(len(written.entries), written.size, policy)
         return work.existed
 
-    def write_now(self, rows: Sequence[Row], known: Known | None) -> Done | None:
+    def write_now(
+        self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy | None
+    ) -> Done | None:
         """As `write`, in any thread; None, too, where one would have to wait."""
-        policy = self._ledger.policy_now()
         if policy is None or known is None or not _are_fit(rows):
             return None
         work = _Work(self._access, rows, known, policy)

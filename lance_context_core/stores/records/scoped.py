@@ -65,7 +65,7 @@ class Records:
         """The table that they are in."""
         if self.is_cold:
             return self.resources.database.table(COLD_TABLE, COLD)
-        return self.resources.records
+        return self.resources.database.records
 
     # Which
 

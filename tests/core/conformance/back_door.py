@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.store import AsyncContextStore
 
 
@@ -30,7 +30,7 @@ class BackDoor:
         if handle is None:
             return 0
         journal = self._store._resources.database.connection.journal
-        view = journal and await journal.view(Part(table, ""))
+        view = journal and await Ledger(journal, table, None).view()
         return view.token if view else len(await handle.list_versions())
 
     async def n_versions(self, table: str) -> int:

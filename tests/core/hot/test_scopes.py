@@ -498,7 +498,7 @@ async def test_what_one_process_erases_leaves_the_memory_of_others_at_their_next
         else:
             await other.memory.list(user_id="bob")
         kept = [kept for kept, _ in blocks_of(caches[1])._kept.values()]
-        past = other._resources.database.connection.journal._mirrors._past
+        past = other._resources.database.connection.journal.mirrors._past
         assert "red" not in repr([block._rows for block in kept])
         assert "red" not in repr([entry.row for entry in past._entries.values()])
 

@@ -3,7 +3,7 @@
 import pytest
 from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
-from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.jobs.queue import LEASE
 from lance_context_core.records import Relationship
 
@@ -11,14 +11,14 @@ from lance_context_core.records import Relationship
 @pytest.fixture
 def acknowledged(monkeypatch):
     """How often something was written into the journal."""
-    done, real = [], Journal.write
+    done, real = [], Ledger.write
 
-    async def write(self, part, decide):
-        view = await real(self, part, decide)
-        done.extend([part] if view is not None else [])
+    async def write(self, decide):
+        view = await real(self, decide)
+        done.extend([self.part] if view is not None else [])
         return view
 
-    monkeypatch.setattr(Journal, "write", write)
+    monkeypatch.setattr(Ledger, "write", write)
     return done
 
 

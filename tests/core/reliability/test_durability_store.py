@@ -15,7 +15,7 @@ from lance_context_core import (
     Message,
     StorageError,
 )
-from lance_context_core.engine.journal.journal import Journal
+from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.records import Document, Item
 
 
@@ -140,7 +140,7 @@ async def test_the_journal_is_synced_by_sqlite_before_a_call_returns(
         await store.history.append("a", Message.user("tea"), session_id="s")
         journal = store._resources.database.connection.journal
         assert await journal.parts()
-        (told,) = journal._ways.shared().execute("PRAGMA synchronous").fetchone()
+        (told,) = journal.ways.shared().execute("PRAGMA synchronous").fetchone()
     assert told == synchronous  # FULL, or NORMAL: https://www.sqlite.org/pragma.html
 
 
@@ -150,7 +150,7 @@ async def test_what_is_folded_is_synced_before_the_journal_forgets_it(place, wit
 
     async with opened(place) as store:
         await store.history.append("a", Message.user("tea"), session_id="s")
-        monkeypatch.setattr(Journal, "forget", forget)
+        monkeypatch.setattr(Ledger, "forget", forget)
         n_before = witness.n_syncs
         with witness.expects_all_synced(), pytest.raises(OSError, match="not yet"):
             await store.flush()

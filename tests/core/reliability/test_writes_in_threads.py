@@ -86,7 +86,7 @@ def test_a_journal_without_room_is_an_error_that_names_it_and_nothing_is_written
         "write": lambda: kv.write(deletes=KEYS[:1], puts=[item("b", 2, "tea " * 10_000)]),
     }[way]
     journal = kv._aio._resources.database.connection.journal
-    connection = journal._ways.connection
+    connection = journal.ways.connection
     # What SQLite says is what it says of a full disk.
     connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StorageError, match=r"journal.sqlite'.*disk is full: free some space"):

@@ -6,14 +6,13 @@ import pytest
 from core.engine.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
-from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.settings import Maintenance
 
 
 def failing(monkeypatch, name, *, after=False):
     """Have a step of the journal fail once, before or after it is done."""
-    step, left = getattr(Journal, name), [1]
+    step, left = getattr(Ledger, name), [1]
 
     async def fail(self, *args, **options):
         if not left:
@@ -23,7 +22,7 @@ def failing(monkeypatch, name, *, after=False):
             await step(self, *args, **options)
         raise OSError("the process was ended here")
 
-    monkeypatch.setattr(Journal, name, fail)
+    monkeypatch.setattr(Ledger, name, fail)
 
 
 async def test_what_a_fold_brings_is_counted_also_after_the_table_was_looked_after(store):

@@ -13,7 +13,7 @@ TEXTS = [f"{n}" for n in range(6)]
 
 def remembered(store):
     """The mirrors, and what is known of folded entries."""
-    mirrors = store._resources.database.connection.journal._mirrors
+    mirrors = store._resources.database.connection.journal.mirrors
     return mirrors._mirrors, mirrors._past
 
 
