@@ -42,4 +42,5 @@ async def tell_written(
     progress: Callable[[Progress], object] | None, n: int, what: str = "records"
 ) -> None:
     """Tell that all of so many are written: the last that such a call tells."""
-    await tell(progress, Progress(n_done=n, n_total=n, what=what))
+    if progress is not None:
+        await tell(progress, Progress(n_done=n, n_total=n, what=what))

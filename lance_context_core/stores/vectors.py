@@ -306,7 +306,7 @@ class AsyncVectors:
                 author=self._resources.author,
                 old=old,
             )
-            return made, composer.embed_text(shown)
+            return made, composer.embed_text(shown) if document.embedding is None else None
 
         pairs = await steps.each(row, documents)
         vectors = await embedded(

@@ -18,7 +18,6 @@ from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed, closed
-from lance_context_core.engine.journal.looking import Looking
 from lance_context_core.engine.journal.mirror import Mirrors
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
@@ -60,7 +59,7 @@ class Journal:
         self._root = root
         self._path = root / file.NAME
         self._is_synced = is_synced
-        self.mirrors = Mirrors()
+        self.mirrors = Mirrors(self._path)
         self.waiting = Waiting(self._path)
         self.ways = Ways(
             self._path,
@@ -69,7 +68,7 @@ class Journal:
             require_open=require_open,
             on_loss=self.mirrors.clear,
         )
-        self.transactions = Transactions(root, self.ways, Looking(self._path, self.mirrors))
+        self.transactions = Transactions(root, self.ways, self.mirrors)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
         """Have `forget` called where a table was changed otherwise than by entries that were seen."""

@@ -11,8 +11,7 @@ from lance_context_core.engine.journal import file, statements
 from lance_context_core.engine.journal.closed import Closed
 from lance_context_core.engine.journal.entries import New, News, View
 from lance_context_core.engine.journal.journal import Journal
-from lance_context_core.engine.journal.looking import ManyError
-from lance_context_core.engine.journal.mirror import Recalled
+from lance_context_core.engine.journal.mirror import ManyError, Recalled
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.transactions import Amending

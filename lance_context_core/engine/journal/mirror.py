@@ -1,23 +1,24 @@
 """What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
 
+import sqlite3
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from lance_context_core.engine.journal.entries import Entry, View
+from lance_context_core.engine.journal import file, statements
+from lance_context_core.engine.journal.entries import Entry, View, entry_of
 from lance_context_core.engine.journal.log import Log, Logged
+from lance_context_core.engine.journal.past import MOST_PAST, Past
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.errors import StorageError
 
 _MOST_TABLES = 1024
 _MOST_BYTES = 64 * 1024 * 1024
 """How much of how many tables is remembered; one alone may have more."""
 
-_MOST_PAST = 2048
-_MOST_PAST_BYTES = 4 * 1024 * 1024
-"""How much is remembered of what is folded, of all tables together."""
-
-_MOST_PAST_KEYS = 16 * 1024
-"""How many more are known by their keys alone."""
+MOST_AT_ONCE = 128
+"""How many entries are decoded until the others on a loop have their turn: two milliseconds."""
 
 
 class Recalled(NamedTuple):
@@ -31,7 +32,7 @@ class Recalled(NamedTuple):
 class Mirror:
     """What the journal holds of one table, as this process saw it last."""
 
-    def __init__(self, part: Part, id: int, past: "_Past") -> None:
+    def __init__(self, part: Part, id: int, past: Past) -> None:
         self.part = part
         self.id = id
         self.last = 0
@@ -109,7 +110,7 @@ class Mirror:
             return
         self._past.add(self.part, gone)
         self._folded.extend(entry.seq for entry in gone)
-        while len(self._folded) > _MOST_PAST:
+        while len(self._folded) > MOST_PAST:
             self._gone = self._folded.popleft()
         self.n_bytes -= sum(entry.size for entry in gone)
         # What is seen of the former one stays as it was.
@@ -135,35 +136,63 @@ class Mirror:
             self.move(version, folded, folding, token + 1, stamp + 1, entries)
 
 
-class Mirrors:
-    """Those of the tables that were asked for last."""
+class ManyError(Exception):
+    """So much is new of a table that it is to be read step by step before: see `Mirrors.prepare`."""
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, part: Part, id: int) -> None:
+        """Of the table of that number."""
+        super().__init__(f"more than {MOST_AT_ONCE} new entries of {part}")
+        self.part, self.id = part, id
+
+
+class Mirrors:
+    """Those of the tables that were asked for last; for who has the lock of the connection."""
+
+    def __init__(self, path: Path) -> None:
+        """None yet, of the journal at `path`."""
+        self._path = path
         self.on_break: list[Callable[[Part], None]] = []
         """Each as `Mirror.on_break`, of all tables, and where it is not known what was seen of one."""
         self._mirrors: OrderedDict[Part, Mirror] = OrderedDict()
-        self._past = _Past()
+        self._past = Past()
 
-    def get(self, part: Part) -> Mirror | None:
-        """That of a table; None if there is none."""
-        if (mirror := self._mirrors.get(part)) is not None:
-            self._mirrors.move_to_end(part)
-        return mirror
+    def now(self, connection: sqlite3.Connection | None, part: Part) -> Mirror | None:
+        """What there is of a table; None if there is nothing of it. Raises ManyError."""
+        if connection is None:
+            return None
+        try:
+            return self.within(connection, part)
+        except sqlite3.Error as error:
+            raise file.meaning(self._path, error) from error
 
-    def begin(self, part: Part, id: int) -> Mirror:
-        """A new one, of a table of which nothing is remembered."""
-        n_bytes = sum(mirror.n_bytes for mirror in self._mirrors.values())
-        while len(self._mirrors) >= _MOST_TABLES or n_bytes > _MOST_BYTES:
-            _, former = self._mirrors.popitem(last=False)
-            n_bytes -= former.n_bytes
-            # Who has just seen them may ask for them once more, when they are folded.
-            self._past.add(former.part, former.entries)
-        mirror = self._mirrors[part] = Mirror(part, id, self._past)
-        self._mirrors.move_to_end(part)
-        mirror.on_break = self._broken
-        self._broken(part)
-        return mirror
+    def within(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
+        """As `now`, also for who is in a transaction; raises errors of SQLite as they are."""
+        known = self._get(part)
+        state = connection.execute(statements.TABLE, part).fetchone()
+        if known is not None and known.state == state:
+            return known
+        if state is None:
+            self.drop(part)
+            return None
+        if connection.in_transaction:
+            return self._read(connection, part)
+        connection.execute("BEGIN")
+        try:
+            return self._read(connection, part)
+        finally:
+            connection.execute("COMMIT")
+
+    def prepare(self, connection: sqlite3.Connection | None, many: ManyError) -> bool:
+        """Read the next of those many entries, for the look that follows; whether there may be more."""
+        mirror = self._get(many.part)
+        if connection is None or mirror is None or mirror.id != many.id:
+            return False
+        try:
+            new = _unread(connection, mirror, MOST_AT_ONCE)
+        except sqlite3.Error as error:
+            raise file.meaning(self._path, error) from error
+        mirror.ahead += self._decoded(new)
+        return len(new) == MOST_AT_ONCE
 
     def drop(self, part: Part) -> None:
         """Forget what the journal held of a table."""
@@ -174,7 +203,7 @@ class Mirrors:
         """Forget everything."""
         for part in list(self._mirrors):
             self.drop(part)
-        self._past = _Past()
+        self._past = Past()
 
     def recall(self, part: Part, seqs: Iterable[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
@@ -189,39 +218,61 @@ class Mirrors:
                 entries.append(entry)
         return Recalled(entries, keys)
 
+    # Helpers
+
+    def _read(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
+        state = connection.execute(statements.TABLE, part).fetchone()
+        if state is None:
+            self.drop(part)
+            return None
+        id, version, folded, folding, token, stamp = state
+        mirror = self._get(part)
+        if mirror is None or mirror.id != id:
+            mirror = self._begin(part, id)
+        # An entry that was read is there until it is folded.
+        ahead = [one for one in mirror.ahead if one.seq > folded]
+        new = _unread(connection, mirror, MOST_AT_ONCE + 1)
+        if len(new) > MOST_AT_ONCE:
+            raise ManyError(part, id)
+        mirror.move(version, folded, folding, token, stamp, [*ahead, *self._decoded(new)])
+        mirror.ahead = []
+        return mirror
+
+    def _decoded(self, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
+        try:
+            return [entry_of(*row) for row in rows]
+        except ValueError as error:
+            raise StorageError(
+                f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
+            ) from error
+
+    def _get(self, part: Part) -> Mirror | None:
+        """That of a table; None if there is none."""
+        if (mirror := self._mirrors.get(part)) is not None:
+            self._mirrors.move_to_end(part)
+        return mirror
+
+    def _begin(self, part: Part, id: int) -> Mirror:
+        """A new one, of a table of which nothing is remembered."""
+        n_bytes = sum(mirror.n_bytes for mirror in self._mirrors.values())
+        while len(self._mirrors) >= _MOST_TABLES or n_bytes > _MOST_BYTES:
+            _, former = self._mirrors.popitem(last=False)
+            n_bytes -= former.n_bytes
+            # Who has just seen them may ask for them once more, when they are folded.
+            self._past.add(former.part, former.entries)
+        mirror = self._mirrors[part] = Mirror(part, id, self._past)
+        self._mirrors.move_to_end(part)
+        mirror.on_break = self._broken
+        self._broken(part)
+        return mirror
+
     def _broken(self, part: Part) -> None:
         self._past.reduce(part)
         for forget in self.on_break:
             forget(part)
 
 
-class _Past:
-    """What was seen lately: who reads a page by its ids has them after they are folded, too."""
-
-    def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[Part, int], Entry] = OrderedDict()
-        self._n_bytes = 0
-        self._keys: OrderedDict[tuple[Part, int], str] = OrderedDict()
-
-    def find(self, part: Part, seq: int) -> Entry | str | None:
-        """The entry; its key if that is all that is left of it."""
-        return self._entries.get((part, seq)) or self._keys.get((part, seq))
-
-    def reduce(self, part: Part) -> None:
-        """Leave nothing but the keys of what was seen of a table: the rest may be erased by now."""
-        for place in [place for place in self._entries if place[0] == part]:
-            entry = self._entries.pop(place)
-            self._n_bytes -= entry.size
-            self._keys[place] = entry.key
-
-    def add(self, part: Part, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            former = self._entries.pop((part, entry.seq), None)
-            self._n_bytes += entry.size - (former.size if former else 0)
-            self._entries[part, entry.seq] = entry
-        while len(self._entries) > _MOST_PAST or self._n_bytes > _MOST_PAST_BYTES:
-            place, entry = self._entries.popitem(last=False)
-            self._n_bytes -= entry.size
-            self._keys[place] = entry.key
-        while len(self._keys) > _MOST_PAST_KEYS:
-            self._keys.popitem(last=False)
+def _unread(connection: sqlite3.Connection, mirror: Mirror, most: int) -> list[tuple[Any, ...]]:
+    """The first entries that were not read yet, as the file has them."""
+    begin = mirror.ahead[-1].seq if mirror.ahead else mirror.last
+    return connection.execute(statements.ROWS, (mirror.id, begin, most)).fetchall()

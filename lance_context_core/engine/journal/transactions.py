@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core.engine.journal import file, statements
 from lance_context_core.engine.journal.entries import Entry, New, News, View
-from lance_context_core.engine.journal.looking import Looking, ManyError
+from lance_context_core.engine.journal.mirror import ManyError, Mirrors
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.engine.locks import fencing, rows
@@ -36,29 +36,29 @@ class Transactions:
     `view`, `news` and `write` also raise ManyError where much is new: prepare that, and ask again.
     """
 
-    def __init__(self, root: Path, ways: Ways, looking: Looking) -> None:
+    def __init__(self, root: Path, ways: Ways, mirrors: Mirrors) -> None:
         """Those with the journal of the store in the directory `root`."""
         self._root = root
         self._path = root / file.NAME
         self._ways = ways
-        self._looking = looking
+        self._mirrors = mirrors
 
     def view(self, part: Part) -> View | None:
         """What it holds of a table; None of one that it does not know."""
         with self._ways.lock:
-            mirror = self._looking.now(self._ways.connection, part)
+            mirror = self._mirrors.now(self._ways.connection, part)
             return None if mirror is None else mirror.view
 
     def news(self, part: Part, token: int, last: int) -> News | None:
         """As `Ledger.news`."""
         with self._ways.lock:
-            mirror = self._looking.now(self._ways.connection, part)
+            mirror = self._mirrors.now(self._ways.connection, part)
             return None if mirror is None else News(mirror.view, mirror.since(token, last))
 
     def prepare(self, many: ManyError) -> bool:
-        """As `Looking.prepare`."""
+        """As `Mirrors.prepare`."""
         with self._ways.lock:
-            return self._looking.prepare(self._ways.connection, many)
+            return self._mirrors.prepare(self._ways.connection, many)
 
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Ledger.write`."""
@@ -68,7 +68,7 @@ class Transactions:
             written: list[Entry] = []
             with file.Transaction(connection, self._path):
                 self.require_fences(connection)
-                mirror = self._looking.within(connection, part)
+                mirror = self._mirrors.within(connection, part)
                 if mirror is None or not (view := mirror.view).version:
                     return None
                 if (new := decide(view)) is None:

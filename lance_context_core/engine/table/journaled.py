@@ -297,8 +297,7 @@ class Journaled:
 
         It may raise UnfitError to say so. `n_others` are written beside them.
         """
-        policy = await self._policy_for(len(rows) + n_others)
-        if policy is None or not await self._fit(rows):
+        if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
         write = self._write(rows, policy)
         try:

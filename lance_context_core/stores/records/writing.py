@@ -245,7 +245,7 @@ class Prepared(NamedTuple):
     row: dict[str, Any]
     session: Session | None
     text: str | None
-    """What is embedded; None also where nobody would embed it."""
+    """What is embedded; None also where nobody would embed it, or there is a vector."""
 
 
 async def prepare(
@@ -288,7 +288,7 @@ def _new(
     )
     if draft.owes is not None:
         row[OWES] = draft.owes
-    text = composer.embed_text(record) if is_embedded else None
+    text = composer.embed_text(record) if is_embedded and record.embedding is None else None
     return Prepared(record, draft.identity, row, records.session_of(row), text)
 
 

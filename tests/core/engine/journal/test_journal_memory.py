@@ -5,6 +5,7 @@ from core.engine.journaling import read, say
 
 from lance_context_core import Item
 from lance_context_core.engine.journal import mirror
+from lance_context_core.engine.journal import past as lately
 from lance_context_core.engine.table import presence
 from lance_context_core.engine.table.budget import Budget
 
@@ -24,7 +25,7 @@ async def say_all(store):
 
 @pytest.mark.parametrize("most", [10_000, 500, 0], ids=["all", "a few", "none"])
 async def test_a_page_that_was_folded_since_its_ids_were_read_is_whole(store, most, monkeypatch):
-    monkeypatch.setattr(mirror, "_MOST_PAST_BYTES", most)
+    monkeypatch.setattr(lately, "_MOST_BYTES", most)
     await say(store, "in the table")
     await store.flush()
     await say_all(store)
@@ -41,8 +42,8 @@ async def test_a_page_that_was_folded_since_its_ids_were_read_is_whole(store, mo
 
 
 async def test_of_what_is_folded_so_much_is_remembered_and_no_more(store, monkeypatch):
-    monkeypatch.setattr(mirror, "_MOST_PAST_BYTES", 1500)
-    monkeypatch.setattr(mirror, "_MOST_PAST_KEYS", 5)
+    monkeypatch.setattr(lately, "_MOST_BYTES", 1500)
+    monkeypatch.setattr(lately, "_MOST_KEYS", 5)
     n_entries = set()
     for _ in range(3):
         await say_all(store)
