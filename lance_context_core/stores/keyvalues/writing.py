@@ -388,8 +388,6 @@ async def _drafted(
     """The items, checked, and their rows."""
     given = listed(items, where)
     draft = _drafting(given, where, scope=scope, resources=resources)
-    if len(given) == 1:
-        return [draft(0)]  # It gives way to others when it is written.
     return await steps.each(draft, range(len(given)))
 
 

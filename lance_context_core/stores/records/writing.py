@@ -261,10 +261,9 @@ async def prepare(
     def made(one: tuple[int, T]) -> Prepared:
         return _new(records, draft(*one), within=within, is_embedded=is_embedded)
 
-    if len(given) == 1:
-        return [made((0, given[0]))]  # It gives way to others when it is written.
     new = await steps.each(made, enumerate(given))
-    refuse_duplicates(_identities(new))
+    if len(new) > 1:
+        refuse_duplicates(_identities(new))
     return new
 
 
