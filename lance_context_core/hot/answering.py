@@ -1,13 +1,14 @@
 """A scope in memory that answers a search as its table would."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core import _steps as steps
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.arrow import Row, column_of
@@ -15,6 +16,8 @@ from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.block import LARGE, Block, Joined, UnsureError
 from lance_context_core.hot.masks import Condition
+
+R = TypeVar("R")
 
 _NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
 
@@ -204,6 +207,45 @@ class HotTable:
         end = len(found) if last is None else max(len(found) - offset, 0)
         start = offset if last is None else max(end - last, 0)
         return [{name: row.get(name) for name in columns} for row in found[start:end][:limit]]
+
+    async def made(
+        self,
+        row_ids: Sequence[int],
+        *,
+        columns: Sequence[str],
+        read: Callable[[Mapping[str, Any]], R],
+        again: Callable[[R], R | None] | None,
+    ) -> dict[int, R]:
+        """What `read` makes of each of these rows, which were found here, by its id: as it is now.
+
+        It is kept for the next search, and what is handed out is made of it `again`; of what that makes
+        nothing, nothing is kept.
+        """
+        if again is None or any(name in columns for name in (VECTOR, *LARGE)):
+            rows = await self.take(row_ids, columns=columns)
+            pairs = await steps.each(lambda row: (row["_rowid"], read(row)), rows)
+            return dict(pairs)
+        made: dict[int, R] = {}
+        with (block := self._sound()).lock:
+            there = [(id, block.number(self._found[id][KEY])) for id in row_ids]
+            asked = []
+            for id, number in there:
+                if number is None:
+                    continue
+                if (known := block.made(number)) is not None and (copy := again(known)) is not None:
+                    made[id] = copy
+                else:
+                    asked.append((id, number, block.row(number)))
+        if asked:
+            new = await steps.each(
+                lambda one: read({name: one[2].get(name) for name in columns}), asked
+            )
+            made |= {id: one for (id, _, _), one in zip(asked, new, strict=True)}
+            with block.lock:
+                for (_, number, _), one in zip(asked, new, strict=True):
+                    if (copy := again(one)) is not None:
+                        block.keep(number, copy)
+        return made
 
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""

@@ -14,7 +14,7 @@ from lance_context_core.engine.journal.entries import Entry, How
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, TIMESTAMP, VECTOR, vector_length
 from lance_context_core.engine.sql.clauses import Clause
 from lance_context_core.engine.table.following import State
-from lance_context_core.hot.masks import Condition, Masks
+from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
@@ -36,6 +36,10 @@ _ROWS_AT_A_TIME = 512
 """Arrow makes Python's values of a column of so many rows in a fraction of a millisecond, in which no
 other thread runs."""
 
+_MADE_BYTES = 1_500
+_MOST_MADE = 1_000
+"""About what a record takes that was made of a row, whose texts it shares; and of how many it is kept."""
+
 _VALUE_BYTES = 50
 """What Python takes for a value beside its text."""
 
@@ -45,6 +49,11 @@ _MOST_NEWS = 128
 """So many rows are taken in one after the other; of more, the scope is read anew beside the loop."""
 
 _FEWEST_ROOM = 16
+
+_FEW_TO_SORT = 256
+"""So many are sorted as soon as the best of them are found."""
+
+_MOST_SHOWN = 8
 
 
 class OutdatedError(Exception):
@@ -117,14 +126,18 @@ class Block:
         """The length and the model of the vectors that it was asked by last, to which its own are alike."""
         self._scope = scope
         self._words = words
+        self._made: dict[int, Any] = {}
+        """What was made of rows that were found, by their numbers."""
         n = rows.num_rows
         self._rows: list[Row] = _plain(rows)
         self._numbers = {row[KEY]: number for number, row in enumerate(self._rows)}
         if len(self._numbers) < n:
             raise OutdatedError
         self.masks = Masks(self._rows)
-        self._asked_last: tuple[Condition | None, int, np.ndarray] = (None, 0, np.empty(0, bool))
-        """What was asked last, of which revision, and the rows that are there and meet it."""
+        self._shown_now: dict[str, Mask] = {}
+        """By the names of conditions, the rows that are there and meet them."""
+        self._handed: tuple[np.ndarray, np.ndarray] | None = None
+        """Among which rows words were handed on last, and as `_handing`."""
         self._row_bytes = _size_of_rows(rows, self._rows)
         self._n_unsure = 0
         self._next_place = n
@@ -159,7 +172,8 @@ class Block:
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
         arrays = 15 * self._room + self._matrix.n_bytes + self.masks.n_bytes
-        return 2_000 + arrays + self._row_bytes + self._postings.n_bytes
+        made = _MADE_BYTES * min(len(self), _MOST_MADE) if self._is_searched else 0
+        return 2_000 + arrays + self._row_bytes + self._postings.n_bytes + made
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
         """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
@@ -242,12 +256,12 @@ class Block:
         if not preceding:
             own = bm25 = self._postings.bm25(words, counts)
         else:
-            handing = self._handing(shown & counts)
+            handing = self._handing(shown if shown is counts else shown & counts)
             own, bm25 = self._postings.bm25_with_before(words, counts, handing, preceding)
             # Who has said it comes before who only heard it.
-            heard = np.flatnonzero((bm25 > 0) & (own == 0))
+            heard = ((bm25 > 0) & (own == 0)).nonzero()[0]
             bm25[heard] = np.minimum(bm25[heard], _HEARD * bm25[handing[heard]])
-        found = np.flatnonzero(((own if must_match else bm25) > 0) & shown)
+        found = (((own if must_match else bm25) > 0) & shown).nonzero()[0]
         best = self._best(found, bm25[found], limit)
         most = self._postings.attainable(words, counts)
         coverage = min(1.0, float(best.scores[0]) / most) if len(best.scores) else 0.0
@@ -291,6 +305,17 @@ class Block:
         """Those of many."""
         return [*map(self._rows.__getitem__, numbers)]
 
+    def made(self, number: int) -> Any:
+        """What was made of a row, if it was kept."""
+        return self._made.get(number)
+
+    def keep(self, number: int, made: Any) -> None:
+        """Keep what was made of a row, while that is there; what was kept longest goes, if need be."""
+        if self._rows[number]:
+            self._made[number] = made
+            if len(self._made) > _MOST_MADE:
+                del self._made[next(iter(self._made))]
+
     def vector(self, number: int) -> np.ndarray | None:
         """The vector of a row, if it has one."""
         return None if (found := self._matrix.of(number)) is None else found[0]
@@ -298,11 +323,20 @@ class Block:
     # Helpers
 
     def _shown(self, where: Condition) -> np.ndarray:
-        asked, revision, mask = self._asked_last
-        if asked is not where or revision != self.revision:
-            mask = self.masks.of(where) & self._is_alive[: len(self._rows)]
-            self._asked_last = where, self.revision, mask
-        return mask
+        """The same array as long as it says the same: what else depends on it is remembered by that."""
+        known = self._shown_now.get(where.name)
+        if known is None or not known.holds(where):
+            mask = self.masks.of(where)
+            known = mask._replace(rows=mask.rows & self._is_alive[: len(self._rows)])
+            if len(self._shown_now) >= _MOST_SHOWN:
+                self._shown_now.clear()
+            self._shown_now[where.name] = known
+        return known.rows
+
+    def _has_changed(self) -> None:
+        self.revision += 1
+        self._shown_now.clear()
+        self._handed = None
 
     def _words_of(self, row: Row) -> list[str]:
         text = row.get(SEARCH_TEXT)
@@ -312,11 +346,15 @@ class Block:
         return self._words(text)
 
     def _best(self, numbers: np.ndarray, scores: np.ndarray, limit: int) -> Best:
-        if len(numbers) > limit:
+        """Of rows whose numbers rise."""
+        if len(numbers) > max(limit, _FEW_TO_SORT):
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             there = scores >= least
             numbers, scores = numbers[there], scores[there]
-        order = np.lexsort((self._places[numbers], -scores))[:limit]
+        if self._is_in_order:
+            order = (-scores).argsort(kind="stable")[:limit]
+        else:
+            order = np.lexsort((self._places[numbers], -scores))[:limit]
         return Best(numbers[order], scores[order])
 
     def _in_order(self, numbers: np.ndarray) -> np.ndarray:
@@ -336,7 +374,7 @@ class Block:
         self._row_bytes += _size(kept)
         self._places[number] = place
         self._is_in_order = self._is_in_order and place >= self._next_place
-        self.revision += 1
+        self._has_changed()
         self._next_place = max(self._next_place, place + 1)
         self._is_alive[number] = True
         if self._is_searched:
@@ -347,10 +385,13 @@ class Block:
 
     def _handing(self, handing: np.ndarray) -> np.ndarray:
         """For each row the number of the turn whose words it has, too, or -1."""
+        if self._handed is not None and self._handed[0] is handing:
+            return self._handed[1]
         before = np.frombuffer(self._before, np.int32)
         is_short = np.frombuffer(self._is_short, np.bool_)
         is_heard = (before >= 0) & is_short & (is_short & handing)[before]
         heard: np.ndarray = np.where(is_heard, before, -1)
+        self._handed = handing, heard
         return heard
 
     def _link(self, row: Row, number: int) -> None:
@@ -369,11 +410,12 @@ class Block:
         number = self._numbers.pop(key)
         former = self._rows[number]
         self._is_alive[number] = False
-        self.revision += 1
+        self._has_changed()
         self._row_bytes -= _size(former)
         text = former.get(SEARCH_TEXT)
         self._n_unsure -= self._words is not None and text is not None and not are_sure(text)
         self._rows[number] = {}
+        self._made.pop(number, None)
         self._matrix.blank(number)
 
     def _make_room(self, n: int) -> None:

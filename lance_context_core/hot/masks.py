@@ -18,7 +18,7 @@ _MOST = 32
 _LONG = 1_000
 """What is longer is remembered by its digest."""
 
-_NEVER = np.iinfo(np.int64).max
+_EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -27,7 +27,7 @@ class Condition(NamedTuple):
     """What is asked of rows, apart from moments, which are others at each search."""
 
     name: str
-    """The same for conditions that say the same."""
+    """The same for conditions that say the same of all but moments."""
     rest: Clause
     """All that says nothing of moments."""
     moments: Sequence[tuple[str, datetime]]
@@ -38,7 +38,7 @@ class Condition(NamedTuple):
         """What a clause asks that can be asked of a row in memory."""
         moments, rest = apart(where)
         if len(rest) < _LONG:
-            return cls(str(rest), rest, moments)
+            return cls(rest, rest, moments)
         return cls(hashlib.blake2b(rest.encode(), digest_size=32).hexdigest(), rest, moments)
 
     def asked(self, rows: Sequence[Row]) -> np.ndarray:
@@ -46,6 +46,24 @@ class Condition(NamedTuple):
         holds: Any = self.rest.holds
         # What is gone is not asked.
         return np.fromiter((bool(row) and holds(row) for row in rows), bool, len(rows))
+
+
+class Mask(NamedTuple):
+    """Which rows meet a condition, and while which moments it asks of these do."""
+
+    rows: np.ndarray
+    """For each whether it does; not to be changed."""
+    spans: Sequence[tuple[str, int, int]]
+    """Of each column of moments, from when on it is so, and until when."""
+
+    def holds(self, where: Condition) -> bool:
+        """Whether it is so at the moments of another condition of that name."""
+        return len(self.spans) == len(where.moments) and all(
+            column == asked and start <= _microseconds(moment) < end
+            for (column, start, end), (asked, moment) in zip(
+                self.spans, where.moments, strict=True
+            )
+        )
 
 
 class Masks:
@@ -66,15 +84,19 @@ class Masks:
         known = [*self._known.values(), *self._moments.values()]
         return sum(200 + one.nbytes for one in known)
 
-    def of(self, where: Condition) -> np.ndarray:
+    def of(self, where: Condition) -> Mask:
         """For each row whether it meets `where`. Raises as `Condition.asked`."""
         first = self.n_asked(where)
         if first < len(self._rows) or not first:
             self.note(where, where.asked(self._rows[first:]), first)
-        mask = self._known[where.name]
+        mask, spans = self._known[where.name], []
         for column, moment in where.moments:
-            mask = mask & (self._column(column) > _microseconds(moment))
-        return mask
+            moments, now = self._column(column), _microseconds(moment)
+            there = moments > now
+            start = moments.max(initial=_EVER, where=~there)
+            spans.append((column, int(start), int(moments.min(initial=_NEVER, where=there))))
+            mask = mask & there
+        return Mask(mask, spans)
 
     def n_asked(self, where: Condition) -> int:
         """Of how many rows, from the first one on, `of` knows without asking them."""

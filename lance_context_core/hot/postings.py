@@ -22,15 +22,35 @@ _MOST_CELLS = 1 << 18
 _NONE = np.empty(0, np.int32)
 
 
-class _Asked(NamedTuple):
-    """Where the words of a question are."""
+class _Word(NamedTuple):
+    """A word of a question, and where it is."""
 
-    times: np.ndarray
-    """How often it has each word."""
-    words: np.ndarray
-    """The word by its number, the text, and how often that has it; the words rise."""
+    word: str
+    times: int
+    """How often the question has it."""
     texts: np.ndarray
     frequencies: np.ndarray
+    """The texts that have it, and how often each."""
+
+
+class _Lengths(NamedTuple):
+    """How long texts are, of which some count."""
+
+    counts: np.ndarray
+    are_all: bool
+    """Whether all of them do."""
+    n: int
+    """How many of those that do have any words."""
+    norms: np.ndarray
+    """What each has below the line: more, the longer it is beside those that count."""
+
+
+class _Heard(NamedTuple):
+    """As `_Lengths`, of texts with the words of other ones."""
+
+    before: np.ndarray
+    share: float
+    lengths: _Lengths
 
 
 class Postings:
@@ -61,6 +81,10 @@ class Postings:
         self._starts = np.searchsorted(keys // n, np.arange(len(ids) + 1))
         """The texts of each word, one word after the other, and where those of which begin."""
         self._n_settled = len(self._lengths)
+        # What the last question had to be known for: the next one may ask among the same.
+        self._last: tuple[Iterable[str], np.ndarray, list[_Word]] | None = None
+        self._own: _Lengths | None = None
+        self._heard: _Heard | None = None
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -87,90 +111,99 @@ class Postings:
         """The score of each text, 0 without a word of the question, which may have one repeatedly.
 
         Only texts that `counts` are known: to the others the statistics are blind, as to those
-        without words.
+        without words. That array is not to be changed: what it says of all texts is remembered.
         """
-        return self._scored(self._asked(question, counts), self._own_lengths, counts)
+        words, lengths = self._asked(question, counts), self._lengths_of(counts)
+        if not words:
+            return np.zeros(len(self._lengths))
+        texts = np.concatenate([one.texts for one in words])
+        frequencies = np.concatenate([one.frequencies for one in words])
+        weights = [_weight(lengths.n, one.times, len(one.texts)) for one in words]
+        said = np.repeat(weights, [len(one.texts) for one in words]) * frequencies
+        said /= frequencies + lengths.norms[texts]
+        return np.bincount(texts, weights=said, minlength=len(self._lengths))
 
     def bm25_with_before(
         self, question: Iterable[str], counts: np.ndarray, before: np.ndarray, share: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `bm25`; and the scores with the words of another text, each as a `share` of one's own.
 
-        `before` is the number of that text for each, or -1. As in BM25F (Robertson, Zaragoza and
-        Taylor, 2004).
+        `before` is the number of that text for each, or -1; it is not to be changed either. As in BM25F
+        (Robertson, Zaragoza and Taylor, 2004).
         """
-        asked, n = self._asked(question, counts), len(self._lengths)
-        own = self._scored(asked, self._own_lengths, counts)
-        lengths = self._own_lengths + share * np.append(self._own_lengths, 0)[before]
-        norms = _norms(lengths, lengths, counts)
-        n_known = int(np.count_nonzero(lengths[counts]))
+        own, words, n = self.bm25(question, counts), self._asked(question, counts), len(self._lengths)
+        lengths = self._lengths_heard(counts, before, share)
         scores = np.zeros(n)
         # Of many words in many texts so many at a time that the cells are few megabytes.
         step = max(1, _MOST_CELLS // (n + 1))
-        for start in range(0, len(asked.times), step):
-            there = slice(*np.searchsorted(asked.words, [start, start + step]))
-            times = asked.times[start : start + step]
-            cells = np.zeros((len(times), n + 1))
-            cells[asked.words[there] - start, asked.texts[there]] = asked.frequencies[there]
-            both = (cells[:, :n] + share * cells[:, before]) * counts
-            rarity = _rarities(n_known, np.count_nonzero(both, axis=1))
+        for start in range(0, len(words), step):
+            some = words[start : start + step]
+            cells = np.zeros((len(some), n + 1))
+            for row, one in zip(cells, some, strict=True):
+                row[one.texts] = one.frequencies
+            both = cells[:, :n] + share * cells[:, before]
+            if not lengths.are_all:
+                both *= counts
+            there = (both > 0).sum(axis=1).tolist()
+            weights = [_weight(lengths.n, *of) for of in zip([w.times for w in some], there, strict=True)]
             # A product of matrices would give equal texts different last bits.
-            scores += ((times * rarity)[:, None] * (both * (_K1 + 1) / (both + norms))).sum(axis=0)
+            scores += (np.array(weights)[:, None] * (both / (both + lengths.norms))).sum(axis=0)
         return own, scores
 
-    def attainable(self, question: Iterable[str], counts: np.ndarray) -> float:
+    def attainable(self, question: Sequence[str], counts: np.ndarray) -> float:
         """What a text would score that has each word of the question times without end.
 
         Those that none of the texts has are part of it: they are the rarest. A word counts once for
         all its forms, and is as rare as the commonest of them.
         """
-        n = int(np.count_nonzero(np.frombuffer(self._lengths, np.int32)[counts]))
+        n, known = self._lengths_of(counts).n, self._asked(question, counts)
+        n_texts = {one.word: len(one.texts) for one in known}
         most_often: list[int] = []
         for word in question:
-            id = self._ids.get(word)
-            there = 0 if id is None else int(np.count_nonzero(counts[self._of(id)[0]]))
+            there = n_texts.get(word, 0)
             if most_often and is_form(word):
                 most_often[-1] = max(most_often[-1], there)
             else:
                 most_often.append(there)
-        return sum((_K1 + 1) * _rarity(n, there) for there in most_often)
+        return sum(_weight(n, 1, there) for there in most_often)
 
     # Helpers
 
-    @property
-    def _own_lengths(self) -> np.ndarray:
-        return np.frombuffer(self._lengths, np.int32)
-
-    def _asked(self, question: Iterable[str], counts: np.ndarray) -> "_Asked":
+    def _asked(self, question: Iterable[str], counts: np.ndarray) -> list[_Word]:
         """Which of the texts that `counts` have which of the words that any text has."""
-        times, numbers, frequencies = [], [_NONE], [_NONE]
-        for word, n_times in Counter(question).items():
-            if (id := self._ids.get(word)) is not None:
-                texts, often = self._of(id)
-                times.append(n_times)
-                numbers.append(texts)
-                frequencies.append(often)
-        words = np.repeat(np.arange(len(times)), [len(texts) for texts in numbers[1:]])
-        asked = _Asked(
-            np.array(times, float), words, np.concatenate(numbers), np.concatenate(frequencies)
-        )
-        there = counts[asked.texts]
-        if there.all():
-            return asked
-        return asked._replace(
-            words=words[there], texts=asked.texts[there], frequencies=asked.frequencies[there]
-        )
+        if self._last is not None and self._last[0] is question and self._last[1] is counts:
+            return self._last[2]
+        times: dict[str, int] = {}
+        for word in question:
+            times[word] = times.get(word, 0) + 1
+        are_all = self._lengths_of(counts).are_all
+        asked = []
+        for word, n_times in times.items():
+            if (id := self._ids.get(word)) is None:
+                continue
+            texts, frequencies = self._of(id)
+            if not are_all:
+                there = counts[texts]
+                texts, frequencies = texts[there], frequencies[there]
+            if len(texts):
+                asked.append(_Word(word, n_times, texts, frequencies))
+        self._last = question, counts, asked
+        return asked
 
-    def _scored(self, asked: "_Asked", lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """The score of each text, of that length."""
-        times, words, texts, frequencies = asked
-        if not len(words):
-            return np.zeros(len(lengths))
-        there = np.bincount(words, minlength=len(times))
-        rarity = _rarities(int(np.count_nonzero(lengths[counts])), there)
-        norms = _norms(lengths, lengths[texts], counts)
-        said = (times * rarity)[words] * frequencies * (_K1 + 1) / (frequencies + norms)
-        return np.bincount(texts, weights=said, minlength=len(lengths))
+    def _lengths_of(self, counts: np.ndarray) -> _Lengths:
+        if self._own is None or self._own.counts is not counts:
+            self._own = _lengths(np.frombuffer(self._lengths, np.int32), counts)
+        return self._own
+
+    def _lengths_heard(self, counts: np.ndarray, before: np.ndarray, share: float) -> _Lengths:
+        """Those of all texts, each with that share of the one before it."""
+        heard = self._heard
+        is_known = heard is not None and heard.before is before and heard.share == share
+        if heard is None or not is_known or heard.lengths.counts is not counts:
+            own = np.frombuffer(self._lengths, np.int32)
+            lengths = _lengths(own + share * np.append(own, 0)[before], counts)
+            heard = self._heard = _Heard(before, share, lengths)
+        return heard.lengths
 
     def _of(self, id: int) -> tuple[np.ndarray, np.ndarray]:
         """The texts that have a word, and how often."""
@@ -199,20 +232,14 @@ class Postings:
         self._recent, self._n_recent = {}, 0
 
 
-def _norms(every: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """What texts of these lengths have below the line: more, the longer they are beside those that count."""
-    known = every[counts]
-    mean = float(known.sum()) / max(1, int(np.count_nonzero(known)))
-    norms: np.ndarray = _K1 * (1 - _B + _B * lengths / (mean or 1.0))
-    return norms
+def _lengths(lengths: np.ndarray, counts: np.ndarray) -> _Lengths:
+    known = lengths[counts]
+    n = int(np.count_nonzero(known))
+    mean = float(known.sum()) / max(1, n)
+    norms = _K1 * (1 - _B + _B * lengths / (mean or 1.0))
+    return _Lengths(counts, bool(counts.all()), n, norms)
 
 
-def _rarities(n: int, there: np.ndarray) -> np.ndarray:
-    """How much words say of which each is in so many of `n` texts."""
-    rarities: np.ndarray = np.log(1 + (n - there + 0.5) / (there + 0.5))
-    return rarities
-
-
-def _rarity(n: int, there: int) -> float:
-    """How much a word says that `there` of `n` texts have."""
-    return math.log(1 + (n - there + 0.5) / (there + 0.5))
+def _weight(n: int, times: int, there: int) -> float:
+    """What a word is worth that a question has so many times, and `there` of `n` texts have."""
+    return (_K1 + 1) * times * math.log(1 + (n - there + 0.5) / (there + 0.5))

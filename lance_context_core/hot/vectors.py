@@ -1,5 +1,6 @@
 """The vectors of rows by number, of which one may have several, or none: cosines over arrays."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,16 +79,18 @@ class Matrix:
         if self._arrays is None:
             self._arrays = np.array(self._rows, np.int64), np.array(self._starts, np.int64)
         rows, starts = self._arrays
-        length = float(np.linalg.norm(vector))
+        length = math.sqrt(vector.dot(vector))
         if not length or not len(rows):
             # It has no direction, and is as far from everything.
             return rows, np.zeros(len(rows), np.float32)
         # `matrix @ vector` gives equal rows different last bits, depending on where they stand.
         dots = np.einsum("ij,j->i", self._matrix[: self._n], vector)
         lengths = self._norms[: self._n] * length
-        cosines: np.ndarray = np.divide(
-            dots, lengths, out=np.zeros(self._n, np.float32), where=lengths > 0
-        )
+        cosines: np.ndarray
+        if lengths.all():
+            cosines = dots / lengths
+        else:
+            cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
         return rows, cosines if len(rows) == self._n else np.maximum.reduceat(cosines, starts)
 
     def _span(self, row: int) -> slice | None:

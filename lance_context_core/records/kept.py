@@ -1,11 +1,13 @@
 """What the store keeps: records, documents, items and sessions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
+from lance_context_core.messages.parts import text_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,41 @@ class ContextRecord:
             metadata=self.metadata,
             native=self.native,
         )
+
+
+def copied(record: ContextRecord) -> ContextRecord | None:
+    """The same record once more: what may be changed in one is not in the other.
+
+    None of a record that is as soon made anew: its parts are more than texts.
+    """
+    for part in record.parts:
+        if type(part) is not TextPart or part.extra:
+            return None
+    copy = object.__new__(ContextRecord)
+    for place, value in zip(_PLACES, _values(record), strict=True):
+        place.__set__(copy, value)
+    if record.parts:
+        _PARTS.__set__(copy, tuple([text_part(part.text, "text") for part in record.parts]))
+    for place in _OF_JSON:
+        place.__set__(copy, _json_copied(place.__get__(record)))
+    return copy
+
+
+_PLACES = [getattr(ContextRecord, one.name) for one in fields(ContextRecord)]
+"""Where a record has its values: its own way to set them takes twice as long."""
+_values = attrgetter(*(one.name for one in fields(ContextRecord)))
+_PARTS: Any = ContextRecord.parts
+_OF_JSON: Sequence[Any] = (
+    ContextRecord.metadata,
+    ContextRecord.native,
+    ContextRecord.state_metadata,
+)
+
+
+def _json_copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_copied(one) for key, one in value.items()}
+    return [*map(_json_copied, value)] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

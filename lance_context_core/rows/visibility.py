@@ -23,10 +23,23 @@ def conditions(
     now: datetime, *, include_expired: bool = False, include_retired: bool = False
 ) -> list[sql.Clause]:
     """What must hold of a row that is shown at that time."""
+    return [
+        *standing(include_retired=include_retired),
+        *at(now, include_expired=include_expired, include_retired=include_retired),
+    ]
+
+
+def standing(*, include_retired: bool = False) -> list[sql.Clause]:
+    """What of `conditions` holds at any time."""
+    return [] if include_retired else [_HAS_VISIBLE_STATUS, _IS_NOT_SUPERSEDED]
+
+
+def at(
+    now: datetime, *, include_expired: bool = False, include_retired: bool = False
+) -> list[sql.Clause]:
+    """The rest of them, which is another one at each time."""
     shown = [] if include_expired else [alive(now)]
-    if not include_retired:
-        shown += [_HAS_VISIBLE_STATUS, sql.absent_or_after("retired_at", now), _IS_NOT_SUPERSEDED]
-    return shown
+    return shown if include_retired else [*shown, sql.absent_or_after("retired_at", now)]
 
 
 def alive(now: datetime) -> sql.Clause:

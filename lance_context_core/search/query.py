@@ -56,6 +56,8 @@ class Searched(Generic[R]):
     """What is read of a hit."""
     read: Callable[[Mapping[str, Any]], R]
     """What a row is to the caller."""
+    again: Callable[[R], R | None] | None = None
+    """Makes one more of what was read of a row: that is kept, where the row is in memory."""
     room: Room = ALONE
     """What ranks, unless the options say."""
     scope: sql.Clause | None = None
@@ -231,15 +233,18 @@ async def _found(
             around = await surroundings(table, where, given, columns=[KEY, LINK])
             found = found._replace(around=(around,))
         beside = beside_each([hit.id for hit in best], [*found[:2], *found.around])
-    rows: pa.Table | list[Any]
-    if in_two_steps:
-        wanted = dict.fromkeys(hit.id for hit in best)
-        wanted |= dict.fromkeys(one for ids in beside.values() for one in ids)
-        rows = await table.take([*wanted], columns=searched.columns)
+    wanted = dict.fromkeys([hit.id for hit in best])
+    for ids in beside.values():
+        wanted |= dict.fromkeys(ids)
+    columns, read = searched.columns, searched.read
+    if isinstance(table, HotTable):
+        records = await table.made([*wanted], columns=columns, read=read, again=searched.again)
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
-    pairs = await steps.each_row(lambda row: (row["_rowid"], searched.read(row)), rows)
-    records = dict(pairs)
+        if in_two_steps:
+            rows = await table.take([*wanted], columns=columns)
+        pairs = await steps.each_row(lambda row: (row["_rowid"], read(row)), rows)
+        records = dict(pairs)
     return [
         Around(
             SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why),

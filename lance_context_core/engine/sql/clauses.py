@@ -42,7 +42,7 @@ class UnsureError(Exception):
 class Clause(str):
     """A condition on rows, in SQL, which can also be asked of a row in memory."""
 
-    __slots__ = ("among", "holds", "later", "listed", "parts")
+    __slots__ = ("among", "holds", "later", "listed", "parts", "rest")
 
     holds: Test | None
     """Whether a row matches, as the engine would tell; None if only the engine can.
@@ -56,13 +56,15 @@ class Clause(str):
     """The column and the values of an `in_list` of texts or integers."""
     parts: "tuple[Clause, ...]"
     """What it is put together from, of which all hold; empty if it is one by itself."""
+    rest: "Clause | None"
+    """All of it that says nothing of moments, where it was put together from that and moments alone."""
 
     def __new__(cls, text: str, holds: Test | None = None, among: Among = _ANY) -> Self:
         """The condition that is `text` in SQL; that it says what `holds` says is up to the caller."""
         clause = str.__new__(cls, text)
         clause.holds = holds
         clause.among = among
-        clause.later = clause.listed = None
+        clause.later = clause.listed = clause.rest = None
         clause.parts = ()
         return clause
 
@@ -301,6 +303,9 @@ def all_of(clauses: Iterable[str]) -> Clause:
         among,
     )
     clause.parts = tuple(one for part in parts for one in part.parts or (part,))
+    if len(standing := [part for part in parts if part.later is None]) == 1:
+        one = standing[0]
+        clause.rest = one.rest if any(part.later for part in one.parts) else one
     return clause
 
 
@@ -310,20 +315,19 @@ def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
     moments = [part.later for part in parts if part.later is not None]
     if not moments:
         return [], clause
+    if clause.rest is not None:
+        return moments, clause.rest
     return moments, all_of([part for part in parts if part.later is None])
 
 
-def named(columns: Iterable[str], *clauses: str) -> frozenset[str]:
+def named(columns: frozenset[str], *clauses: str) -> frozenset[str]:
     """Those of the columns that one of the clauses may be about."""
     parts = [part for clause in map(_clause, clauses) for part in clause.parts or (clause,)]
     # A list may be of many thousands, and tells its column.
     listed = {part.listed[0] for part in parts if part.listed}
-    others = [part for part in parts if not part.listed]
-    return frozenset(
-        name
-        for name in columns
-        if name in listed or any(quote_identifier(name) in part for part in others)
-    )
+    # A name stands between two quotes of its own, whatever other ones there are.
+    others = (part.split("`") for part in parts if not part.listed)
+    return columns.intersection(listed.union(*others))
 
 
 def lists_apart(where: str, least: int) -> tuple[list[Listed], Clause]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.hot.block import UnsureError
 from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.records.kept import copied
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
@@ -97,8 +98,7 @@ class Records:
 
     def inside_of(self, within: Mapping[str, str | None]) -> sql.Clause:
         """That columns of a row are `within`, as far as that does not go without saying; may be empty."""
-        mine = self.scope.parts()
-        return sql.all_equal({k: v for k, v in within.items() if v is None or mine.get(k) != v})
+        return _inside(self.scope, within)
 
     def whose(self, part: str, value: str) -> str | None:
         """The agent or user that a call is about, inside the scope; None for an empty name."""
@@ -192,22 +192,22 @@ class Records:
         room: Room = CONVERSATION,
         within: Mapping[str, str | None] | None = None,
     ) -> searching.Searched[ContextRecord]:
-        # What may be kept: all that the conditions can be about, in whatever state it is.
-        inside = self.inside_of(within or {})
+        asked = self.scope, self.context, tuple((within or {}).items()), conditions, include_retired
+        is_usual = all(len(one) < _SHORT for one in conditions)
+        which = _usual_which(*asked) if is_usual else _which(*asked)
+        at = visibility.at(
+            self.now(), include_expired=include_expired, include_retired=include_retired
+        )
         return searching.Searched(
             table=self.table,
             resources=self.resources,
-            where=self.where(
-                inside,
-                *conditions,
-                include_expired=include_expired,
-                include_retired=include_retired,
-            ),
+            where=sql.all_of([which.standing, *at]),
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
+            again=copied,
             room=room,
-            scope=sql.all_of([_mine(self.scope, self.context), inside]),
+            scope=which.scope,
         )
 
     async def page(
@@ -340,6 +340,37 @@ def succession(row: Mapping[str, Any]) -> dict[str, Any]:
         "revision": next_revision(row["revision"]),
         OWES: row.get(OWES),
     }
+
+
+class _Which(NamedTuple):
+    """Which records are searched."""
+
+    scope: sql.Clause
+    """What may be kept: all that the conditions can be about, in whatever state it is."""
+    standing: sql.Clause
+    """What is asked of them, at whatever time."""
+
+
+def _which(
+    scope: Scope,
+    context: str,
+    within: tuple[tuple[str, str | None], ...],
+    conditions: tuple[sql.Clause, ...],
+    include_retired: bool,  # noqa: FBT001 - a key is made of places
+) -> _Which:
+    mine = sql.all_of([_mine(scope, context), _inside(scope, dict(within))])
+    shown = visibility.standing(include_retired=include_retired)
+    return _Which(mine, sql.all_of([mine, *conditions, *shown]))
+
+
+_usual_which = lru_cache(1 << 10)(_which)
+_SHORT = 1_000
+"""Conditions of more letters are not remembered."""
+
+
+def _inside(scope: Scope, within: Mapping[str, str | None]) -> sql.Clause:
+    mine = scope.parts()
+    return sql.all_equal({k: v for k, v in within.items() if v is None or mine.get(k) != v})
 
 
 @lru_cache(1 << 10)
