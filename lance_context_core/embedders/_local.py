@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,8 +50,8 @@ class LocalEmbedder:
 
     def embed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`; a query is embedded like a document."""
-        vector: VectorArray = self.embed_documents([text])[0]
-        return vector
+        model = _load()
+        return model.mean(model.tokens([well_formed(text).lower()])[0])
 
     def is_instant(self, text: str) -> bool:
         """Whether a text is embedded sooner than it is handed to another thread."""
@@ -75,10 +74,11 @@ class _Model:
     def mean(self, tokens: list[int]) -> VectorArray:
         # wordllama's own pooling pads every text to the longest of its batch: one long document
         # among short texts takes gigabytes. Counting first bounds the rows by the vocabulary.
-        counts = Counter(tokens)
-        ids = sorted(counts)
-        times = np.array([counts[id] for id in ids], np.float32)
-        total: VectorArray = times @ self.matrix[np.array(ids, np.intp)]
+        counts = dict.fromkeys(sorted(tokens), 0)
+        for id in tokens:
+            counts[id] += 1
+        times = np.array([*counts.values()], np.float32)
+        total: VectorArray = times @ self.matrix.take(np.array([*counts], np.intp), axis=0)
         return total / np.float32(max(len(tokens), 1))
 
 

@@ -9,7 +9,7 @@ from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import EmbeddingError
 
 _SHOWN_CHARS = 60
-_SHORTEST = np.finfo(np.float32).tiny
+_SHORTEST, _LONGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 def checked_vectors(
@@ -44,6 +44,10 @@ def checked_vectors(
 
 def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> VectorArray:
     """`raw` as a new float32 array of shape (d,), under the same rules as `checked_vectors`."""
+    if type(raw) is np.ndarray and raw.dtype == np.float32 and raw.shape == (dimension,):
+        # What most come as; of the others it is said what is wrong.
+        if _SHORTEST <= float(np.dot(raw, raw)) <= _LONGEST:
+            return raw.copy()
     one = raw[None] if isinstance(raw, np.ndarray) and raw.ndim == 1 else [raw]
     vector: VectorArray = checked_vectors(one, [text], model=model, dimension=dimension)[0]
     return vector

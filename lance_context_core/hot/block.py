@@ -87,6 +87,7 @@ class Joined(NamedTuple):
     ids: list[int]
     previous: np.ndarray
     """Which of them is the turn before each, or -1."""
+    rows: list[Row]
     parts: list[np.ndarray]
     """Which of them each query found."""
 
@@ -275,18 +276,19 @@ class Block:
         near = are_these[before] & (before >= 0)
         stand_before = before[numbers]
         near[stand_before[stand_before >= 0]] = True
-        return self._in_order(np.flatnonzero(near & self._shown(where) & ~are_these))
+        return self._in_order((near & self._shown(where) & ~are_these).nonzero()[0])
 
     def joined(self, found: Sequence[np.ndarray]) -> Joined:
         """What several queries found of it as it is."""
-        every = np.concatenate(found)
         places = np.full(len(self._rows) + 1, -1)
-        places[every] = 0
-        numbers = self._in_order(np.flatnonzero(places[:-1] == 0))
+        for one in found:
+            places[one] = 0
+        numbers = self._in_order((places == 0).nonzero()[0])
         places[numbers] = np.arange(len(numbers))
         # That of none is the last of all places, where there is none.
         previous = places[np.frombuffer(self._before, np.int32)[numbers]]
-        return Joined(self.places(numbers), previous, [places[one] for one in found])
+        rows = self.some(numbers.tolist())
+        return Joined(self.places(numbers), previous, rows, [places[one] for one in found])
 
     def number(self, key: str) -> int | None:
         """Which row has this key; None if none has it any more."""

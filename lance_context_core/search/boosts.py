@@ -275,10 +275,10 @@ def lent(shares: Sequence[float], scores: np.ndarray, previous: np.ndarray) -> n
 
     `scores` are of the turns by number, `previous` is the number of the turn before each, or -1.
     """
-    given = np.zeros(len(scores))
+    given, itself = np.zeros(len(scores)), np.arange(len(scores))
     before = previous
     for share in shares:
-        later = np.flatnonzero((before >= 0) & (before != np.arange(len(scores))))
+        later = ((before >= 0) & (before != itself)).nonzero()[0]
         earlier = before[later]
         given[later] += share * scores[earlier]
         best = np.zeros(len(scores))

@@ -32,7 +32,9 @@ class Channel:
 
         Raises InvalidRequestError for a score that is not finite.
         """
-        self.low, self.high = (float(raw.min()), float(raw.max())) if len(raw) else (0.0, 0.0)
+        self.low = self.high = 0.0
+        if len(raw):
+            self.low, self.high = float(np.minimum.reduce(raw)), float(np.maximum.reduce(raw))
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             place = int(np.argmin(np.isfinite(raw)))
             key, score = candidates.keys[numbers[place]], float(raw[place])
@@ -97,7 +99,8 @@ class Channel:
         return alone
 
     def _ranks(self, raw: np.ndarray) -> np.ndarray:
-        order = np.sort(self.raw[self.numbers])
+        order = self.raw[self.numbers]
+        order.sort()
         ranks: np.ndarray = 1 + len(order) - order.searchsorted(raw, side="right")
         return ranks
 

@@ -43,8 +43,7 @@ def _of_speaker(boost: Speaker, question: str | None, candidates: Candidates) ->
     names = candidates.told("name")
     if (whom := boost.whom(question, names)) is None:
         return None
-    found: np.ndarray = boost.weight * np.array([name == whom for name in names])
-    return found
+    return np.array([boost.weight if name == whom else 0.0 for name in names])
 
 
 def _of_any(

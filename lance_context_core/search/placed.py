@@ -49,23 +49,29 @@ class Placed(NamedTuple):
 
 def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
     """The rows as candidates, of which is known what the boosts may ask for."""
-    known = joined(found)
-    listed, parts = _listed(found) if known is None else (known.ids, known.parts)
-    rows = [(part.tolist(), one) for part, one in zip(parts, found, strict=True)]
     asked = asked_by(boosts)
+    if (known := joined(found)) is not None:
+        listed, parts, rows = known.ids, known.parts, known.rows
+        previous = known.previous
+
+        def column(name: str) -> Sequence[Any]:
+            return [row.get(name) for row in rows]
+
+    else:
+        listed, parts = _listed(found)
+        some = [(part.tolist(), one) for part, one in zip(parts, found, strict=True)]
+        previous = _previous(some, len(listed), boosts)
+
+        def column(name: str) -> Sequence[Any]:
+            return _column(some, name, len(listed))
 
     def told(name: str) -> Sequence[Any]:
         if name not in asked:
             return [None] * len(listed)
-        values = _column(rows, name, len(listed))
         if name == "created_at":
-            return [one and one.replace(tzinfo=UTC) for one in values]
-        return values
+            return [one and one.replace(tzinfo=UTC) for one in column(name)]
+        return column(name)
 
-    if known is None or not boosts:
-        previous = _previous(rows, len(listed), boosts)
-    else:
-        previous = known.previous
     return Placed(Candidates(listed, previous, told), parts)
 
 

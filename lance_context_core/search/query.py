@@ -400,7 +400,7 @@ async def _reranked(
     if scores is None:
         return hits
     kept = [
-        replace(hit, score=scores[hit.id], own=scores[hit.id], handed=0.0, gains={})
+        hit._replace(score=scores[hit.id], own=scores[hit.id], handed=0.0, gains={})
         for hit in hits
         if hit.id in scores
     ]

@@ -5,8 +5,7 @@ A candidate that no channel found has 0 of its own, and is a hit if something is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,8 +25,7 @@ Found: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Which candidates a channel found, and the score of each: cosines in [-1, 1], or BM25 above 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusedHit:
+class FusedHit(NamedTuple):
     """A candidate with its final score, and where that score came from."""
 
     id: int
@@ -40,26 +38,30 @@ class FusedHit:
     """None if the text channel did not find it."""
     own: float
     """What of `score` the channels gave."""
-    handed: float = 0.0
-    """What of `own` is due to words of the turn before."""
     gains: Mapping[str, float]
     """What the boosts gave that gave anything, by their names, before all was put on one scale."""
+    handed: float = 0.0
+    """What of `own` is due to words of the turn before."""
 
     @property
     def channels(self) -> dict[str, ChannelScore]:
         """What the channels that found it said: "vector", "text", or both in this order."""
-        said = {"vector": self.vector, "text": self.text}
-        return {name: score for name, score in said.items() if score is not None}
+        said = {} if self.vector is None else {"vector": self.vector}
+        if self.text is not None:
+            said["text"] = self.text
+        return said
 
     @property
     def why(self) -> dict[str, float]:
         """What of `score` each part gave: `channels`, and each boost that added something."""
-        total, added = sum(self.gains.values()), self.score - self.own
         said = {CHANNELS: self.own - self.handed}
         if self.handed:
             said[PRECEDING] = self.handed
-        # The scale may be bent: what all boosts added is shared among them by what they gave.
-        return said | {name: added * (one / total) for name, one in self.gains.items()}
+        if self.gains:
+            total, added = sum(self.gains.values()), self.score - self.own
+            # The scale may be bent: what all boosts added is shared among them by what they gave.
+            said |= {name: added * (one / total) for name, one in self.gains.items()}
+        return said
 
 
 def fuse(
@@ -95,7 +97,7 @@ def fuse(
         return whole
 
     def unaided(words: np.ndarray) -> np.ndarray:
-        return scaled(fused(fusion, vector, text.by_own_words(words), candidates)[0], np.zeros(1))
+        return scaled(fused(fusion, vector, text.by_own_words(words), candidates)[0], _NOTHING)
 
     return ranking.hits(lambda gain: scaled(own, gain), limit, own_words, unaided)
 
@@ -167,6 +169,9 @@ def text_score(bm25: np.ndarray) -> np.ndarray:
     return scores
 
 
+_NOTHING = np.zeros(1)
+
+
 class _Ranking:
     """What the channels and the boosts say of all candidates."""
 
@@ -201,49 +206,40 @@ class _Ranking:
         `unaided` makes the scores that they have by their own words alone.
         """
         vector, text, ids = self._vector, self._text, self._ids
-        more = np.zeros(len(self._may_be))
-        for some in self._given.values():
-            more = more + some
+        more = sum(self._given.values(), _NOTHING)
         # What no channel found is no hit by itself.
-        there = np.flatnonzero(self._may_be & ((more > 0) | vector.has | text.has))
+        there = (self._may_be & ((more > 0) | vector.has | text.has)).nonzero()[0]
         scores = np.minimum(1.0, scaled(more))
         if limit is not None and len(there) > limit > 0:
             least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
             there = there[scores[there] >= least]
-        order = np.lexsort((there, -text.raw[there], -vector.raw[there], -scores[there]))
-        best = there[order][:limit]
-        own = np.minimum(scores, scaled(np.zeros(1)))
-        said = text.scores(best)
-        handed = np.zeros(len(best))
+        # They stand in the order of writing, in which equals are left.
+        order = np.lexsort((-text.raw[there], -vector.raw[there], -scores[there]))[:limit]
+        best = there[order]
+        own = np.minimum(scores, scaled(_NOTHING))[best]
+        said, handed = text.scores(best), [0.0] * len(best)
         if own_words is not None and unaided is not None and len(best):
-            alone = np.where(text.has, unaided(own_words), own)
-            handed = np.maximum(0.0, own[best] - alone[best])
+            alone = np.where(text.has[best], unaided(own_words)[best], own)
+            handed = np.maximum(0.0, own - alone).tolist()
             said = [
                 score if words > 0 else None
                 for score, words in zip(said, own_words[best].tolist(), strict=True)
             ]
         given = [(name, some[best].tolist()) for name, some in self._given.items()]
-        told = zip(
-            best.tolist(),
+        gains = [
+            {name: some[place] for name, some in given if some[place]}
+            for place in range(len(best))
+        ]
+        told = (
+            [ids[number] for number in best.tolist()],
             scores[best].tolist(),
             vector.scores(best),
             said,
-            own[best].tolist(),
-            handed.tolist(),
-            strict=True,
+            own.tolist(),
+            gains,
+            handed,
         )
-        return [
-            FusedHit(
-                id=ids[number],
-                score=score,
-                vector=near,
-                text=matching,
-                own=channels,
-                handed=more_words,
-                gains={name: some[place] for name, some in given if some[place]},
-            )
-            for place, (number, score, near, matching, channels, more_words) in enumerate(told)
-        ]
+        return [*map(FusedHit, *told)]
 
 
 def _all_of(candidates: Candidates) -> np.ndarray:

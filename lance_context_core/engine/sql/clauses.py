@@ -385,8 +385,14 @@ def _bound(value: Value) -> tuple[Any, str]:
     # In UTC: Python calls no two times equal of which one is in an hour that some zone has twice.
     is_utc = type(value) is datetime and value.tzinfo is UTC  # As the clock tells them.
     utc = value if is_utc else check_time(value, "a time in a condition")
+    return utc, _of_time(utc)
+
+
+@lru_cache(16)
+def _of_time(utc: datetime) -> str:
+    """As SQL: conditions of one read say the same moment of several columns."""
     text = utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-    return utc, f"timestamp '{text}'"
+    return f"timestamp '{text}'"
 
 
 def _bounds(values: Iterable[Value]) -> list[Any]:
