@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 _NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
 
-_STEPS = 12
+_STEPS = 8
 _ROWS_A_STEP = 1_000
-"""A search takes about a millisecond, and four in twenty thousand rows."""
+"""A search takes two thirds of a millisecond, and three in twenty thousand rows."""
 
 _MANY = 512
 """So many rows are asked a condition in a millisecond or two; more of them beside the loop."""
@@ -90,8 +90,10 @@ def joined(found: Sequence[Found]) -> Joined | None:
 class HotTable:
     """The rows of one scope, as they were when the search began to ask, or later."""
 
-    def __init__(self, table: Table, block: Block, shown: sql.Clause, *, was_known: bool) -> None:
-        """Those of `block`, which are some of `table`.
+    def __init__(
+        self, table: Table, block: Block, asked: Condition, shown: Condition, *, was_known: bool
+    ) -> None:
+        """Those of `block`, which are some of `table`, that meet what is `asked`.
 
         How rare a word is among those that are `shown` counts, whatever else a search asks for.
         """
@@ -100,8 +102,8 @@ class HotTable:
         self.spec = table.spec
         self._table = table
         self._block = block
-        self._shown = Condition.of(shown)
-        self._conditions = [(shown, self._shown)]
+        self._asked = asked
+        self._shown = shown
         self._found: dict[int, Row] = {}
         """What was found, by the ids that it was found by."""
 
@@ -123,26 +125,24 @@ class HotTable:
         vector: np.ndarray,
         *,
         model: str | None,
-        where: sql.Clause,
         limit: int,
         columns: Sequence[str],
     ) -> Picked:
         """As `Table.nearest`."""
-        asked = await self._asked(where)
+        await self._ask(self._asked)
         with (block := self._sound()).lock:
             if block.vectors is None:
                 return self._picked(_NONE, columns, "_distance", _NO_SCORES)
             if (length := len(vector), model) != block.is_asked_by:
                 self._table.vectors.check(pa.schema([block.vectors]), length, model)
                 block.is_asked_by = length, model
-            numbers, cosines = block.nearest(asked, vector, limit)
+            numbers, cosines = block.nearest(self._asked, vector, limit)
             return self._picked(numbers, columns, "_distance", 1.0 - cosines)
 
     async def match(
         self,
         text: str,
         *,
-        where: sql.Clause,
         limit: int,
         columns: Sequence[str],
         preceding: float = 0.0,
@@ -152,11 +152,12 @@ class HotTable:
 
         Raises UnsureError if only the engine can tell the words.
         """
-        asked = await self._asked(where)
-        await self._ask(self._shown)
+        await self._ask(self._asked)
+        if self._shown is not self._asked:
+            await self._ask(self._shown)
         with (block := self._sound()).lock:
             found = block.match(
-                asked, self._shown, text, limit, preceding=preceding, must_match=must_match
+                self._asked, self._shown, text, limit, preceding=preceding, must_match=must_match
             )
             picked = self._picked(found.best.numbers, columns, "_score", found.best.scores)
         picked.coverage = found.coverage
@@ -164,22 +165,15 @@ class HotTable:
             picked.own = found.own
         return picked
 
-    async def beside(
-        self,
-        where: sql.Clause,
-        found: Sequence[Picked],
-        *,
-        columns: Sequence[str],
-    ) -> Picked:
-        """The rows that meet `where` just before and just after those found, but these themselves."""
-        asked = await self._asked(where)
+    async def beside(self, found: Sequence[Picked], *, columns: Sequence[str]) -> Picked:
+        """The rows just before and just after those found, but these themselves."""
+        await self._ask(self._asked)
         with (block := self._sound()).lock:
             each = [self._numbers(one) for one in found]
-            return self._picked(block.beside(asked, np.concatenate(each)), columns)
+            return self._picked(block.beside(self._asked, np.concatenate(each)), columns)
 
     async def read(
         self,
-        where: sql.Clause,
         more: sql.Clause,
         *,
         columns: Sequence[str],
@@ -188,14 +182,14 @@ class HotTable:
         last: int | None = None,
         by: str = "",
     ) -> list[dict[str, Any]]:
-        """Part of the rows that meet `where` and `more`, as `Table.slice`.
+        """Part of the rows that meet `more`, too, as `Table.slice`.
 
         With `by` those of equal values in that column stand together, in the order of the first rows
-        of these that meet `where`. Raises as `Clause.holds`, where only the engine can tell.
+        of these, whatever is `more`. Raises as `Clause.holds`, where only the engine can tell.
         """
-        asked = await self._asked(where)
+        await self._ask(self._asked)
         with (block := self._sound()).lock:
-            rows = block.meeting(asked)
+            rows = block.meeting(self._asked)
         holds: Any = more.holds
         found = [row for row in rows if holds(row)] if more else rows
         if by:
@@ -278,15 +272,6 @@ class HotTable:
         if not self._block.is_sound:
             raise UnsureError
         return self._block
-
-    async def _asked(self, where: sql.Clause) -> Condition:
-        """What a clause asks, which all rows were asked."""
-        known = next((asked for clause, asked in self._conditions if clause is where), None)
-        if known is None:
-            known = Condition.of(where)
-            self._conditions.append((where, known))
-        await self._ask(known)
-        return known
 
     async def _ask(self, where: Condition) -> None:
         """Have a condition asked of all rows, beside the loop where there are many of them."""

@@ -34,9 +34,10 @@ class Condition(NamedTuple):
     """Columns that have to be null, or later."""
 
     @classmethod
-    def of(cls, where: Clause) -> "Condition":
-        """What a clause asks that can be asked of a row in memory."""
+    def of(cls, where: Clause, further: Sequence[tuple[str, datetime]] = ()) -> "Condition":
+        """What a clause asks that can be asked of a row in memory, and `further` moments."""
         moments, rest = apart(where)
+        moments += further
         if len(rest) < _LONG:
             return cls(rest, rest, moments)
         return cls(hashlib.blake2b(rest.encode(), digest_size=32).hexdigest(), rest, moments)

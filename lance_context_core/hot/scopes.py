@@ -19,6 +19,7 @@ from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LARGE, Block, OutdatedError
 from lance_context_core.hot.cache import Held, Kept, NotKept, SearchCache, blocks_of
 from lance_context_core.hot.cache import Table as CachedTable
+from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
 
 _FEW = 1_000
@@ -91,8 +92,8 @@ class HotScopes:
         self,
         table: Table,
         scope: sql.Clause,
-        where: sql.Clause,
-        shown: sql.Clause,
+        where: Condition,
+        shown: Condition,
         *,
         columns: Iterable[str],
         is_whole: bool,
@@ -102,13 +103,16 @@ class HotScopes:
         All rows that are `shown`, whatever a search asks for, meet `scope`; those that meet `where` are
         some of them. `columns` are read of hits, or maybe any if it `is_whole` rows that are looked at.
         """
-        if where.holds is None or shown.holds is None or scope.holds is None:
+        if where.rest.holds is None or shown.rest.holds is None or scope.holds is None:
             return None
         seldom = table.spec.seldom
-        asked = seldom if is_whole else named(seldom, where, shown) | seldom.intersection(columns)
-        asked = (table.spec.usual | asked).difference(LARGE)
+        if not is_whole:
+            later = (column for column, _ in where.moments)
+            # Among what is asked for is all that is `shown`.
+            seldom = named(seldom, where.rest) | seldom.intersection((*columns, *later))
+        asked = (table.spec.usual | seldom).difference(LARGE)
         block, was_known = await self._block(table, scope, asked, self._place(table, scope))
-        return None if block is None else HotTable(table, block, shown, was_known=was_known)
+        return None if block is None else HotTable(table, block, where, shown, was_known=was_known)
 
     async def few(
         self,
@@ -147,7 +151,10 @@ class HotScopes:
         asked = named(seldom, where, more) | seldom.intersection(columns)
         asked = (table.spec.usual | asked).difference(LARGE, _FOR_SEARCHES)
         block, was_known = await self._block(table, scope, asked, mark, most=_FEW_TO_READ)
-        return None if block is None else HotTable(table, block, where, was_known=was_known)
+        if block is None:
+            return None
+        condition = Condition.of(where)
+        return HotTable(table, block, condition, condition, was_known=was_known)
 
     def count(self, answered: HotTable) -> None:
         """Count a search that was answered."""

@@ -23,10 +23,9 @@ def conditions(
     now: datetime, *, include_expired: bool = False, include_retired: bool = False
 ) -> list[sql.Clause]:
     """What must hold of a row that is shown at that time."""
-    return [
-        *standing(include_retired=include_retired),
-        *at(now, include_expired=include_expired, include_retired=include_retired),
-    ]
+    later = moments(now, include_expired=include_expired, include_retired=include_retired)
+    shown = standing(include_retired=include_retired)
+    return [*shown, *(sql.absent_or_after(column, moment) for column, moment in later)]
 
 
 def standing(*, include_retired: bool = False) -> list[sql.Clause]:
@@ -34,12 +33,12 @@ def standing(*, include_retired: bool = False) -> list[sql.Clause]:
     return [] if include_retired else [_HAS_VISIBLE_STATUS, _IS_NOT_SUPERSEDED]
 
 
-def at(
+def moments(
     now: datetime, *, include_expired: bool = False, include_retired: bool = False
-) -> list[sql.Clause]:
-    """The rest of them, which is another one at each time."""
-    shown = [] if include_expired else [alive(now)]
-    return shown if include_retired else [*shown, sql.absent_or_after("retired_at", now)]
+) -> list[tuple[str, datetime]]:
+    """The rest of them: what has to be null, or later than a moment, by column."""
+    later = [] if include_expired else [("expires_at", now)]
+    return later if include_retired else [*later, ("retired_at", now)]
 
 
 def alive(now: datetime) -> sql.Clause:

@@ -1,6 +1,6 @@
 """The two channels of a search, asked of a table or of what of it is in memory."""
 
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,19 +14,12 @@ _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""
 
 
-class _Asked(TypedDict):
-    """What both channels are asked in the same words."""
-
-    where: sql.Clause
-    limit: int
-    columns: list[str]
-
-
 class Asking(NamedTuple):
     """What is asked of each channel, beside the question."""
 
     table: Table | HotTable
     where: sql.Clause
+    """What the engine is asked of rows; what is in memory knows what it is asked."""
     limit: int
     columns: list[str]
     narrowed: Narrowed | None
@@ -40,27 +33,36 @@ class Asking(NamedTuple):
         """The nearest rows; none if there is nothing to be near to."""
         if vector is None:
             return self._nothing("_distance")
-        asked = self._asked
+        limit, columns = min(self.limit, _MOST), self.columns
         if isinstance(self.table, HotTable):
-            return await self.table.nearest(vector, model=model, **asked)
-        rows = await self.table.nearest(vector, model=model, narrowed=self.narrowed, **asked)
+            return await self.table.nearest(vector, model=model, limit=limit, columns=columns)
+        rows = await self.table.nearest(
+            vector,
+            model=model,
+            where=self.where,
+            limit=limit,
+            columns=columns,
+            narrowed=self.narrowed,
+        )
         return Rows(rows, "_distance")
 
     async def matching(self, words: str | None) -> Found:
         """The rows that have the words; none without any."""
         if words is None:
             return self._nothing("_score")
-        asked = self._asked
+        limit, columns = min(self.limit, _MOST), self.columns
         if isinstance(self.table, HotTable):
             return await self.table.match(
-                words, preceding=self.preceding, must_match=self.must_match, **asked
+                words,
+                limit=limit,
+                columns=columns,
+                preceding=self.preceding,
+                must_match=self.must_match,
             )
-        return Rows(await self.table.match(words, narrowed=self.narrowed, **asked), "_score")
-
-    @property
-    def _asked(self) -> "_Asked":
-        limit = min(self.limit, _MOST)
-        return {"where": self.where, "limit": limit, "columns": self.columns}
+        rows = await self.table.match(
+            words, where=self.where, limit=limit, columns=columns, narrowed=self.narrowed
+        )
+        return Rows(rows, "_score")
 
     def _nothing(self, score: str) -> Found:
         if isinstance(self.table, HotTable):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypedDict
 
 from lance_context_core._checks import is_number
@@ -122,6 +123,8 @@ class Room:
 
     def with_options(self, options: SearchOptions, mode: SearchMode | None) -> "Room":
         """What ranks where they do say, in a search of a mode that was named, or not."""
+        if options is AS_USUAL and mode in (None, "hybrid"):
+            return self
         given = {name: getattr(options, name) for name in _ABSENT_IS_USUAL}
         said = {name: one for name, one in given.items() if one is not None}
         if mode not in (None, "hybrid"):
@@ -139,13 +142,14 @@ class Room:
         """Whether turns gain by those around them."""
         return any(self.neighbours) or self.preceding > 0
 
-    def boosts(self, *, words_are_handed: bool) -> list[Boost]:
+    @lru_cache(64)  # noqa: B019 - rooms are few, and values
+    def boosts(self, *, words_are_handed: bool) -> tuple[Boost, ...]:
         """The boosts of it, where the words of preceding turns are in the word scores, or not."""
         all_of: list[Boost] = [Neighbours(tuple(self.neighbours))] if any(self.neighbours) else []
         if self.preceding and not words_are_handed:
             all_of += [Preceding(_LENT * self.preceding)]
         all_of += [Speaker(self.speaker)] if self.speaker else []
-        return all_of
+        return tuple(all_of)
 
 
 CONVERSATION = Room(
@@ -177,3 +181,7 @@ class SearchArguments(TypedDict, total=False):
 
 def _is_share(value: object) -> bool:
     return is_number(value) and 0 <= value <= 1
+
+
+AS_USUAL = SearchOptions()
+"""Where none are given."""

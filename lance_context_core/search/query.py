@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
 import numpy as np
@@ -23,20 +24,25 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
 from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.hot.block import LINK, UnsureError
+from lance_context_core.hot.masks import Condition
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking
 from lance_context_core.search.boosts import Boost, asked
-from lance_context_core.search.options import ALONE, Room, SearchArguments, SearchOptions
+from lance_context_core.search.options import (
+    ALONE,
+    AS_USUAL,
+    Room,
+    SearchArguments,
+    SearchOptions,
+)
 from lance_context_core.search.placed import asked_by, placed
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.surroundings import Around, beside_each, surroundings
 from lance_context_core.search.variety import varied
 
 R = TypeVar("R")
-
-_AS_USUAL = SearchOptions()
 
 _ASKING = 2
 """So many of `_steps.STEP` it takes to know what is asked."""
@@ -50,6 +56,8 @@ class Searched(Generic[R]):
     resources: Resources
     where: sql.Clause
     """What a row is searched for at all; empty if each one is."""
+    moments: Sequence[tuple[str, datetime]] = ()
+    """Which columns have to be null, or later, besides."""
     filterable: Columns
     """What a filter may name."""
     columns: Sequence[str]
@@ -65,8 +73,7 @@ class Searched(Generic[R]):
     process. None if they shall not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Question(NamedTuple):
     """What is looked for."""
 
     text: str | None
@@ -132,17 +139,20 @@ async def _answered(
     limit, mode, options = given["limit"], given["mode"], given["options"]
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a number of hits, 0 or more")
-    options = _AS_USUAL if options is None else options
+    options = AS_USUAL if options is None else options
     if not isinstance(options, SearchOptions):
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
     await steps.take_all(_ASKING)
     room = searched.room.with_options(options, mode)
     where = sql.all_of([searched.where, sql.filtered(given["filter"], columns=searched.filterable)])
+    moments = searched.moments
     question = _asked(searched, query, given["vector"], mode, options)
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
+        shown = Condition.of(searched.where, moments)
         table = await hot.of(
-            *(searched.table, scope, where, searched.where),
+            *(searched.table, scope),
+            *(shown if where is searched.where else Condition.of(where, moments), shown),
             columns=searched.columns,
             # A reranker is given all that is known of a row.
             is_whole=options.reranker is not None,
@@ -155,6 +165,8 @@ async def _answered(
                 )
                 hot.count(table)
                 return hits
+    later = (sql.absent_or_after(column, moment) for column, moment in moments)
+    where = sql.all_of([where, *later])
     return await _found(
         searched, searched.table, question, where, room, limit, options, with_turns=with_turns
     )
@@ -313,7 +325,7 @@ async def _embedded(
         made = await embeddings.embed_query(text)
         # Zeros say that the model found no direction in the text: there is nothing to be near to.
         vector = made if made.any() else None
-        question = replace(question, vector=vector, model=embeddings.model)
+        question = question._replace(vector=vector, model=embeddings.model)
     if question.mode == "text" and (given := question.vector) is not None:
         # The vector channel would see to it.
         table = searched.table
@@ -332,7 +344,7 @@ def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
 async def _candidates(asking: Asking, question: _Question, matching: Found | None) -> _Candidates:
     """What the channels find that are asked, of which one may have been asked already."""
     if question.mode == "text":
-        question = replace(question, vector=None)
+        question = question._replace(vector=None)
     if matching is not None:
         return _Candidates(await asking.nearest(question.vector, question.model), matching)
     if question.mode != "hybrid" or isinstance(asking.table, HotTable):

@@ -32,7 +32,7 @@ async def surroundings(
     """
     if isinstance(table, HotTable) and LINK in table.spec.schema.names:
         picked = [one for one in found if isinstance(one, Picked)]
-        return await table.beside(where, picked, columns=columns)
+        return await table.beside(picked, columns=columns)
     keys = {key for rows in found for key in rows.column(KEY)}
     links = {key for rows in found for key in rows.column(LINK)}
     before = sorted(key for key in links if key and key not in keys)

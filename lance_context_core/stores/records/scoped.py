@@ -195,13 +195,13 @@ class Records:
         asked = self.scope, self.context, tuple((within or {}).items()), conditions, include_retired
         is_usual = all(len(one) < _SHORT for one in conditions)
         which = _usual_which(*asked) if is_usual else _which(*asked)
-        at = visibility.at(
-            self.now(), include_expired=include_expired, include_retired=include_retired
-        )
         return searching.Searched(
             table=self.table,
             resources=self.resources,
-            where=sql.all_of([which.standing, *at]),
+            where=which.standing,
+            moments=visibility.moments(
+                self.now(), include_expired=include_expired, include_retired=include_retired
+            ),
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
@@ -271,7 +271,7 @@ class Records:
                 continue
             span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
             with suppress(UnsureError, UnsureOfRowError):
-                rows = await table.read(where, more, columns=kept, by=by, **span)
+                rows = await table.read(more, columns=kept, by=by, **span)
                 if "blob" not in columns:
                     return rows
                 # What has a text, or parts, has no bytes; of all else only the table knows.
