@@ -51,7 +51,8 @@ class LocalEmbedder:
     def embed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`; a query is embedded like a document."""
         model = _load()
-        return model.mean(model.tokens([well_formed(text).lower()])[0])
+        encoded = model.tokenizer.encode(well_formed(text).lower(), add_special_tokens=False)
+        return model.mean(encoded.ids)
 
     def is_instant(self, text: str) -> bool:
         """Whether a text is embedded sooner than it is handed to another thread."""

@@ -234,11 +234,13 @@ class HotScopes:
                 return None, False
             if isinstance(known, Block) and not columns <= known.columns:
                 columns |= known.columns
-            elif isinstance(known, Block) and self._follows(known, since):
-                if since.entries:
-                    # It has become larger, maybe too large.
-                    self._blocks.put(*place, known)
-                return known, True
+            elif isinstance(known, Block):
+                former = known.revision
+                if self._follows(known, since):
+                    if known.revision != former:
+                        # It has become larger, maybe too large.
+                        self._blocks.put(*place, known)
+                    return known, True
             if isinstance(known, NotKept) and known.is_unfit and _is_near(known.state, since.state):
                 known.n_believed = 0
                 return None, False

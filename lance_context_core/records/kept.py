@@ -121,25 +121,39 @@ def copied(record: ContextRecord) -> ContextRecord | None:
     for part in record.parts:
         if type(part) is not TextPart or part.extra:
             return None
-    copy = object.__new__(ContextRecord)
-    for place, value in zip(_PLACES, _values(record), strict=True):
-        place.__set__(copy, value)
+    copy = dict(zip(_NAMES, _values(record), strict=True))
     if record.parts:
-        _PARTS.__set__(copy, tuple([text_part(part.text, "text") for part in record.parts]))
-    for place in _OF_JSON:
-        place.__set__(copy, _json_copied(place.__get__(record)))
-    return copy
+        copy["parts"] = tuple([text_part(part.text, "text") for part in record.parts])
+    for name in _OF_JSON:
+        if (value := copy[name]) is not None:
+            copy[name] = _json_copied(value)
+    return _made(copy)
 
 
-_PLACES = [getattr(ContextRecord, one.name) for one in fields(ContextRecord)]
-"""Where a record has its values: its own way to set them takes twice as long."""
-_values = attrgetter(*(one.name for one in fields(ContextRecord)))
-_PARTS: Any = ContextRecord.parts
-_OF_JSON: Sequence[Any] = (
-    ContextRecord.metadata,
-    ContextRecord.native,
-    ContextRecord.state_metadata,
-)
+def record_of(values: Mapping[str, Any]) -> ContextRecord:
+    """The record of values of its fields, by name: as its constructor makes it, in half the time.
+
+    There are no others among them. Raises TypeError without those that every record has.
+    """
+    if not _REQUIRED.issubset(values):
+        return ContextRecord(**values)
+    return _made({**_USUAL, "metadata": {}, **values})
+
+
+_NAMES = tuple(one.name for one in fields(ContextRecord))
+_PLACES = [getattr(ContextRecord, name) for name in _NAMES]
+_values = attrgetter(*_NAMES)
+_USUAL = {one.name: one.default for one in fields(ContextRecord)}
+_REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at"))
+_OF_JSON = ("metadata", "native", "state_metadata")
+
+
+def _made(values: Mapping[str, Any]) -> ContextRecord:
+    """The record of all of its values, in the order of its fields."""
+    record = object.__new__(ContextRecord)
+    for place, value in zip(_PLACES, values.values(), strict=True):
+        place.__set__(record, value)
+    return record
 
 
 def _json_copied(value: Any) -> Any:

@@ -25,6 +25,7 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import parts_from_json, parts_to_json
 from lance_context_core.records import ContextRecord, Relationship
+from lance_context_core.records.kept import record_of
 from lance_context_core.scope import Scope
 
 NO_CONTEXT = ""
@@ -107,7 +108,7 @@ def from_row(row: Mapping[str, Any]) -> ContextRecord:
             values[name] = read(value)
     if (vector := row.get(VECTOR)) is not None:
         values["embedding"] = _floats(vector)
-    return ContextRecord(**values)
+    return record_of(values)
 
 
 def with_values(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
