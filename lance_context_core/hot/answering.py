@@ -25,6 +25,9 @@ _STEPS = 8
 _ROWS_A_STEP = 1_000
 """A search takes two thirds of a millisecond, and three in twenty thousand rows."""
 
+_READ_AS_ONE = 4
+"""So many rows are read in the time that `_steps` takes a record for."""
+
 _MANY = 512
 """So many rows are asked a condition in a millisecond or two; more of them beside the loop."""
 
@@ -208,38 +211,32 @@ class HotTable:
         *,
         columns: Sequence[str],
         read: Callable[[Mapping[str, Any]], R],
-        again: Callable[[R], R | None] | None,
+        in_two: tuple[Callable[[Row], Any], Callable[[Any], R]] | None,
     ) -> dict[int, R]:
         """What `read` makes of each of these rows, which were found here, by its id: as it is now.
 
-        It is kept for the next search, and what is handed out is made of it `again`; of what that makes
-        nothing, nothing is kept.
+        Who reads `in_two` steps finds the first one done where it was before.
         """
-        if again is None or any(name in columns for name in (VECTOR, *LARGE)):
+        if in_two is None or any(name in columns for name in (VECTOR, *LARGE)):
             rows = await self.take(row_ids, columns=columns)
-            pairs = await steps.each(lambda row: (row["_rowid"], read(row)), rows)
-            return dict(pairs)
-        made: dict[int, R] = {}
+            return dict(await steps.each(lambda row: (row["_rowid"], read(row)), rows))
+        first, second = in_two
         with (block := self._sound()).lock:
-            there = [(id, block.number(self._found[id][KEY])) for id in row_ids]
-            asked = []
-            for id, number in there:
-                if number is None:
-                    continue
-                if (known := block.made(number)) is not None and (copy := again(known)) is not None:
-                    made[id] = copy
-                else:
-                    asked.append((id, number, block.row(number)))
-        if asked:
-            new = await steps.each(
-                lambda one: read({name: one[2].get(name) for name in columns}), asked
-            )
-            made |= {id: one for (id, _, _), one in zip(asked, new, strict=True)}
-            with block.lock:
-                for (_, number, _), one in zip(asked, new, strict=True):
-                    if (copy := again(one)) is not None:
-                        block.keep(number, copy)
-        return made
+            found = [(id, block.number(self._found[id][KEY])) for id in row_ids]
+            there = [(id, number) for id, number in found if number is not None]
+            known = {number: block.made(number) for _, number in there}
+            rows = [(number, block.row(number)) for number, made in known.items() if made is None]
+
+        def one(numbered: tuple[int, Row]) -> tuple[int, Any]:
+            number, row = numbered
+            return number, first({name: row.get(name) for name in columns})
+
+        new = await steps.each(one, rows, n_as_one=_READ_AS_ONE)
+        with block.lock:
+            for number, made in new:
+                block.keep(number, made)
+        known.update(new)
+        return {id: second(known[number]) for id, number in there}
 
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""

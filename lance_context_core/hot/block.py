@@ -308,7 +308,7 @@ class Block:
         return [*map(self._rows.__getitem__, numbers)]
 
     def made(self, number: int) -> Any:
-        """What was made of a row, if it was kept."""
+        """What was made of a row, if it was kept; else None."""
         return self._made.get(number)
 
     def keep(self, number: int, made: Any) -> None:

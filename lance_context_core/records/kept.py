@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
-from lance_context_core.messages.parts import text_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,23 +111,6 @@ class ContextRecord:
         )
 
 
-def copied(record: ContextRecord) -> ContextRecord | None:
-    """The same record once more: what may be changed in one is not in the other.
-
-    None of a record that is as soon made anew: its parts are more than texts.
-    """
-    for part in record.parts:
-        if type(part) is not TextPart or part.extra:
-            return None
-    copy = dict(zip(_NAMES, _values(record), strict=True))
-    if record.parts:
-        copy["parts"] = tuple([text_part(part.text, "text") for part in record.parts])
-    for name in _OF_JSON:
-        if (value := copy[name]) is not None:
-            copy[name] = _json_copied(value)
-    return _made(copy)
-
-
 def record_of(values: Mapping[str, Any]) -> ContextRecord:
     """The record of values of its fields, by name: as its constructor makes it, in half the time.
 
@@ -137,29 +118,16 @@ def record_of(values: Mapping[str, Any]) -> ContextRecord:
     """
     if not _REQUIRED.issubset(values):
         return ContextRecord(**values)
-    return _made({**_USUAL, "metadata": {}, **values})
-
-
-_NAMES = tuple(one.name for one in fields(ContextRecord))
-_PLACES = [getattr(ContextRecord, name) for name in _NAMES]
-_values = attrgetter(*_NAMES)
-_USUAL = {one.name: one.default for one in fields(ContextRecord)}
-_REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at"))
-_OF_JSON = ("metadata", "native", "state_metadata")
-
-
-def _made(values: Mapping[str, Any]) -> ContextRecord:
-    """The record of all of its values, in the order of its fields."""
     record = object.__new__(ContextRecord)
-    for place, value in zip(_PLACES, values.values(), strict=True):
+    every = {**_USUAL, "metadata": {}, **values}
+    for place, value in zip(_PLACES, every.values(), strict=True):
         place.__set__(record, value)
     return record
 
 
-def _json_copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _json_copied(one) for key, one in value.items()}
-    return [*map(_json_copied, value)] if isinstance(value, list) else value
+_PLACES = [getattr(ContextRecord, one.name) for one in fields(ContextRecord)]
+_USUAL = {one.name: one.default for one in fields(ContextRecord)}
+_REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

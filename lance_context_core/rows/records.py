@@ -23,7 +23,8 @@ from lance_context_core._checks import (
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.messages import parts_from_json, parts_to_json
+from lance_context_core.messages import Part, parts_from_json, parts_to_json
+from lance_context_core.messages.parts import text_part
 from lance_context_core.records import ContextRecord, Relationship
 from lance_context_core.records.kept import record_of
 from lance_context_core.scope import Scope
@@ -95,6 +96,11 @@ def to_row(record: ContextRecord, *, key: str, search_text: str | None) -> dict[
 
 def from_row(row: Mapping[str, Any]) -> ContextRecord:
     """The record of a row, whole where `fields` was read; else what was not read is absent."""
+    return from_values(values_of(row))
+
+
+def values_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes most of the time to read of a row: `from_values` makes records of it, any number."""
     if packed := row.get("fields"):
         values = _unpacked(packed)
         values |= {name: row[name] for name in COLUMNS[1:] if name in row}
@@ -103,12 +109,24 @@ def from_row(row: Mapping[str, Any]) -> ContextRecord:
         values |= {name: values[name].replace(tzinfo=UTC) for name in _TIMES if values.get(name)}
         for name in ("metadata", "state_metadata"):
             values[name] = loads(row[name], name) if row.get(name) else None
-    for name, read in _READ.items():
-        if value := values.pop(name, None):  # What is empty is as good as absent.
-            values[name] = read(value)
+    for name in _MAY_BE_EMPTY:
+        if not values.get(name, True):  # As good as absent.
+            del values[name]
     if (vector := row.get(VECTOR)) is not None:
         values["embedding"] = _floats(vector)
-    return record_of(values)
+    if (parts := values.get("parts")) and (text := values.get("text")) is not None:
+        if parts == f'[{{"type":"text","text":{dumps(text)}}}]':
+            values["parts"] = text, None  # As most are: there is nothing else to be read.
+    return values
+
+
+def from_values(values: Mapping[str, Any]) -> ContextRecord:
+    """A record that shares nothing with another one of the same values that could be changed in it."""
+    own = {**values}
+    for name, read in _READ.items():
+        if name in own:
+            own[name] = read(own[name])
+    return record_of(own)
 
 
 def with_values(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,6 +237,18 @@ def _unpacked(text: str) -> dict[str, Any]:
     return values
 
 
+def _parts(parts: str | tuple[str, None]) -> tuple[Part, ...]:
+    if isinstance(parts, tuple):
+        return (text_part(parts[0], "TextPart.text"),)
+    return parts_from_json(parts)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
+
+
 def _size(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
         raise InvalidRequestError(f"{where} is {shown(value)}: give a number of bytes")
@@ -259,14 +289,17 @@ _NAMES = (
     "retention_policy", "retired_reason", "supersedes_id", "superseded_by_id", "payload_checksum",
 )  # fmt: skip
 _READ: Mapping[str, Callable[[Any], Any]] = {
-    "parts": parts_from_json,
+    "parts": _parts,
     "native": lambda text: loads(text, "native"),
-    "metadata": dict,
+    "metadata": _copied,
+    "state_metadata": _copied,
     "relationships": lambda edges: tuple(Relationship(**one) for one in edges),
     "tags": tuple,
     "source_ids": tuple,
 }
 """What becomes of the values of a row that a record has in another form."""
+
+_MAY_BE_EMPTY = ("parts", "native", "metadata", "relationships", "tags", "source_ids")
 
 _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(_NAMES, check_name),

@@ -64,8 +64,8 @@ class Searched(Generic[R]):
     """What is read of a hit."""
     read: Callable[[Mapping[str, Any]], R]
     """What a row is to the caller."""
-    again: Callable[[R], R | None] | None = None
-    """Makes one more of what was read of a row: that is kept, where the row is in memory."""
+    in_two: tuple[Callable[[Mapping[str, Any]], Any], Callable[[Any], R]] | None = None
+    """The same in two steps: what the first makes is kept, where the row is in memory."""
     room: Room = ALONE
     """What ranks, unless the options say."""
     scope: sql.Clause | None = None
@@ -250,7 +250,7 @@ async def _found(
         wanted |= dict.fromkeys(ids)
     columns, read = searched.columns, searched.read
     if isinstance(table, HotTable):
-        records = await table.made([*wanted], columns=columns, read=read, again=searched.again)
+        records = await table.made([*wanted], columns=columns, read=read, in_two=searched.in_two)
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
         if in_two_steps:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +126,8 @@ class Mirror:
         new = self.entries.after(last)
         if not self._folded or self._folded[-1] <= last:
             return new
-        found = [self._past.find(self.part, seq) for seq in self._folded if seq > last]
+        folded = takewhile(lambda seq: seq > last, reversed(self._folded))
+        found = [self._past.find(self.part, seq) for seq in folded][::-1]
         past = [entry for entry in found if isinstance(entry, Entry)]
         return past + new if len(past) == len(found) else None
 

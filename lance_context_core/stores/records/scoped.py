@@ -24,9 +24,15 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.hot.block import UnsureError
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.records.kept import copied
 from lance_context_core.rows import visibility
-from lance_context_core.rows.records import COLUMNS, NO_CONTEXT, from_row, to_row
+from lance_context_core.rows.records import (
+    COLUMNS,
+    NO_CONTEXT,
+    from_row,
+    from_values,
+    to_row,
+    values_of,
+)
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import (
@@ -205,7 +211,7 @@ class Records:
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
-            again=copied,
+            in_two=(values_of, from_values),
             room=room,
             scope=which.scope,
         )
