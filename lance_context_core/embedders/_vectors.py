@@ -44,10 +44,10 @@ def checked_vectors(
 
 def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> VectorArray:
     """`raw` as a new float32 array of shape (d,), under the same rules as `checked_vectors`."""
-    if type(raw) is np.ndarray and raw.dtype == np.float32 and raw.shape == (dimension,):
-        # What most come as; of the others it is said what is wrong.
-        if _SHORTEST <= float(np.dot(raw, raw)) <= _LONGEST:
-            return raw.copy()
+    is_plain = type(raw) is np.ndarray and raw.dtype == np.float32 and raw.shape == (dimension,)
+    if is_plain and _SHORTEST <= float(np.dot(raw, raw)) <= _LONGEST:
+        copy: VectorArray = raw.copy()  # What most come as; of others it is said what is wrong.
+        return copy
     one = raw[None] if isinstance(raw, np.ndarray) and raw.ndim == 1 else [raw]
     vector: VectorArray = checked_vectors(one, [text], model=model, dimension=dimension)[0]
     return vector

@@ -218,8 +218,8 @@ class HotTable:
         Who reads `in_two` steps finds the first one done where it was before.
         """
         if in_two is None or any(name in columns for name in (VECTOR, *LARGE)):
-            rows = await self.take(row_ids, columns=columns)
-            return dict(await steps.each(lambda row: (row["_rowid"], read(row)), rows))
+            taken = await self.take(row_ids, columns=columns)
+            return dict(await steps.each(lambda row: (row["_rowid"], read(row)), taken))
         first, second = in_two
         with (block := self._sound()).lock:
             found = [(id, block.number(self._found[id][KEY])) for id in row_ids]

@@ -162,9 +162,7 @@ class Block:
         self._make_room(n)
         self._places[:n] = np.arange(n)
         self._is_alive[:n] = True
-        self._matrix = Matrix(0 if vectors is None else vector_length(vectors))
-        if vectors is not None:
-            self._matrix.take(rows[VECTOR].combine_chunks())
+        self._matrix = _matrix_of(rows, vectors)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -430,6 +428,13 @@ class Block:
             more[: len(former)] = former
             setattr(self, name, more)
         self._room = room
+
+
+def _matrix_of(rows: pa.Table, vectors: pa.Field | None) -> Matrix:
+    matrix = Matrix(0 if vectors is None else vector_length(vectors))
+    if vectors is not None:
+        matrix.take(rows[VECTOR].combine_chunks())
+    return matrix
 
 
 def _plain(rows: pa.Table) -> list[Row]:

@@ -61,9 +61,7 @@ class Mask(NamedTuple):
         """Whether it is so at the moments of another condition of that name."""
         return len(self.spans) == len(where.moments) and all(
             column == asked and start <= _microseconds(moment) < end
-            for (column, start, end), (asked, moment) in zip(
-                self.spans, where.moments, strict=True
-            )
+            for (column, start, end), (asked, moment) in zip(self.spans, where.moments, strict=True)
         )
 
 

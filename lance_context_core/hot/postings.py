@@ -131,7 +131,8 @@ class Postings:
         `before` is the number of that text for each, or -1; it is not to be changed either. As in BM25F
         (Robertson, Zaragoza and Taylor, 2004).
         """
-        own, words, n = self.bm25(question, counts), self._asked(question, counts), len(self._lengths)
+        own, words = self.bm25(question, counts), self._asked(question, counts)
+        n = len(self._lengths)
         lengths = self._lengths_heard(counts, before, share)
         scores = np.zeros(n)
         # Of many words in many texts so many at a time that the cells are few megabytes.
@@ -145,7 +146,10 @@ class Postings:
             if not lengths.are_all:
                 both *= counts
             there = (both > 0).sum(axis=1).tolist()
-            weights = [_weight(lengths.n, *of) for of in zip([w.times for w in some], there, strict=True)]
+            weights = [
+                _weight(lengths.n, word.times, n_texts)
+                for word, n_texts in zip(some, there, strict=True)
+            ]
             # A product of matrices would give equal texts different last bits.
             scores += (np.array(weights)[:, None] * (both / (both + lengths.norms))).sum(axis=0)
         return own, scores

@@ -111,22 +111,26 @@ class ContextRecord:
         )
 
 
-def record_of(values: Mapping[str, Any]) -> ContextRecord:
-    """The record of values of its fields, by name: as its constructor makes it, in half the time.
+def all_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a record with these, and what is usual in its other fields; in their order.
 
     There are no others among them. Raises TypeError without those that every record has.
     """
     if not _REQUIRED.issubset(values):
-        return ContextRecord(**values)
+        ContextRecord(**values)
+    return {**_USUAL, **values}
+
+
+def record_of(values: Mapping[str, Any]) -> ContextRecord:
+    """The record of `all_values`: as its constructor makes it, in half the time."""
     record = object.__new__(ContextRecord)
-    every = {**_USUAL, "metadata": {}, **values}
-    for place, value in zip(_PLACES, every.values(), strict=True):
-        place.__set__(record, value)
+    for put, value in zip(_PUT, values.values(), strict=True):
+        put(record, value)
     return record
 
 
-_PLACES = [getattr(ContextRecord, one.name) for one in fields(ContextRecord)]
-_USUAL = {one.name: one.default for one in fields(ContextRecord)}
+_PUT = [getattr(ContextRecord, one.name).__set__ for one in fields(ContextRecord)]
+_USUAL = {one.name: one.default for one in fields(ContextRecord)} | {"metadata": {}}
 _REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at"))
 
 

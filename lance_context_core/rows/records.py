@@ -26,7 +26,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Part, parts_from_json, parts_to_json
 from lance_context_core.messages.parts import text_part
 from lance_context_core.records import ContextRecord, Relationship
-from lance_context_core.records.kept import record_of
+from lance_context_core.records.kept import all_values, record_of
 from lance_context_core.scope import Scope
 
 NO_CONTEXT = ""
@@ -114,18 +114,18 @@ def values_of(row: Mapping[str, Any]) -> dict[str, Any]:
             del values[name]
     if (vector := row.get(VECTOR)) is not None:
         values["embedding"] = _floats(vector)
-    if (parts := values.get("parts")) and (text := values.get("text")) is not None:
-        if parts == f'[{{"type":"text","text":{dumps(text)}}}]':
-            values["parts"] = text, None  # As most are: there is nothing else to be read.
-    return values
+    text = values.get("text")
+    if text and values.get("parts") == f'[{{"type":"text","text":{dumps(text)}}}]':
+        values["parts"] = text, None  # As most are: there is nothing else to be read.
+    return all_values(values)
 
 
 def from_values(values: Mapping[str, Any]) -> ContextRecord:
     """A record that shares nothing with another one of the same values that could be changed in it."""
     own = {**values}
     for name, read in _READ.items():
-        if name in own:
-            own[name] = read(own[name])
+        if (value := own[name]) is not None and value != ():
+            own[name] = read(value)
     return record_of(own)
 
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
 import numpy as np
-import pyarrow as pa
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_text
@@ -112,7 +111,7 @@ async def search(
     `AsyncContextStore.search` says what the arguments mean, whose defaults stand here.
     """
     given = SearchArguments(vector=vector, mode=mode, filter=filter, limit=limit, options=options)
-    return [one.hit for one in await _answered(searched, query, given, with_turns=False)]
+    return [hit for hit, _ in await _answered(searched, query, given, with_turns=False)]
 
 
 DEFAULTS = defaults_of(search)
@@ -248,13 +247,15 @@ async def _found(
     wanted = dict.fromkeys([hit.id for hit in best])
     for ids in beside.values():
         wanted |= dict.fromkeys(ids)
-    columns, read = searched.columns, searched.read
+    wanted_columns, read = searched.columns, searched.read
     if isinstance(table, HotTable):
-        records = await table.made([*wanted], columns=columns, read=read, in_two=searched.in_two)
+        records = await table.made(
+            [*wanted], columns=wanted_columns, read=read, in_two=searched.in_two
+        )
     else:
         rows = (found.vector if question.mode == "vector" else found.text).table()
         if in_two_steps:
-            rows = await table.take([*wanted], columns=columns)
+            rows = await table.take([*wanted], columns=wanted_columns)
         pairs = await steps.each_row(lambda row: (row["_rowid"], read(row)), rows)
         records = dict(pairs)
     return [

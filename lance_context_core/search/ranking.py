@@ -226,9 +226,8 @@ class _Ranking:
                 for score, words in zip(said, own_words[best].tolist(), strict=True)
             ]
         given = [(name, some[best].tolist()) for name, some in self._given.items()]
-        gains = [
-            {name: some[place] for name, some in given if some[place]}
-            for place in range(len(best))
+        gained = [
+            {name: some[place] for name, some in given if some[place]} for place in range(len(best))
         ]
         told = (
             [ids[number] for number in best.tolist()],
@@ -236,7 +235,7 @@ class _Ranking:
             vector.scores(best),
             said,
             own.tolist(),
-            gains,
+            gained,
             handed,
         )
         return [*map(FusedHit, *told)]
