@@ -96,7 +96,7 @@ async def _recollect_all_at_once(store):
         (_take_by_key, itemrows, "from_row"),
         (_read_by_id, vectors, "from_row"),
         (_find_all_at_once, vectors, "from_row"),
-        (_recollect_all_at_once, scoped, "from_row"),
+        (_recollect_all_at_once, scoped, "from_values"),
     ],
 )
 async def test_the_event_loop_comes_round_while_many_are_converted(

@@ -4,11 +4,12 @@ import asyncio
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import product
 
 import pytest
 import snowballstemmer
-from core.conformance.doubles import WordVectors
+from core.conformance.doubles import ManualClock, WordVectors
 from core.engine.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
@@ -51,6 +52,33 @@ async def test_the_first_search_of_a_scope_reads_it_and_the_next_ones_find_it_in
     for _ in range(3):
         assert (await found(store, "vase"))[0] == "a blue vase"
     assert await counted(store) == (2, 1)
+
+
+async def test_what_is_changed_in_a_record_that_was_found_is_not_in_the_next_one(store):
+    said = [Message.user("a red kite", metadata={"tags": ["toy"]}), Message.user("a blue kite")]
+    await store.history.append_many("a", said, session_id="s")
+    for _ in range(3):
+        hits = await store.history.search("kite", agent_id="a")
+        found = {hit.record.text: hit.record for hit in hits}
+        for message in said:
+            record = found[message.text]
+            assert record.metadata == message.metadata
+            assert record.parts == message.parts
+            record.metadata["seen"] = record.parts[0].extra["seen"] = True
+        found["a red kite"].metadata["tags"].append("seen")
+
+
+async def test_an_expiry_between_two_searches_is_seen_and_so_is_a_clock_set_back(tmp_path):
+    clock = ManualClock()
+    async with open_at(tmp_path / "store", clock=clock) as store:
+        for days in (1, 2):
+            until = clock.now() + timedelta(days=days)
+            await store.memory.add([f"a kite of {days}"], user_id="ann", expires_at=until)
+        shown = {0: {"a kite of 1", "a kite of 2"}, 1: {"a kite of 2"}, 2: set()}
+        for n_days, step in ((0, 1), (1, 1), (2, -1), (1, -1), (0, 1), (1, 1), (2, 0)):
+            for _ in range(2):
+                assert set(await found(store, "kite")) == shown[n_days]
+            clock.advance(days=step)
 
 
 async def test_a_search_right_after_a_write_shows_it_and_folds_nothing(store):
