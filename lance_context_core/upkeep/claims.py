@@ -22,8 +22,7 @@ from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.sql.clauses import in_list
-from lance_context_core.engine.table import reading, writing
-from lance_context_core.engine.table.arrow import to_table, written_as
+from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
 
@@ -51,8 +50,6 @@ _COLUMNS = {
 _READ = (KEY, "revision", *_COLUMNS)
 
 UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()])
-
-_FIELDS = written_as(UPKEEP.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +103,7 @@ class Claims:
             "until": self._clock.now() + CLAIM,
             "revision": new_revision() if row is None else next_revision(row["revision"]),
         }
-        if not (await self._put(taken))[0]:
+        if not (await self._table().upsert_of_store([taken]))[0]:
             return None
         if row is not None and row["holder"] is not None:
             log.warning(
@@ -130,7 +127,7 @@ class Claims:
             }
         if did is not None:
             row["last_did"] = json.dumps(did)
-        n_written, version = await self._put(row)
+        n_written, version = await self._table().upsert_of_store([row])
         if n_written:
             self._returned[row[KEY]] = row
         if version % _PRUNE_EVERY < 2:
@@ -164,16 +161,6 @@ class Claims:
             await handle.checkout_latest()
             rows = (await reading.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
         return {name: rows[0][name] for name in _READ} if rows else None
-
-    async def _put(self, row: Mapping[str, Any]) -> tuple[int, int]:
-        """As `Table.upsert`, of one row, on top of the newest version."""
-
-        async def write(handle: Any) -> tuple[int, int]:
-            # The versions since the last one seen may be gone: a commit would take nothing for a conflict.
-            await handle.checkout_latest()
-            return await writing.upsert(handle, to_table([row], _FIELDS))
-
-        return await self._table().access.write("upsert into", write, is_guarded=False)
 
     def _is_held(self, row: Mapping[str, Any]) -> bool:
         holder, until = row["holder"], row["until"]

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import asked, is_missing_file, translated
-from lance_context_core.engine.files.inflight import InFlight
+from lance_context_core.engine.errors import asked, is_missing_file
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
@@ -204,14 +203,11 @@ async def _delete(table: Table, handle: Any, gone: Gone) -> None:
     row_ids = await asked(f"read {table.label}", gone.shown(handle))
     if not row_ids:
         return
-
-    async def attempt() -> None:
-        with translated(f"delete from {table.label}"):
-            async with table.access.commits.in_flight.committing():
-                await handle.delete(_among("_rowid", row_ids))
-
+    delete = table.access.commits.in_flight.guarded(
+        lambda handle: handle.delete(_among("_rowid", row_ids))
+    )
     await retried(
-        attempt,
+        lambda: asked(f"delete from {table.label}", delete(handle)),
         on=ConflictError,
         attempts=FEW_ATTEMPTS,
         between=lambda _: handle.checkout_latest(),
@@ -222,38 +218,45 @@ async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
         # Somebody may have written it once more since it was deleted.
         await _delete(table, handle, gone)
-        with translated(f"erase from {table.label}"):
-            in_flight = table.access.commits.in_flight
-            await _write_anew(handle, table.name, in_flight, is_fork=table.ref is not None)
-            await indexes.build_anew(handle)
-            clean = int(await handle.version())
+        await asked(f"erase from {table.label}", _write_anew(table, handle))
         # What replaces the older versions must be there before they go.
         await table.access.commits.sync(handle)
-        with translated(f"remove old versions of {table.label}"):
-            # Of an age of zero the engine warns.
-            await asyncio.sleep(2 * _AGE.total_seconds())
-            async with AsyncExitStack() as stack:
-                if not sole_writer:
-                    await stack.enter_async_context(in_flight.removing())
-                    await handle.checkout_latest()
-                done = await indexes.optimize(
-                    handle, older_than=_AGE, delete_unverified=sole_writer
-                )
-            # One that a machine with a clock ahead of this one's wrote may be left.
-            is_all = min(await _numbers(handle, table.name)) >= clean
+        removing = _remove_versions(table, handle, sole_writer=sole_writer)
+        removed = await asked(f"remove old versions of {table.label}", removing)
     await table.access.commits.sync_removals()
+    return removed
+
+
+async def _remove_versions(table: Table, handle: Any, *, sole_writer: bool) -> Removed:
+    clean = int(await handle.version())
+    # Of an age of zero the engine warns.
+    await asyncio.sleep(2 * _AGE.total_seconds())
+    async with AsyncExitStack() as stack:
+        if not sole_writer:
+            await stack.enter_async_context(table.access.commits.in_flight.removing())
+            await handle.checkout_latest()
+        done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
+    # One that a machine with a clock ahead of this one's wrote may be left.
+    is_all = min(await _numbers(handle, table.name)) >= clean
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
-async def _write_anew(handle: Any, name: str, in_flight: InFlight, *, is_fork: bool) -> None:
+async def _write_anew(table: Table, handle: Any) -> None:
+    """Build every index anew, over rows that are beside no deleted one any more."""
+    await _move_rows(table, handle)
+    await indexes.build_anew(handle)
+
+
+async def _move_rows(table: Table, handle: Any) -> None:
     """Move every row out of the fragments that hold deleted ones beside it.
 
     Where they lie is not told: if there are any, all rows are moved. On a ref that was forked they
     are moved always: while it refers to files of the ref that it was forked from, the engine keeps
     that version there, and with it the condition of whatever deletion made it.
     """
-    newest = max(await refs.versions_of(handle, name), key=lambda about: about["version"])
-    if not is_fork and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
+    found = await refs.versions_of(handle, table.name)
+    newest = max(found, key=lambda about: about["version"])
+    if table.ref is None and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
         return
     end: int | None = None
     attempts = Attempts("the same rows kept being changed by others", FEW_ATTEMPTS)
@@ -266,7 +269,7 @@ async def _write_anew(handle: Any, name: str, in_flight: InFlight, *, is_fork: b
             return
         for first, last in _spans(old):
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
-            async with in_flight.committing():
+            async with table.access.commits.in_flight.committing():
                 await handle.update(where=where, updates_sql=_UNCHANGED)
 
 

@@ -138,7 +138,8 @@ class Incoming:
         """Rows for a table of that sort, with these vectors; `label` is what messages call it."""
         self.seen: Seen | None = None
         """The table, as a write or a search has seen it last."""
-        self._fields = written_as(spec.schema)
+        self.fields = written_as(spec.schema)
+        """The columns of its rows as the engine takes them, but for vectors."""
         self._vectors = vectors
         self._label = label
 
@@ -148,7 +149,7 @@ class Incoming:
         if self.seen is None or self.seen[:2] != (handle, version):
             schema = await handle.schema()
             vectors = schema.field(VECTOR) if VECTOR in schema.names else None
-            fields = self._fields if vectors is None else [*self._fields, vectors]
+            fields = self.fields if vectors is None else [*self.fields, vectors]
             self.seen = Seen(handle, version, schema, vectors, fields)
         return self.seen
 

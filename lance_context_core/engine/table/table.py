@@ -13,7 +13,7 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import Clause, Value, literal
 from lance_context_core.engine.table import conditional, keyed, writing
 from lance_context_core.engine.table.access import Access
-from lance_context_core.engine.table.arrow import Row
+from lance_context_core.engine.table.arrow import Row, to_table
 from lance_context_core.engine.table.batches import Batches
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.gathering import Gathered
@@ -95,6 +95,17 @@ class Table(Readable):
             return await writing.upsert(handle, await self._batches.arrow(handle, rows))
 
         return await self.access.write("upsert into", write)
+
+    async def upsert_of_store(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """As `upsert`, into a table that serves the store: its versions go by their age alone."""
+        data = to_table(rows, self._incoming.fields)
+
+        async def write(handle: Any) -> tuple[int, int]:
+            # On top of a version whose successors are gone, a commit would take nothing for a conflict.
+            await handle.checkout_latest()
+            return await writing.upsert(handle, data)
+
+        return await self.access.write("upsert into", write, is_guarded=False)
 
     async def replace(self, rows: Sequence[Row]) -> int:
         """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""
