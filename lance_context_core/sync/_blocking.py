@@ -12,6 +12,7 @@ from lance_context_core._loop import LATER, Later, block_on
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", covariant=True)
 A = TypeVar("A")
 H = TypeVar("H", bound="Blocking[Any]")
 
@@ -106,6 +107,26 @@ def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[
         return other
 
     return _named(call, method)
+
+
+class Shown(Protocol[C]):
+    """A property, to type checkers."""
+
+    def __get__(self, one: Any, of: type | None = None, /) -> C: ...
+
+
+def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:
+    """The property that is, in the asynchronous one's words, the blocking object over that one's."""
+    asynchronous = cast(property, prop).fget
+    assert asynchronous is not None
+    name = asynchronous.__name__
+
+    def get(self: Blocking[Any]) -> T:
+        return made(getattr(self._aio, name))
+
+    get.__name__, get.__doc__ = name, asynchronous.__doc__
+    get.__annotations__["return"] = made
+    return cast(Shown[T], property(get))
 
 
 def _asking(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:

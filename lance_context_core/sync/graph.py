@@ -2,7 +2,7 @@
 
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.statements import AsyncStatements
-from lance_context_core.sync._blocking import Blocking, blocking
+from lance_context_core.sync._blocking import Blocking, blocking, showing
 
 
 class Statements(Blocking[AsyncStatements]):
@@ -21,10 +21,7 @@ class Statements(Blocking[AsyncStatements]):
 class Graph(Blocking[AsyncGraph]):
     """Entities and the relations between them; `AsyncGraph` is the asynchronous one."""
 
-    @property
-    def statements(self) -> Statements:
-        """What sources say of the entities. See `AsyncGraph.statements`."""
-        return Statements(self._aio.statements)
+    statements = showing(AsyncGraph.statements, Statements)
 
     add = blocking(AsyncGraph.add)
     add_entities = blocking(AsyncGraph.add_entities)

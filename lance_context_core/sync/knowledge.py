@@ -8,7 +8,7 @@ from lance_context_core._loop import block_on
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.jobs.values import JobBudget
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
-from lance_context_core.sync._blocking import Blocking, blocking, handing
+from lance_context_core.sync._blocking import Blocking, blocking, handing, showing
 
 
 class Jobs(Blocking[AsyncJobs]):
@@ -56,10 +56,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
 
     using = handing(AsyncKnowledge.using)
 
-    @property
-    def jobs(self) -> Jobs:
-        """The jobs of the knowledge."""
-        return Jobs(self._aio.jobs)
+    jobs = showing(AsyncKnowledge.jobs, Jobs)
 
     add = blocking(AsyncKnowledge.add)
     search = blocking(AsyncKnowledge.search)

@@ -8,7 +8,7 @@ from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
 from lance_context_core.protocols import Clock
 from lance_context_core.store import AsyncContextStore
-from lance_context_core.sync._blocking import Blocking, blocking, handing
+from lance_context_core.sync._blocking import Blocking, blocking, handing, showing
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
@@ -63,60 +63,17 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     # The stores
 
-    @property
-    def history(self) -> History:
-        """Conversations, by agent and session."""
-        return History(self._aio.history)
-
-    @property
-    def memory(self) -> Memory:
-        """Long-term memories, by user and session."""
-        return Memory(self._aio.memory)
-
-    @property
-    def sessions(self) -> Sessions:
-        """What is known about conversations, beside their messages."""
-        return Sessions(self._aio.sessions)
-
-    @property
-    def documents(self) -> Documents:
-        """Files that were read, and the passages in them."""
-        return Documents(self._aio.documents)
-
-    @property
-    def images(self) -> Images:
-        """Pictures, recordings and films, and what is said of them."""
-        return Images(self._aio.images)
-
-    @property
-    def blobs(self) -> Blobs:
-        """Bytes, each kept once under the hash of them."""
-        return Blobs(self._aio.blobs)
-
-    @property
-    def graph(self) -> Graph:
-        """Entities, what relates them, and where they are spoken of."""
-        return Graph(self._aio.graph)
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """What is known of what was said, and why. See `AsyncContextStore.knowledge`."""
-        return Knowledge(self._aio.knowledge)
-
-    @property
-    def tiers(self) -> TieredMemory:
-        """What is kept at hand in its own words, or further off in a few, as it is used."""
-        return TieredMemory(self._aio.tiers)
-
-    @property
-    def tables(self) -> InformationTables:
-        """What the store holds, as tables of fixed names, to be read as Arrow."""
-        return InformationTables(self._aio.tables)
-
-    @property
-    def windows(self) -> Windows:
-        """What agents were shown, step by step, where it was kept."""
-        return Windows(self._aio.windows)
+    history = showing(AsyncContextStore.history, History)
+    memory = showing(AsyncContextStore.memory, Memory)
+    sessions = showing(AsyncContextStore.sessions, Sessions)
+    documents = showing(AsyncContextStore.documents, Documents)
+    images = showing(AsyncContextStore.images, Images)
+    blobs = showing(AsyncContextStore.blobs, Blobs)
+    graph = showing(AsyncContextStore.graph, Graph)
+    knowledge = showing(AsyncContextStore.knowledge, Knowledge)
+    tiers = showing(AsyncContextStore.tiers, TieredMemory)
+    tables = showing(AsyncContextStore.tables, InformationTables)
+    windows = showing(AsyncContextStore.windows, Windows)
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
         """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
@@ -130,35 +87,12 @@ class ContextStore(Blocking[AsyncContextStore]):
         """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
         return KeyValues(self._aio.kv(name, embedder=embedder))
 
-    @property
-    def locks(self) -> Locks:
-        """Locks between all that share the store; the same on all branches and in all scopes."""
-        return Locks(self._aio.locks)
-
-    @property
-    def tasks(self) -> TaskStore:
-        """Boards of what is to be done."""
-        return TaskStore(self._aio.tasks)
-
-    @property
-    def plans(self) -> Plans:
-        """What agents mean to do, each plan with its versions and tasks."""
-        return Plans(self._aio.plans)
-
-    @property
-    def templates(self) -> Templates:
-        """Prompts with variables."""
-        return Templates(self._aio.templates)
-
-    @property
-    def state(self) -> ShortTermState:
-        """What agents keep in mind during a session."""
-        return ShortTermState(self._aio.state)
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """Where each agent stood."""
-        return Checkpoints(self._aio.checkpoints)
+    locks = showing(AsyncContextStore.locks, Locks)
+    tasks = showing(AsyncContextStore.tasks, TaskStore)
+    plans = showing(AsyncContextStore.plans, Plans)
+    templates = showing(AsyncContextStore.templates, Templates)
+    state = showing(AsyncContextStore.state, ShortTermState)
+    checkpoints = showing(AsyncContextStore.checkpoints, Checkpoints)
 
     scope = handing(AsyncContextStore.scope)
     writing_as = handing(AsyncContextStore.writing_as)
@@ -212,10 +146,7 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     # Who did what
 
-    @property
-    def audit(self) -> Audit:
-        """Who wrote, changed, merged, erased and read what; of the whole store, if it is wanted."""
-        return Audit(self._aio.audit)
+    audit = showing(AsyncContextStore.audit, Audit)
 
     # The window
 
