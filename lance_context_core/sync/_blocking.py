@@ -12,7 +12,7 @@ from lance_context_core._loop import LATER, Later, block_on
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
 H = TypeVar("H", bound="Blocking[Any]")
 
@@ -109,10 +109,26 @@ def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[
     return _named(call, method)
 
 
-class Shown(Protocol[C]):
+def giving(
+    method: Callable[Concatenate[Any, P], A], made: Callable[[A], T]
+) -> Callable[Concatenate[Any, P], T]:
+    """The method that hands out a blocking object over what the other hands out at once."""
+    ask = _asking(method)
+
+    @wraps(method)
+    def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return made(ask(self, *args, **kwargs))
+
+    call = _named(call, method)
+    signature = inspect.signature(method).replace(return_annotation=made)
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+class Shown(Protocol[T_co]):
     """A property, to type checkers."""
 
-    def __get__(self, one: Any, of: type | None = None, /) -> C: ...
+    def __get__(self, one: Any, of: type | None = None, /) -> T_co: ...
 
 
 def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:

@@ -1,38 +1,11 @@
 """Knowledge and its jobs, from synchronous code."""
 
-from collections.abc import Iterable
-from datetime import timedelta
 from typing import Self
 
 from lance_context_core._loop import block_on
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
-from lance_context_core.jobs.values import JobBudget
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
-from lance_context_core.sync._blocking import Blocking, blocking, handing, showing
-
-
-class Jobs(Blocking[AsyncJobs]):
-    """The jobs of a store; `AsyncJobs` is the asynchronous one."""
-
-    list = blocking(AsyncJobs.list)
-    get = blocking(AsyncJobs.get)
-    run_due = blocking(AsyncJobs.run_due)
-    cancel = blocking(AsyncJobs.cancel)
-    retry = blocking(AsyncJobs.retry)
-
-    def worker(
-        self,
-        *,
-        every: timedelta = timedelta(seconds=10),
-        budget: JobBudget | None = None,
-        quiet_hours: Iterable[tuple[int, int]] = (),
-        distill_every: timedelta | None = timedelta(days=1),
-    ) -> "JobWorker":
-        """What calls `run_due` in a thread, for a `with` block. See `AsyncJobs.worker`."""
-        worker = self._aio.worker(
-            every=every, budget=budget, quiet_hours=quiet_hours, distill_every=distill_every
-        )
-        return JobWorker(worker)
+from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, showing
 
 
 class JobWorker(Blocking[AsyncJobWorker]):
@@ -49,6 +22,17 @@ class JobWorker(Blocking[AsyncJobWorker]):
 
     def __exit__(self, *_: object) -> None:
         block_on(self._aio.__aexit__())
+
+
+class Jobs(Blocking[AsyncJobs]):
+    """The jobs of a store; `AsyncJobs` is the asynchronous one."""
+
+    list = blocking(AsyncJobs.list)
+    get = blocking(AsyncJobs.get)
+    run_due = blocking(AsyncJobs.run_due)
+    cancel = blocking(AsyncJobs.cancel)
+    retry = blocking(AsyncJobs.retry)
+    worker = giving(AsyncJobs.worker, JobWorker)
 
 
 class Knowledge(Blocking[AsyncKnowledge]):

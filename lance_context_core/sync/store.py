@@ -1,14 +1,14 @@
 """The store, for blocking code."""
 
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from lance_context_core._handles import DEFAULT_CONTEXT
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
 from lance_context_core.protocols import Clock
 from lance_context_core.store import AsyncContextStore
-from lance_context_core.sync._blocking import Blocking, blocking, handing, showing
+from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, showing
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
@@ -74,19 +74,13 @@ class ContextStore(Blocking[AsyncContextStore]):
     tiers = showing(AsyncContextStore.tiers, TieredMemory)
     tables = showing(AsyncContextStore.tables, InformationTables)
     windows = showing(AsyncContextStore.windows, Windows)
-
-    def vectors(self, collection: str = "default", *, embedder: Any = None) -> Vectors:
-        """A collection of documents with vectors. See `AsyncContextStore.vectors`."""
-        return Vectors(self._aio.vectors(collection, embedder=embedder))
+    vectors = giving(AsyncContextStore.vectors, Vectors)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
         """The record API over the records under `name`. See `AsyncContextStore.context`."""
         return blocking_over(self._aio.context(name), Context)
 
-    def kv(self, name: str = "default", *, embedder: Any = None) -> KeyValues:
-        """Key-value items in namespaces, kept under `name`. See `AsyncContextStore.kv`."""
-        return KeyValues(self._aio.kv(name, embedder=embedder))
-
+    kv = giving(AsyncContextStore.kv, KeyValues)
     locks = showing(AsyncContextStore.locks, Locks)
     tasks = showing(AsyncContextStore.tasks, TaskStore)
     plans = showing(AsyncContextStore.plans, Plans)

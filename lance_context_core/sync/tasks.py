@@ -4,22 +4,7 @@ from lance_context_core.coordination.tasks.board import (
     AsyncTaskBoard,
     AsyncTaskStore,
 )
-from lance_context_core.sync._blocking import Blocking, Named, blocking
-
-
-class TaskStore(Blocking[AsyncTaskStore]):
-    """The boards of a store; `AsyncTaskStore` is the asynchronous one."""
-
-    def board(self, name: str = "default") -> "TaskBoard":
-        """The board of that name; it need not exist yet. See `AsyncTaskStore.board`."""
-        return TaskBoard(self._aio.board(name))
-
-    def here(self) -> "TaskBoard":
-        """The board of the conversation that this code belongs to. See `AsyncTaskStore.here`."""
-        return TaskBoard(self._aio.here())
-
-    boards = blocking(AsyncTaskStore.boards)
-    delete_board = blocking(AsyncTaskStore.delete_board)
+from lance_context_core.sync._blocking import Blocking, Named, blocking, giving
 
 
 class TaskBoard(Named[AsyncTaskBoard]):
@@ -50,3 +35,12 @@ class TaskBoard(Named[AsyncTaskBoard]):
     retry = blocking(AsyncTaskBoard.retry)
     delete = blocking(AsyncTaskBoard.delete)
     settle = blocking(AsyncTaskBoard.settle)
+
+
+class TaskStore(Blocking[AsyncTaskStore]):
+    """The boards of a store; `AsyncTaskStore` is the asynchronous one."""
+
+    board = giving(AsyncTaskStore.board, TaskBoard)
+    here = giving(AsyncTaskStore.here, TaskBoard)
+    boards = blocking(AsyncTaskStore.boards)
+    delete_board = blocking(AsyncTaskStore.delete_board)

@@ -1,8 +1,7 @@
 """The windows that were kept, from synchronous code."""
 
-from lance_context_core.sync._blocking import Blocking, blocking
+from lance_context_core.sync._blocking import Blocking, blocking, giving
 from lance_context_core.sync.knowledge import Jobs
-from lance_context_core.window.compaction.summarising import MAX_INPUT_TOKENS, Summariser
 from lance_context_core.window.windows import AsyncWindows
 
 
@@ -13,17 +12,4 @@ class Windows(Blocking[AsyncWindows]):
     get = blocking(AsyncWindows.get)
     cite = blocking(AsyncWindows.cite)
     list = blocking(AsyncWindows.list)
-
-    def jobs(
-        self,
-        summariser: Summariser,
-        *,
-        timeout_seconds: float = 60.0,
-        max_input_tokens: int = MAX_INPUT_TOKENS,
-    ) -> Jobs:
-        """The jobs of the store, with a summariser. See `AsyncWindows.jobs`."""
-        return Jobs(
-            self._aio.jobs(
-                summariser, timeout_seconds=timeout_seconds, max_input_tokens=max_input_tokens
-            )
-        )
+    jobs = giving(AsyncWindows.jobs, Jobs)
