@@ -61,16 +61,6 @@ class Loaded:
     spooled: Spooled
     uri: str | None
 
-    @property
-    def hash(self) -> str:
-        """The SHA-256 of its bytes."""
-        return self.spooled.hash
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return self.spooled.size
-
 
 def check_arguments(given: ReadingArguments) -> ReadingArguments:
     """All arguments, those that are not given at their defaults."""
@@ -128,12 +118,13 @@ def read(
     metadata: Mapping[str, Any],
 ) -> Source:
     """The text of a file, cut into passages."""
-    if not loaded.size:
+    spooled = loaded.spooled
+    if not spooled.size:
         raise UnreadableDocumentError(f"{loaded.name!r} is empty: it has no byte")
     type, reader = arguments["type"], arguments["reader"]
     if type is None:
         if reader is None:
-            type = type_of(loaded.spooled.file, loaded.name)
+            type = type_of(spooled.file, loaded.name)
         else:
             type = loaded.name.rpartition(".")[2].lower() or "other"
     parts = Parts(reader or reader_of(type), loaded)
@@ -142,15 +133,15 @@ def read(
     return Source(
         name=loaded.name,
         type=type,
-        hash=loaded.hash,
-        size=loaded.size,
+        hash=spooled.hash,
+        size=spooled.size,
         text=parts.text,
         passages=passages,
         scope=scope,
         title=None if title is None else check_text(title, "title"),
         n_pages=parts.about["n_pages"],
         uri=loaded.uri if arguments["keep"] == "uri" else None,
-        payload_uri=uri_of(loaded.hash) if arguments["keep"] == "bytes" else None,
+        payload_uri=uri_of(spooled.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
         properties=check_json_object(parts.about["properties"], "properties"),
     )

@@ -100,11 +100,12 @@ class AsyncImages:
         loaded = await asyncio.to_thread(
             load, source, name=name, uri=None, max_bytes=check_count(max_bytes, "max_bytes")
         )
-        if (found := await self.get(image_id(session, loaded.hash))) is not None:
+        spooled = loaded.spooled
+        if (found := await self.get(image_id(session, spooled.hash))) is not None:
             return found
 
         def made() -> tuple[ContextRecord, ImageAnalysis]:
-            content = loaded.spooled.content()
+            content = spooled.content()
             content_type = type_of(content, loaded.name)
             seen = looking.look(content, content_type, name=loaded.name, max_pixels=max_pixels)
             said = _joined(given, looking.analyzed(analyzer, content, content_type))
@@ -114,9 +115,9 @@ class AsyncImages:
                 kind=kind_of(content_type),
                 content_type=content_type,
                 name=loaded.name,
-                hash=loaded.hash,
-                size=loaded.size,
-                uri=f"{SCHEME}{loaded.hash}",
+                hash=spooled.hash,
+                size=spooled.size,
+                uri=f"{SCHEME}{spooled.hash}",
                 session_id=session,
                 metadata=about,
                 now=self._records.now(),
