@@ -2,14 +2,16 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from lance_context_core._checks import shown
 from lance_context_core._loop import store_loop
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Progress
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -44,3 +46,24 @@ async def tell_written(
     """Tell that all of so many are written: the last that such a call tells."""
     if progress is not None:
         await tell(progress, Progress(n_done=n, n_total=n, what=what))
+
+
+def told_at_the_end(
+    what: str,
+) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
+    """A decorator of what writes one thing: its `progress` is checked, and told that it is written."""
+
+    def decorate(
+        method: Callable[P, Coroutine[Any, Any, T]],
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        @wraps(method)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            progress: Any = kwargs.get("progress")
+            check_progress(progress)
+            done = await method(*args, **kwargs)
+            await tell_written(progress, 1, what)
+            return done
+
+        return call
+
+    return decorate

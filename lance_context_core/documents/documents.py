@@ -16,7 +16,7 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress, tell, tell_written
+from lance_context_core._progress import check_progress, tell, told_at_the_end
 from lance_context_core._retrying import Attempts
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
@@ -68,6 +68,7 @@ class AsyncDocuments:
     _documents: ScopedDocuments
 
     @takes(ReadingArguments, DEFAULTS)
+    @told_at_the_end("documents")
     async def add(
         self,
         source: DocumentSource,
@@ -99,42 +100,18 @@ class AsyncDocuments:
         document is there; what it raises before that, as cancelling does, ends the call, and nothing
         is written.
         """
-        check_progress(progress)
-        document = await self._add(
-            source,
-            scope=scope,
-            metadata=metadata,
-            name=name,
-            uri=uri,
-            progress=progress,
-            **arguments,
-        )
-        await tell_written(progress, 1, "documents")
-        return document
-
-    async def _add(
-        self,
-        source: DocumentSource,
-        *,
-        scope: DocumentScope | None,
-        metadata: Mapping[str, Any] | None,
-        name: str | None,
-        uri: str | None,
-        progress: Callable[[Progress], object] | None,
-        **arguments: Unpack[ReadingArguments],
-    ) -> SourceDocument:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
         loaded = await self._loaded(source, name, uri, reading)
-        if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
+        if (found := await self._documents.of_hash(place, loaded.spooled.hash)) is not None:
             return found
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
         keeping = Keeping(self._documents.blobs(), loaded, made)
         attempts = Attempts("the same document kept being added and deleted by others")
         while True:
             attempts.begin()
-            id = await self._documents.free_id(place, loaded.hash)
+            id = await self._documents.free_id(place, loaded.spooled.hash)
             now = self._documents.resources.clock.now()
             row = sources.to_row(made, id, scope=self._documents.scope, now=now)
             rows = await self._chunking(id, self._documents.scope, progress).rows(made, row, now)
@@ -142,7 +119,7 @@ class AsyncDocuments:
             if await inserted(self._documents.table, row, rows):
                 await keeping.after()
                 return sources.from_row(_whole(row))
-            if (found := await self._documents.of_hash(place, loaded.hash)) is not None:
+            if (found := await self._documents.of_hash(place, loaded.spooled.hash)) is not None:
                 return found
 
     @takes(ReadingArguments, DEFAULTS)
@@ -283,6 +260,7 @@ class AsyncDocuments:
         return content
 
     @takes(ReadingArguments, DEFAULTS)
+    @told_at_the_end("documents")
     async def update(
         self,
         document_id: str,
@@ -302,30 +280,6 @@ class AsyncDocuments:
         id, UnreadableDocumentError, before anything is written, if no text can be had of the file.
         `progress` is called as by `add`.
         """
-        check_progress(progress)
-        document = await self._update(
-            document_id,
-            source,
-            metadata=metadata,
-            name=name,
-            uri=uri,
-            progress=progress,
-            **arguments,
-        )
-        await tell_written(progress, 1, "documents")
-        return document
-
-    async def _update(
-        self,
-        document_id: str,
-        source: DocumentSource | None,
-        *,
-        metadata: Mapping[str, Any] | None,
-        name: str | None,
-        uri: str | None,
-        progress: Callable[[Progress], object] | None,
-        **arguments: Unpack[ReadingArguments],
-    ) -> SourceDocument:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments)
         about = None if metadata is None else check_json_object(metadata, "metadata")

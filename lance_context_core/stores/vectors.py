@@ -1,7 +1,7 @@
 """Collections of documents with vectors, each a table of its own."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -41,6 +41,8 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.versioning.places import Whole
 
+_Telling = Callable[[Progress], object] | None
+
 
 @handle
 class AsyncVectors:
@@ -69,18 +71,9 @@ class AsyncVectors:
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
         what it raises before that, as cancelling does, ends the call, and nothing is written.
         """
-        check_progress(progress)
-        ids = await self._add(documents, progress)
-        await tell_written(progress, len(ids))
-        return ids
+        return await self._written(documents, self._insert_absent, progress)
 
-    async def _add(
-        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
-    ) -> builtins.list[str]:
-        self._resources.writable()
-        given, are_new = await self._checked(documents)
-        if are_new:
-            return await self._append(given, progress)
+    async def _insert_absent(self, given: Sequence[Document], progress: _Telling) -> None:
         attempts = Attempts("the same documents kept being written by others")
         while True:
             attempts.begin()
@@ -89,7 +82,7 @@ class AsyncVectors:
             new = [document for document in given if document.id not in existing]
             rows = await self._rows(new, {}, progress)
             if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
-                return [str(document.id) for document in given]
+                return
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
 
     async def upsert(
@@ -103,18 +96,9 @@ class AsyncVectors:
         Only where another writer changes one of them at the same moment it takes a second commit,
         on top of the other's. `progress` is called as by `add`.
         """
-        check_progress(progress)
-        ids = await self._upsert(documents, progress)
-        await tell_written(progress, len(ids))
-        return ids
+        return await self._written(documents, self._upsert, progress)
 
-    async def _upsert(
-        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
-    ) -> builtins.list[str]:
-        self._resources.writable()
-        given, are_new = await self._checked(documents)
-        if are_new:
-            return await self._append(given, progress)
+    async def _upsert(self, given: Sequence[Document], progress: _Telling) -> None:
         attempts = Attempts("the same documents kept being changed by others")
         pending, tried = given, set[tuple[str, int]]()
         while True:
@@ -126,7 +110,7 @@ class AsyncVectors:
             pending = [document for document in pending if document.id not in done]
             rows = await self._rows(pending, existing, progress)
             if not rows or (await self._table.upsert(rows))[0] == len(rows):
-                return [str(document.id) for document in given]
+                return
             tried |= {(row["id"], row["revision"]) for row in rows}
 
     @takes(SearchArguments, searching.DEFAULTS)
@@ -250,6 +234,20 @@ class AsyncVectors:
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
         return sql.all_of([sql.all_equal(self._scope.parts()), *conditions, named])
 
+    async def _written(
+        self,
+        documents: Sequence[Document],
+        write: Callable[[Sequence[Document], _Telling], Awaitable[None]],
+        progress: _Telling,
+    ) -> builtins.list[str]:
+        """The ids of documents that are written: in this way, or appended if they have none yet."""
+        check_progress(progress)
+        self._resources.writable()
+        given, are_new = await self._checked(documents)
+        await (self._append if are_new else write)(given, progress)
+        await tell_written(progress, len(given))
+        return [str(document.id) for document in given]
+
     async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
         """The documents in plain types, and whether the ids of all were made here."""
         given = listed(documents, "documents")
@@ -259,13 +257,10 @@ class AsyncVectors:
         refuse_duplicates(("id", str(one.id)) for one in found)
         return found, all(one.id is None for one in given)
 
-    async def _append(
-        self, documents: Sequence[Document], progress: Callable[[Progress], object] | None
-    ) -> builtins.list[str]:
+    async def _append(self, documents: Sequence[Document], progress: _Telling) -> None:
         """Add documents that nobody else can have added, without the price of a merge."""
         if rows := await self._rows(documents, {}, progress):
             await self._table.append(rows)
-        return [row["id"] for row in rows]
 
     def _refuse_other_content(
         self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]

@@ -1,10 +1,10 @@
 """Key-value items in namespaces, each set of them a table of its own."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,8 @@ from lance_context_core.rows.visibility import alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.keyvalues import writing as itemwriting
+
+T = TypeVar("T")
 
 _MOST_AT_ONCE = 16
 """More are read on the store's loop, which has time for others between them."""
@@ -208,12 +210,7 @@ class AsyncKeyValues:
         is written; what it raises before that, as cancelling does, ends the call, and nothing is
         written.
         """
-        check_progress(progress)
-        self._resources.writable()
-        await itemwriting.put(
-            self._table, items, scope=self._scope, resources=self._resources, progress=progress
-        )
-        await tell_written(progress, len(items), "items")
+        await self._written(itemwriting.put, items, progress)
 
     def _put_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
@@ -235,13 +232,7 @@ class AsyncKeyValues:
         The first writer wins, also of two with one key in the call, or in two processes. `progress`
         is called as by `put`.
         """
-        check_progress(progress)
-        self._resources.writable()
-        done = await itemwriting.add(
-            self._table, items, scope=self._scope, resources=self._resources, progress=progress
-        )
-        await tell_written(progress, len(items), "items")
-        return done
+        return await self._written(itemwriting.add, items, progress)
 
     def _add_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
@@ -262,13 +253,7 @@ class AsyncKeyValues:
         of `add`. A key that is there is there twice then: `get` finds the later one, until it is
         deleted. `progress` is called as by `put`.
         """
-        check_progress(progress)
-        self._resources.writable()
-        done = await itemwriting.append(
-            self._table, items, scope=self._scope, resources=self._resources, progress=progress
-        )
-        await tell_written(progress, len(items), "items")
-        return done
+        return await self._written(itemwriting.append, items, progress)
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
         """Remove items in one commit; says for each key whether there was one."""
@@ -304,20 +289,8 @@ class AsyncKeyValues:
         is unknown, it may be repeated; then an AlreadyExistsError or ConflictError may speak of what
         the first call has written. `progress` is called as by `put`.
         """
-        check_progress(progress)
-        self._resources.writable()
-        done = await itemwriting.write(
-            self._table,
-            puts=puts,
-            adds=adds,
-            deletes=deletes,
-            expected=itemwriting.NOTHING_EXPECTED if expected is None else expected,
-            scope=self._scope,
-            resources=self._resources,
-            progress=progress,
-        )
-        await tell_written(progress, len(puts) + len(adds) + len(deletes), "items")
-        return done
+        changes = itemwriting.Changes(puts, adds, deletes, {} if expected is None else expected)
+        return await self._written(itemwriting.write, changes, progress)
 
     def _write_at_once(
         self,
@@ -334,10 +307,7 @@ class AsyncKeyValues:
         self._resources.writable()
         done = itemwriting.write_now(
             self._table,
-            puts=puts,
-            adds=adds,
-            deletes=deletes,
-            expected=itemwriting.NOTHING_EXPECTED if expected is None else expected,
+            itemwriting.Changes(puts, adds, deletes, {} if expected is None else expected),
             scope=self._scope,
             resources=self._resources,
         )
@@ -389,6 +359,21 @@ class AsyncKeyValues:
         return sorted(name for table in tables if (name := kv_of(table)) is not None)
 
     # Helpers
+
+    async def _written(
+        self,
+        write: Callable[..., Awaitable[T]],
+        what: Sequence[Item] | itemwriting.Changes,
+        progress: Callable[[Progress], object] | None,
+    ) -> T:
+        """What one of the functions of `itemwriting` answers, once all is written, and told of."""
+        check_progress(progress)
+        self._resources.writable()
+        done = await write(
+            self._table, what, scope=self._scope, resources=self._resources, progress=progress
+        )
+        await tell_written(progress, len(what), "items")
+        return done
 
     @property
     def _table(self) -> Table:

@@ -1,6 +1,7 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -40,6 +41,21 @@ Telling = Callable[[Progress], object] | None
 """Is told of the texts of vectors, as they are embedded."""
 
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a call of `AsyncKeyValues.write` is given."""
+
+    puts: Sequence[Item]
+    adds: Sequence[Item]
+    deletes: Sequence[ItemKey]
+    expected: Mapping[ItemKey, int | None]
+
+    def __len__(self) -> int:
+        """How many writes they are."""
+        return len(self.puts) + len(self.adds) + len(self.deletes)
+
 
 _FEW = 8
 """More are written on the store's loop, which has time for others between them."""
@@ -128,20 +144,17 @@ def add_now(
 
 async def write(
     table: Table,
+    changes: Changes,
     *,
-    puts: Sequence[Item],
-    adds: Sequence[Item],
-    deletes: Sequence[ItemKey],
-    expected: Mapping[ItemKey, int | None],
     scope: Scope,
     resources: Resources,
     progress: Telling = None,
 ) -> ItemsWritten:
     """Put, add and delete items in one commit; see `AsyncKeyValues.write`."""
-    wanted = await _checked_expected(expected)
-    gone = await _checked_keys(deletes, "deletes")
-    added = await _drafted(adds, "adds", scope=scope, resources=resources)
-    put = await _drafted(puts, "puts", scope=scope, resources=resources)
+    wanted = await _checked_expected(changes.expected)
+    gone = await _checked_keys(changes.deletes, "deletes")
+    added = await _drafted(changes.adds, "adds", scope=scope, resources=resources)
+    put = await _drafted(changes.puts, "puts", scope=scope, resources=resources)
     ways, items = _ways(gone, added, put)
     existed = await _write(
         table,
@@ -157,15 +170,14 @@ async def write(
 
 def write_now(
     table: Table,
+    changes: Changes,
     *,
-    puts: Sequence[Item],
-    adds: Sequence[Item],
-    deletes: Sequence[ItemKey],
-    expected: Mapping[ItemKey, int | None],
     scope: Scope,
     resources: Resources,
 ) -> ItemsWritten | None:
     """As `write` of a few, in any thread; None, and nothing is written, where one would have to wait."""
+    puts, adds = changes.puts, changes.adds
+    deletes, expected = changes.deletes, changes.expected
     if not isinstance(expected, Mapping) or not _is_few(puts, adds, deletes, [*expected]):
         return None
     wanted = {
