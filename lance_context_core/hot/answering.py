@@ -158,9 +158,10 @@ class HotTable:
         await self._ask(self._asked)
         if self._shown is not self._asked:
             await self._ask(self._shown)
+        words = await steps.of_text(self._sound().words, text)
         with (block := self._sound()).lock:
             found = block.match(
-                self._asked, self._shown, text, limit, preceding=preceding, must_match=must_match
+                self._asked, self._shown, words, limit, preceding=preceding, must_match=must_match
             )
             picked = self._picked(found.best.numbers, columns, "_score", found.best.scores)
         picked.coverage = found.coverage

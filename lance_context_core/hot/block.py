@@ -229,29 +229,35 @@ class Block:
         """The rows that meet `where`, in the order of writing; raises as `where.asked`."""
         return self.some(self._in_order(np.flatnonzero(self._shown(where))).tolist())
 
+    def words(self, text: str) -> list[str]:
+        """Those of a question, as the rows have them; UnsureError if only the engine can tell them."""
+        # All texts here are sure, so that none has what a question has in such a script.
+        text = without_runs(text)
+        if self._words is None or self._n_unsure or not are_sure(text):
+            raise UnsureError
+        return self._words(text)
+
     def match(
         self,
         where: Condition,
         among: Condition,
-        text: str,
+        words: Sequence[str],
         limit: int,
         *,
         preceding: float = 0.0,
         must_match: bool = True,
     ) -> Matching:
-        """The rows that meet `where` and match words of `text` best; raises as `where.asked`.
+        """The rows that meet `where` and match some of the `words` best; raises as `where.asked`.
 
         A short turn has the words of a short one before it that meets `where`, too, each as a share
         `preceding` of one of its own, of which it needs one if it `must_match`.
 
         How rare a word is, and how long a text, is told by those that meet `among`. Raises
-        UnsureError if only the engine can tell the words.
+        UnsureError if there are rows by now whose words only the engine can tell.
         """
-        # All texts here are sure, so that none has what a question has in such a script.
-        text = without_runs(text)
-        if self._words is None or self._n_unsure or not are_sure(text):
+        if self._n_unsure:
             raise UnsureError
-        words, shown, counts = self._words(text), self._shown(where), self._shown(among)
+        shown, counts = self._shown(where), self._shown(among)
         if not preceding:
             own = bm25 = self._postings.bm25(words, counts)
         else:

@@ -145,7 +145,7 @@ async def _answered(
     room = searched.room.with_options(options, mode)
     where = sql.all_of([searched.where, sql.filtered(given["filter"], columns=searched.filterable)])
     moments = searched.moments
-    question = _asked(searched, query, given["vector"], mode, options)
+    question = await _asked(searched, query, given["vector"], mode, options)
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
         shown = Condition.of(searched.where, moments)
@@ -214,7 +214,8 @@ async def _found(
     if room.without_names and question.is_embedded and limit:
         # The words come first: their candidates tell who speaks here.
         matching = await asking.matching(
-            question.words or searched.resources.composer.query_text(question.text or "")
+            question.words
+            or await steps.of_text(searched.resources.composer.query_text, question.text or "")
         )
     question = await _embedded(searched, question, _names(matching))
     if limit == 0:
@@ -268,7 +269,7 @@ async def _found(
     ]
 
 
-def _asked(
+async def _asked(
     searched: Searched[Any],
     query: str | Sequence[float] | None,
     vector: Sequence[float] | None,
@@ -306,7 +307,7 @@ def _asked(
         reranking.require_method(options.reranker, mode)
     words = None
     if mode != "vector" and text is not None:
-        words = searched.resources.composer.query_text(text)
+        words = await steps.of_text(searched.resources.composer.query_text, text)
     is_embedded = needs_vector and vector is None and bool(text) and not str(text).isspace()
     made = as_vector(vector, "vector") if needs_vector and vector is not None else None
     return _Question(

@@ -1,10 +1,13 @@
 """Questions and stores that nobody means to ask and to have: found in the process, and by the engine."""
 
+import asyncio
+
 import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import Message
-from lance_context_core.settings import SearchCache, SearchOptions
+from lance_context_core.hot.block import Block
+from lance_context_core.settings import Composer, SearchCache, SearchOptions, query_words
 
 TURNS = [("Will", "where is the boat"), ("May", "in the harbour"), ("Will", "may I take it")]
 EQUAL = TURNS[:1] * 5
@@ -43,6 +46,34 @@ LONG = "boat " * 100_000
 async def test_a_question_of_a_hundred_thousand_words_finds_what_a_short_one_does(store):
     await told(store, TURNS)
     assert await found(store, LONG) == await found(store, "boat")
+
+
+async def test_the_words_of_a_long_question_are_made_beside_the_loop(open_store, monkeypatch):
+    held_up = []
+
+    def noted(work):
+        def made(*arguments):
+            held_up.append((work.__name__, is_on_a_loop()))
+            return work(*arguments)
+
+        return made
+
+    monkeypatch.setattr(Block, "words", noted(Block.words))
+    composer = Composer(query_text=noted(query_words))
+    store = open_store(embedder=WordVectors(), composer=composer)
+    await told(store, TURNS)
+    for query in ("boat", LONG):
+        await found(store, query)
+        assert set(held_up) == {("query_words", query is not LONG), ("words", query is not LONG)}
+        held_up.clear()
+
+
+def is_on_a_loop():
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
