@@ -381,7 +381,7 @@ def drafting(
 
     `of_each` are the id of each message and what it owes, where that is for the caller to say.
     """
-    scope = records.scope
+    scope, clock = records.scope, records.resources.clock
     session_id = check_name(session_id, "session_id")
     agent = records.whose("agent_id", agent_id)
     own: dict[str, Any] = {
@@ -399,7 +399,7 @@ def drafting(
             raise InvalidRequestError(
                 f"messages[{index}] is a {type(message).__name__}: pass Message.user('…') or alike"
             )
-        return Draft.said(message, now=records.now(), **own, **(of_each[index] if of_each else {}))
+        return Draft.said(message, now=clock.now(), **own, **(of_each[index] if of_each else {}))
 
     return draft, writing.message_scope(agent, session_id)
 

@@ -138,7 +138,7 @@ def wipe(path: Path) -> None:
 
 
 class Transaction:
-    """Commits what is done inside; or nothing of it, if that raises.
+    """Commits what is done inside; or nothing of it, if that raises. May be entered again and again.
 
     Raises BusyError, before anything is done, while somebody else has one.
     """
@@ -151,11 +151,12 @@ class Transaction:
         self._connection = connection
         self._path = path
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> sqlite3.Connection:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise meaning(self._path, error) from error
+        return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:

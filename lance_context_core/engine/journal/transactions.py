@@ -63,10 +63,10 @@ class Transactions:
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `Ledger.write`."""
         with self._ways.lock:
-            if (connection := self._ways.connection) is None:
+            if (transaction := self._ways.transaction) is None:
                 return None
             written: list[Entry] = []
-            with file.Transaction(connection, self._path):
+            with transaction as connection:
                 self.require_fences(connection)
                 mirror = self._mirrors.within(connection, part)
                 if mirror is None or not (view := mirror.view).version:
@@ -89,9 +89,9 @@ class Transactions:
     def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `Ledger.amend`."""
         with self._ways.lock:
-            if (connection := self._ways.connection) is None:
+            if (transaction := self._ways.transaction) is None:
                 raise NotKnownError
-            with file.Transaction(connection, self._path):
+            with transaction as connection:
                 self.require_fences(connection)
                 state = connection.execute(statements.AMENDED, part).fetchone()
                 if state is None or state[1] <= 0:
@@ -109,18 +109,14 @@ class Transactions:
 
     def do(self, done: statements.Statements) -> None:
         """Say these, all or none."""
-        with self._ways.lock:
-            connection = self._ways.shared()
-            with file.Transaction(connection, self._path):
-                for statement, values in done:
-                    connection.execute(statement, values)
+        with self._ways.lock, file.Transaction(self._ways.shared(), self._path) as connection:
+            for statement, values in done:
+                connection.execute(statement, values)
 
     def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work` in a transaction."""
-        with self._ways.lock:
-            connection = self._ways.shared()
-            with file.Transaction(connection, self._path):
-                return work(connection)
+        with self._ways.lock, file.Transaction(self._ways.shared(), self._path) as connection:
+            return work(connection)
 
     def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement."""

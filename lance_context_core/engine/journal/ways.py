@@ -99,6 +99,8 @@ class Ways:
         self.lock = threading.Lock()
         self.connection: sqlite3.Connection | None = None
         """The one that all share; None while there is none."""
+        self.transaction: file.Transaction | None = None
+        """Through that one, for who has `lock`."""
         self._path = path
         self._waiting = waiting
         self._is_synced = is_synced
@@ -176,6 +178,7 @@ class Ways:
             if (way := self._connected()) is None:
                 return None
             self.connection, self._is_still = way
+            self.transaction = file.Transaction(way.connection, self._path)
             self._identity = file.identity(self._path, is_still=way.is_still)
             return way.connection
 
@@ -186,7 +189,7 @@ class Ways:
         for connection in (self.connection, self._spare):
             if connection is not None:
                 connection.close()
-        self.connection = self._spare = self._identity = None
+        self.connection = self.transaction = self._spare = self._identity = None
         self._is_still = False
         self._on_loss()
 

@@ -115,8 +115,8 @@ def _in_transaction(stop, is_meant):
 
     @contextmanager
     def unfinished(connection, path):
-        with transaction(connection, path):
-            yield
+        with transaction(connection, path) as begun:
+            yield begun
             stop()
 
     async def begin_to_forget(self, *args, **more):
