@@ -38,7 +38,9 @@ async def thin(store, *, kept=DEFAULT, dry_run=False):
 
 async def thinnable(store, table="records", kept=DEFAULT):
     resources = store._resources
-    return await thinning.thinnable(getattr(resources, table), resources=resources, retention=kept)
+    return await thinning.thinnable(
+        getattr(resources.database, table), resources=resources, retention=kept
+    )
 
 
 @pytest.fixture
