@@ -216,7 +216,8 @@ class HotTable:
     ) -> dict[int, R]:
         """What `read` makes of each of these rows, which were found here, by its id: as it is now.
 
-        Who reads `in_two` steps finds the first one done where it was before.
+        Who reads `in_two` steps finds the first one done where it was before: all who do so read the
+        same columns in the same way, whatever they search.
         """
         if in_two is None or any(name in columns for name in (VECTOR, *LARGE)):
             taken = await self.take(row_ids, columns=columns)
