@@ -82,6 +82,12 @@ async def measured(place: str, options: argparse.Namespace) -> dict[str, Cost]:
         engine = await (await lancedb.connect_async(place)).open_table("records")
         for number in range(options.repeats):
             user, asked = draw.choice(users), f"{_QUESTION} {draw.choice(_WORDS)} {number}"
+
+            async def embed(asked: str = asked) -> None:
+                embedder.embed_query(asked)
+
+            # First, as nobody knows its vector yet.
+            await costs.of("embedding", embed)
             vector = embedder.embed_query(asked)
             where = f"user_id = '{user}' AND kind = 'memory'"
 
@@ -91,9 +97,6 @@ async def measured(place: str, options: argparse.Namespace) -> dict[str, Cost]:
                 words = engine.query().nearest_to_text(asked, columns="search_text").where(where)
                 await words.select(["id", "text", "_score"]).limit(10).to_list()
 
-            async def embed(asked: str = asked) -> None:
-                embedder.embed_query(asked)
-
             def memories(
                 user: str = user, asked: str = asked, filter: Any = None
             ) -> Callable[[], Any]:
@@ -102,7 +105,6 @@ async def measured(place: str, options: argparse.Namespace) -> dict[str, Cost]:
             def turns(user: str = user, asked: str = asked) -> Any:
                 return store.history.search(asked, agent_id=user)
 
-            await costs.of("embedding", embed)
             await costs.of("LanceDB's two queries", raw)
             is_first = user not in known
             known.add(user)
