@@ -70,9 +70,9 @@ async def may_take(n: int) -> int:
 
 async def take_all(n: int) -> None:
     """Wait until as much may be done as `n` items take, or as one turn holds if that is less."""
-    turn, n_left = _turn(), min(n, STEP)
-    while n_left:
-        n_left -= turn.take(n_left) or await turn.take_later(n_left)
+    turn, n = _turn(), min(n, STEP)
+    if n_left := n - turn.take(n):
+        await turn.take_later(n_left, least=n_left)
 
 
 async def of_text(work: Callable[[str], R], text: str) -> R:
@@ -103,10 +103,32 @@ class _Turn:
         self._is_begun = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         """A heap: who has waited longest is first."""
+        self._n_woken = 0
+        """Who has waited, and goes on in this turn, before all who come now."""
         self._places = itertools.count()
 
     def take(self, n: int) -> int:
-        """As many of `n` as are left."""
+        """As many of `n` as are left, for who comes now: none while others wait, or are woken."""
+        return 0 if self._waiting or self._n_woken else self._taken(n)
+
+    async def take_later(self, n: int, *, least: int = 1) -> int:
+        """At least so many of `n`, as soon as they are left for who waits here."""
+        # Who has not got enough keeps the place: else one who takes all, again and again, would be
+        # first for ever.
+        place, taken = next(self._places), 0
+        while taken < least:
+            heapq.heappush(self._waiting, (place, future := self.loop.create_future()))
+            self._begin()
+            try:
+                await future
+            finally:
+                self._n_woken -= future.done() and not future.cancelled()
+            taken += self._taken(n - taken)
+        return taken
+
+    # Helpers
+
+    def _taken(self, n: int) -> int:
         now = time.monotonic()
         is_late = self._until is not None and now > self._until
         if is_late and self._is_begun:
@@ -115,20 +137,15 @@ class _Turn:
         taken = min(n, self._n_left)
         self._n_left -= taken
         # While there is plenty, the loop need not come round for it. It may have, if it is late.
-        if not self._is_begun and (is_late or self._n_left <= STEP // 2):
-            self._is_begun = True
-            self.loop.call_soon(self._renew)
+        if is_late or self._n_left <= STEP // 2:
+            self._begin()
         return taken
 
-    async def take_later(self, n: int) -> int:
-        """At least one of `n`, as soon as there is one left."""
-        # Who finds that others were faster keeps the place: else one who takes all, again and again,
-        # would be first for ever.
-        place = next(self._places)
-        while not (taken := self.take(n)):
-            heapq.heappush(self._waiting, (place, future := self.loop.create_future()))
-            await future
-        return taken
+    def _begin(self) -> None:
+        """Have the next turn begin once the loop has come round, if that is not on its way."""
+        if not self._is_begun:
+            self._is_begun = True
+            self.loop.call_soon(self._renew)
 
     def _renew(self) -> None:
         """Begin the next turn: the loop has seen to everything else that was due."""
@@ -138,6 +155,7 @@ class _Turn:
             _, future = heapq.heappop(self._waiting)
             if not future.done():
                 future.set_result(None)
+                self._n_woken += 1
         self._is_begun = bool(self._waiting)
         if self._is_begun:
             self.loop.call_soon(self._renew)

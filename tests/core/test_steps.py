@@ -190,3 +190,18 @@ async def test_who_takes_all_again_and_again_leaves_others_their_turn():
     await asyncio.wait_for(asyncio.gather(*(modest() for _ in range(3))), timeout=30)
     is_done = True
     await asyncio.gather(*taking)
+
+
+async def test_who_takes_a_whole_turn_without_a_pause_passes_nobody_by():
+    async def some():
+        for n in range(20):
+            await steps.each(int.__neg__, [n])
+
+    others = asyncio.create_task(some())
+    n_rounds = 0
+    while not others.done() and n_rounds < 1_000:
+        await steps.each(int.__neg__, range(steps.STEP))
+        await asyncio.sleep(0)
+        n_rounds += 1
+    others.cancel()
+    assert n_rounds < 100
