@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 _NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
 
-_STEPS = 12
+_STEPS = 8
 _ROWS_A_STEP = 1_000
-"""A search takes up to a millisecond, and three in twenty thousand rows."""
+"""A search takes two thirds of a millisecond, and three in twenty thousand rows."""
 
 _READ_AS_ONE = 4
 """So many rows are read in the time that `_steps` takes a record for."""

@@ -68,7 +68,6 @@ async def since(table: Table, state: State) -> Since | None:
         # Of a time: the engine does not see what the journal held then.
         return None if access.tail is None else Since(_state(access.tail), ())
     if access.ledger is not None:
-        # Not `news_now`: who reads from memory without a pause would never let others have a turn.
         news = await access.ledger.news(state.token, state.last)
         if news is not None:
             if not news.view.version or await _is_passed(access, news.view):
