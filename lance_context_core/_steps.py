@@ -71,8 +71,8 @@ async def may_take(n: int) -> int:
 async def take_all(n: int) -> None:
     """Wait until as much may be done as `n` items take, or as one turn holds if that is less."""
     turn, n = _turn(), min(n, STEP)
-    if n_left := n - turn.take(n):
-        await turn.take_later(n_left, least=n_left)
+    if not turn.take(n, least=n):
+        await turn.take_later(n, least=n)
 
 
 async def of_text(work: Callable[[str], R], text: str) -> R:
@@ -105,11 +105,18 @@ class _Turn:
         """A heap: who has waited longest is first."""
         self._n_woken = 0
         """Who has waited, and goes on in this turn, before all who come now."""
+        self._served: set[asyncio.Task[Any] | None] = set()
+        """Of these, who has been at it in this turn."""
         self._places = itertools.count()
 
-    def take(self, n: int) -> int:
-        """As many of `n` as are left, for who comes now: none while others wait, or are woken."""
-        return 0 if self._waiting or self._n_woken else self._taken(n)
+    def take(self, n: int, *, least: int = 1) -> int:
+        """As many of `n` as are left, or none; none while others were woken and not at it yet.
+
+        Who has waited and is at it goes on: what is looked at is still so when it is written.
+        """
+        if self._n_woken and asyncio.current_task() not in self._served:
+            return 0
+        return self._taken(n, least=least)
 
     async def take_later(self, n: int, *, least: int = 1) -> int:
         """At least so many of `n`, as soon as they are left for who waits here."""
@@ -124,17 +131,18 @@ class _Turn:
             finally:
                 self._n_woken -= future.done() and not future.cancelled()
             taken += self._taken(n - taken)
+        self._served.add(asyncio.current_task())
         return taken
 
     # Helpers
 
-    def _taken(self, n: int) -> int:
+    def _taken(self, n: int, *, least: int = 1) -> int:
         now = time.monotonic()
         is_late = self._until is not None and now > self._until
         if is_late and self._is_begun:
             return 0
         self._until = self._until or now + _MOST_SECONDS
-        taken = min(n, self._n_left)
+        taken = min(n, self._n_left) if self._n_left >= least else 0
         self._n_left -= taken
         # While there is plenty, the loop need not come round for it. It may have, if it is late.
         if is_late or self._n_left <= STEP // 2:
@@ -150,6 +158,7 @@ class _Turn:
     def _renew(self) -> None:
         """Begin the next turn: the loop has seen to everything else that was due."""
         self._n_left, self._until = STEP, None
+        self._served.clear()
         # No more can find something left: to wake all others again and again would cost their square.
         for _ in range(min(STEP, len(self._waiting))):
             _, future = heapq.heappop(self._waiting)
