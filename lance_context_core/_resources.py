@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from lance_context_core._recent import Recent
+from lance_context_core._values import frozen_by_name
 from lance_context_core.composition import Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
@@ -99,7 +100,7 @@ class Accesses:
                 self._since = min(first, self._since or first)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Resources:
     """The database, and what callers brought when they opened it."""
 

@@ -5,10 +5,10 @@ its text says. Both texts serve the search alone; readers get the original back.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.speakers import without_names
 from lance_context_core.words import index_words, query_words
 
@@ -72,7 +72,7 @@ def dated(record: Composable) -> str | None:
     return index_words(_joined(date, f"{name}:" if name else "", text, captions))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Composer:
     """The compositions of a store; each can be replaced by a function of the same shape.
 

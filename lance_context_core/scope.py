@@ -1,9 +1,10 @@
 """Scopes: which part of the store a handle may see, and what it stamps on everything it writes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ SCOPE_PARTS = ("tenant", "user_id", "agent_id")
 """The columns that a scope may name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Scope:
     """What a handle sees: each part that is set is equal in all that it reads, writes or deletes.
 

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from time import perf_counter
 from typing import Any
 
 from lance_context_core._extras import importing
+from lance_context_core._values import frozen
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.graph import AsyncGraph
@@ -131,7 +131,7 @@ _replaced: dict[tuple[type[Any], str], Any] = {}
 """The calls as they are without spans; None for what a class has of another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Telling:
     tracer: Tracer
     duration: Histogram

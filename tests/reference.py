@@ -27,6 +27,9 @@ SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 """The modules in the order in which one wants to read about them."""
 
 WIDTH = 88
+_KW_ONLY = {
+    f"{PACKAGE}._values.{how}": how == "frozen_by_name" for how in ("frozen", "frozen_by_name")
+}
 _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
@@ -55,9 +58,25 @@ class Name:
 
 @cache
 def package() -> griffe.Module:
-    loaded = griffe.load(PACKAGE, search_paths=[ROOT], resolve_aliases=True)
+    extensions = griffe.load_extensions(Values())
+    loaded = griffe.load(PACKAGE, search_paths=[ROOT], resolve_aliases=True, extensions=extensions)
     assert isinstance(loaded, griffe.Module)
     return loaded
+
+
+class Values(griffe.Extension):
+    """Has griffe read our decorators of values as the one of `dataclasses` that they apply."""
+
+    def on_class_instance(self, *, cls: griffe.Class, **_: object) -> None:
+        for decorator in cls.decorators:
+            path = (
+                decorator.value.canonical_path if isinstance(decorator.value, griffe.Expr) else ""
+            )
+            if path in _KW_ONLY:
+                applied = griffe.ExprName("dataclasses.dataclass")
+                kw_only = griffe.ExprKeyword("kw_only", str(_KW_ONLY[path]), applied)
+                decorator.value = griffe.ExprCall(applied, [kw_only])
+                cls.labels |= {"dataclass"}
 
 
 def module(name: str) -> griffe.Module:

@@ -4,9 +4,10 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.chunking import Chunker
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.readers.choosing import type_said_by
@@ -14,7 +15,7 @@ from lance_context_core.documents.reading import ReadDocument, Written
 from lance_context_core.records import DocumentChunk, DocumentScope, SourceDocument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class LoadedText:
     """A file that a loader has read, or a page or row of one."""
 

@@ -3,7 +3,6 @@
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path, PurePath
@@ -14,6 +13,7 @@ import numpy as np
 
 from lance_context_core._checks import shown
 from lance_context_core._stand_ins import TYPE, VALUE, is_stand_in, order_of, stand_in
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ _AS_THEY_ARE = frozenset((str, bool, type(None)))
 """The types of what JSON has just so, subclasses excluded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TypeCodec(Generic[T]):
     """How values of one type, and of its subclasses, are written and made again."""
 

@@ -9,18 +9,18 @@ import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import dumps
+from lance_context_core._values import frozen
 from lance_context_core.auditing.values import AuditEntry, AuditRow
 
 START = ""
 """What the first entry names as the hash before it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """One row of an entry: its digest, and what it is made of unless that is erased."""
 

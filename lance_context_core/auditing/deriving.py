@@ -1,13 +1,13 @@
 """What the versions of a table brought, row by row: read of the versions themselves."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.auditing.log import row_of
 from lance_context_core.auditing.values import AuditRow
 from lance_context_core.engine.refs import comparing
@@ -23,7 +23,7 @@ _MOST_LOOKED_AT = 20_000_000
 this in all, several are taken as one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """What was done after one version of a table, up to another one."""
 

@@ -7,11 +7,11 @@ is not made slower by it.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.auditing import deriving
 from lance_context_core.auditing.log import MOST_ROWS, Link, Log, head_of
 from lance_context_core.auditing.values import AuditAction, AuditEntry, AuditHead, AuditRow
@@ -28,7 +28,7 @@ Place = tuple[str, str]
 """A table, and a branch."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """What was done beside the versions of tables."""
 
@@ -37,7 +37,7 @@ class Event:
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
     """How far a table was noted on a branch."""
 

@@ -4,12 +4,13 @@ An entry is one row, and its rows are packed into another one, which an erasure 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen
 from lance_context_core.auditing import chain
 from lance_context_core.auditing.chain import Kept
 from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow, AuditRowAction
@@ -34,7 +35,7 @@ _PRUNE_AGE = timedelta(minutes=1)
 """As for the claims of maintenance."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """An entry as it is kept."""
 

@@ -1,12 +1,12 @@
 """What the audit tells."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.records.owned import own_first
 from lance_context_core.records.problems import Checked, Wrong
 
 AuditAction = Literal[
@@ -50,7 +50,7 @@ class AuditRow(NamedTuple):
     revision: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AuditEntry:
     """One link of the chain."""
 
@@ -80,7 +80,7 @@ class AuditEntry:
     """SHA-256 of all this, of what stands for the rows, and of the hash before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AuditHead:
     """The last link: who keeps it elsewhere knows later that nothing was cut off."""
 
@@ -88,7 +88,7 @@ class AuditHead:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AuditProblem(Wrong):
     """Something that the chain does not bear out."""
 
@@ -98,7 +98,7 @@ class AuditProblem(Wrong):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AuditReport(Checked):
     """What was checked, and what does not hold."""
 
@@ -109,7 +109,7 @@ class AuditReport(Checked):
     problems: tuple[AuditProblem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Recalled:
     """Why a search found a record, or that it did not."""
 

@@ -1,9 +1,9 @@
 """The bytes of something that names them: there before it is seen, and gone when nothing else does."""
 
 import mimetypes
-from dataclasses import dataclass
 from typing import Protocol
 
+from lance_context_core._values import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.blobs.spooling import Spooled
 from lance_context_core.rows import blobs as blobrows
@@ -29,7 +29,7 @@ class Naming(Protocol):
         """The blob that they are; None if they are not kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keeping:
     """The bytes of one thing, around the commit that writes it."""
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._checks import shown
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.spooling import Spooled
 from lance_context_core.engine import sql
@@ -28,7 +28,7 @@ _WRITTEN, _READ = 4, 16
 """So many pieces are one commit, which holds each of them eight times meanwhile, or one read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScopedBlobs:
     """The blobs of one scope: what lies outside can be neither read nor written."""
 

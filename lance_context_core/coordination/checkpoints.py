@@ -2,7 +2,6 @@
 
 import builtins
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from lance_context_core._checks import (
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import retried
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.records import Item
 from lance_context_core.scope import Scope
@@ -27,7 +27,7 @@ NAME = "lance_context.checkpoints"
 """What the items are called in which checkpoints are kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Checkpoint:
     """Where an agent stood at a moment."""
 

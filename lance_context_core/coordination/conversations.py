@@ -7,13 +7,13 @@ be handed it. Where nobody said, nothing is assumed.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from lance_context_core._checks import check_name, check_text
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Conversation:
     """Where the code that runs at this moment belongs."""
 

@@ -2,15 +2,16 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from lance_context_core._checks import check_count, check_text, shown
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.coordination import matching
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FileExcerpt:
     """What is shown of a file."""
 
@@ -26,7 +27,7 @@ class FileExcerpt:
     """Whether all of it was shown before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FileContext:
     """The files that one agent has in its context; it holds which pieces those were, in memory.
 
@@ -93,7 +94,7 @@ class FileContext:
         return found or [*places][: self.n_pieces]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Piece:
     text: str
     lines: tuple[int, int]

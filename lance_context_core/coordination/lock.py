@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from lance_context_core._loop import Later
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.locks.fencing import Fence
 from lance_context_core.engine.locks.keeping import Keeper, renewed
@@ -13,7 +14,7 @@ from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import StaleLockError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AsyncLock:
     """A lock that is held until it is released; `async with` releases it at the end.
 

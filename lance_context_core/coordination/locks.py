@@ -4,7 +4,7 @@ import asyncio
 import builtins
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
@@ -12,6 +12,7 @@ from lance_context_core._checks import check_count, check_name, shown
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen_by_name
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
@@ -26,7 +27,7 @@ LEASE = timedelta(seconds=30)
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class LockInfo:
     """A lock that somebody holds, or waits for."""
 
@@ -43,7 +44,7 @@ class LockInfo:
     """Whether whoever comes next takes it: it was not renewed in time, or its process is no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class LockStats:
     """How many locks there are."""
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.borders import (
     BLANK_LINE,
     LINE_END,
@@ -36,7 +36,7 @@ class StreamingChunker(Chunker, Protocol):
         """What `split` returns of the document that they are: see `StreamingReader`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TextChunker:
     """Passages of about `target` that begin and end where the text does.
 

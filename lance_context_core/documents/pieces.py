@@ -2,16 +2,16 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from lance_context_core._checks import listed, shown
+from lance_context_core._values import frozen
 from lance_context_core.documents.chunking import by_page
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PieceChunker:
     """Passages where `cut` cuts a text: the splitter of another library, as a `Chunker`.
 
@@ -68,7 +68,7 @@ class PieceChunker:
             yield offsets[at], offsets[end - 1] + 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockChunker:
     """Each block as it is: for texts that somebody has cut already."""
 

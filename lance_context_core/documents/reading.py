@@ -1,10 +1,11 @@
 """What a reader makes of a file: its text, and what stands where in it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import IO, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from lance_context_core._checks import check_text, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
 
@@ -12,7 +13,7 @@ BlockKind = Literal["text", "heading", "whole"]
 """Running text; a heading, which stays with what follows; what is kept whole where it fits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Block:
     """A part of a text that is about one thing: running text, a heading, a table, a piece of code."""
 
@@ -26,7 +27,7 @@ class Block:
     """The headings above it, outermost first, with ` > ` between them; its own, of a heading."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ReadDocument:
     """The text of a file, and what stands where in it.
 

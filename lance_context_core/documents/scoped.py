@@ -1,13 +1,13 @@
 """The documents that one handle sees: which rows they are, and what is read of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, shown
+from lance_context_core._values import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.documents.texts import SpooledText
@@ -24,7 +24,7 @@ from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.scoped import Scoped
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScopedDocuments(Scoped):
     """The documents of one scope: what lies outside can be neither read nor written."""
 

@@ -4,7 +4,6 @@ However long it is, so many of its chunks as are one step are in memory as rows,
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from operator import attrgetter
@@ -14,6 +13,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
 from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.table.arrow import Row
@@ -28,7 +28,7 @@ STEP = 512
 """How many chunks are made, embedded and laid aside at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Held:
     """What is known of a chunk or piece that is there, without its text and its vector."""
 
@@ -52,7 +52,7 @@ Rows = list[Row] | Gathered
 """A document's own row, and those of its chunks; in memory, or laid aside."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Chunking:
     """Where the chunks of one document are, and how they become rows."""
 
@@ -167,7 +167,7 @@ class Chunking:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Renewing:
     """Tells of a row what is to be written of it, by what there was before."""
 

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _WEIGHTS = (".safetensors", ".onnx", ".bin", ".onnx_data")
@@ -16,7 +16,7 @@ _ONNX = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_qu
 _SAMPLE_BYTES = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Source:
     """Where a model comes from."""
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lance_context_core._extras import importing, require
+from lance_context_core._values import frozen
 from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._protocol import VectorArray
 
@@ -62,7 +62,7 @@ class LocalEmbedder:
         return "LocalEmbedder()"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Model:
     matrix: VectorArray
     """Of shape (vocabulary, dimension)."""

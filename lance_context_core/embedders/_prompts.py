@@ -4,16 +4,16 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Prompts:
     """What is put before texts, as a model was trained with it; empty for nothing."""
 

@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
@@ -115,7 +115,7 @@ def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """What was looked for in all versions of one ref."""
 

@@ -1,10 +1,11 @@
 """What an erasure is to remove, by the conditions that tell it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from lance_context_core._checks import check_names, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError
@@ -15,7 +16,7 @@ Derived = bool | Literal["rebuild"]
 """What becomes of what was made of erased records: see `AsyncContextStore.erase`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Target:
     """What is to be erased: of some records, of some documents, or all that a scope has."""
 

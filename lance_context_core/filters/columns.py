@@ -1,9 +1,10 @@
 """What filters can name: the columns of each table, and the JSON in which every other name is a key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import FilterError
 
 METADATA = "metadata"
@@ -33,7 +34,7 @@ class ColumnType(StrEnum):
     """Bytes, vectors and the like: no filter can look into it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Columns:
     """The columns of a table, by their public names; every other name is a metadata key."""
 

@@ -15,6 +15,7 @@ from lance_context_core._checks import (
     shown,
 )
 from lance_context_core._stand_ins import has_order
+from lance_context_core._values import frozen
 from lance_context_core.errors import FilterError, InvalidRequestError
 
 MAX_DEPTH = 16
@@ -148,7 +149,7 @@ class Field:
         return field
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition(Filter):
     """What a filter says about one field: the leaves of the tree."""
 
@@ -186,12 +187,12 @@ class Condition(Filter):
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Absent(Condition):
     """The field is missing, or null."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison(Condition):
     """The field's value stands to `operand` as `operator` says.
 
@@ -224,7 +225,7 @@ class Comparison(Condition):
         object.__setattr__(self, "operand", operand)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Membership(Condition):
     """The field equals one of `operands`; None among them is what absent and null values are."""
 
@@ -237,7 +238,7 @@ class Membership(Condition):
         object.__setattr__(self, "operands", operands)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contains(Condition):
     """The field is a list with `operand` as an element, or a text with the text `operand` in it."""
 
@@ -247,7 +248,7 @@ class Contains(Condition):
         object.__setattr__(self, "operand", self._element(self.operand))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ContainsSome(Condition):
     operands: tuple[Ordered | None, ...]
 
@@ -255,17 +256,17 @@ class _ContainsSome(Condition):
         object.__setattr__(self, "operands", tuple(map(self._element, self.operands)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainsAny(_ContainsSome):
     """The field is a list with at least one of `operands` as an element."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainsAll(_ContainsSome):
     """The field is a list with every one of `operands` as an element."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text(Condition):
     """The field is a text in which `part` is found once both are in lower case. No wildcards."""
 
@@ -278,7 +279,7 @@ class Text(Condition):
         object.__setattr__(self, "part", part)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Several(Filter):
     filters: tuple[Filter, ...]
 
@@ -286,17 +287,17 @@ class _Several(Filter):
         object.__setattr__(self, "filters", _checked(self.filters))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class And(_Several):
     """Every one of `filters` holds; so does an And of none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Or(_Several):
     """At least one of `filters` holds; an Or of none never does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Not(Filter):
     """`filter` does not hold: among others, for records in which its field is absent."""
 

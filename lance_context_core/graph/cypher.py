@@ -4,7 +4,6 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_count, check_text, dumps, loads, shown
 from lance_context_core._extras import importing
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import TIMESTAMP
 from lance_context_core.errors import InvalidRequestError
@@ -104,7 +104,7 @@ async def asked(
     return rows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reading:
     """The part of a graph that a query is about."""
 

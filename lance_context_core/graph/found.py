@@ -1,16 +1,15 @@
 """What is read for a graph, what is found in it, and who finds it."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.knowledge.values import Counted
-from lance_context_core.records.owned import own_first
 from lance_context_core.records.sources import Stretch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SourceText:
     """A text that entities are looked for in: a message, a chunk, or one of the caller's own."""
 
@@ -23,7 +22,7 @@ class SourceText:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FoundEntity(Stretch):
     """A place in a text that speaks of an entity."""
 
@@ -32,7 +31,7 @@ class FoundEntity(Stretch):
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FoundRelation:
     """A relation between two entities that were found, by their names."""
 
@@ -41,7 +40,7 @@ class FoundRelation:
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FoundStatement:
     """What the text says of an entity that was found."""
 
@@ -57,7 +56,7 @@ class FoundStatement:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Extracted(Counted):
     """What was found in one text."""
 
@@ -69,7 +68,7 @@ class Extracted(Counted):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class GraphExtraction(Counted):
     """What an extraction has put into the graph."""
 

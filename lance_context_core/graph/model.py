@@ -3,11 +3,11 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import dumps
+from lance_context_core._values import frozen
 from lance_context_core.graph.found import (
     Extracted,
     FoundEntity,
@@ -62,7 +62,7 @@ and valid_to as YYYY-MM-DD, only if the text tells
 Give nothing that the text does not say. Empty lists are a good answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelEntityExtractor(Asking):
     """Finds entities, relations and statements with a language model: one call for a text.
 

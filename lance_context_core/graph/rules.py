@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from lance_context_core._values import frozen
 from lance_context_core.graph.found import Extracted, FoundEntity, SourceText
 
 _MONTHS = (
@@ -79,7 +79,7 @@ _LONGEST_NAME = 6
 """Words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleEntityExtractor:
     """Finds what is known by how it is written, without a model.
 

@@ -1,12 +1,12 @@
 """The part of a graph that one handle sees: which rows it is, and what is read of them."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_time, loads, shown
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import GRAPH_TABLE
 from lance_context_core.engine.schema import GRAPH
@@ -26,7 +26,7 @@ _MOST_MERGERS = 100
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """What of a graph is meant, where it has changed: what holds at a time, and was known at one."""
 
@@ -57,7 +57,7 @@ class Moment:
         return self.at is not None or self.known_at is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScopedGraph(Scoped):
     """The graph of one scope: what lies outside can be neither read nor written."""
 

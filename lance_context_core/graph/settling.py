@@ -6,10 +6,11 @@ and what comes over from another branch takes its place among the others.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
 
+from lance_context_core._values import frozen
 from lance_context_core.records import Statement
 from lance_context_core.rows.graph import name_key, node, scope_of
 
@@ -18,7 +19,7 @@ UNDATED = "nothing tells which of them came later"
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What somebody has said of a statement: that another one stays in its place."""
 
@@ -26,7 +27,7 @@ class Decision:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """Two statements that cannot both hold."""
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_count, shown
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
@@ -32,7 +33,7 @@ _EXPANDED = 64
 """So many of the nearest entities are asked about at once where weights are added up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walk:
     """Which relations are walked, and which way."""
 

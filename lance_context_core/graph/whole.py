@@ -5,13 +5,13 @@ Of each relation the numbers of both ends are read, sixteen bytes; never what it
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from lance_context_core._checks import check_count, shown
 from lance_context_core._extras import importing
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph, of_types
@@ -30,7 +30,7 @@ _ROUNDS = 100
 _NEAR_ENOUGH = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edges:
     """All entities of a graph by number, from 0, and the relations between them."""
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
@@ -48,7 +49,7 @@ class _Reading:
     """What was read; None until then, and if nothing came of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SearchCacheStats:
     """How the searches of a store were answered since it was opened, and what is kept for that."""
 

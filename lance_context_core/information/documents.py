@@ -1,9 +1,9 @@
 """What was read for agents, row by row."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._checks import dumps
+from lance_context_core._values import frozen
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.engine import sql
@@ -13,7 +13,7 @@ from lance_context_core.rows.sources import CHUNK
 Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfDocuments:
     """The rows of the family `ctx_kb`."""
 

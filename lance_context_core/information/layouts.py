@@ -1,10 +1,11 @@
 """The tables of the information layer: their families, their columns, and what they are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
+
+from lance_context_core._values import frozen
 
 Family = Literal["ctx_agent", "ctx_kb", "ctx_meta"]
 """What agents were told and did, what was read for them, and what is known about both."""
@@ -14,7 +15,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 _VECTOR = pa.list_(pa.float32())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """A table: the family that it is in, of which sort it is, and its columns."""
 

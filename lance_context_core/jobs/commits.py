@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lance_context_core._embedding import embedded
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.jobs.values import JobState
@@ -20,7 +21,7 @@ def key(record: ContextRecord) -> str:
     return key_of(owner, record.context, "id", record.id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """A record as it was read, with the row that holds it."""
 

@@ -4,7 +4,7 @@ import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
 from lance_context_core._telling import log
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
@@ -43,7 +44,7 @@ _FIRST_PAUSE = timedelta(seconds=30)
 _JOBS = sql.equals("kind", KIND)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """The jobs of one view of the records, and who does which kind of them."""
 

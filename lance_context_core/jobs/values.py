@@ -1,11 +1,12 @@
 """A job, and the states that it goes through."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core.records.owned import Owned
 
 JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "cancelled"]
 """What becomes of a job: `proposed` is done on a branch of its own, and waits for a decision."""
@@ -18,7 +19,7 @@ SUMMARISE = "summarise"
 """The kind of job that summarises what came before a window."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class JobBudget:
     """What a run of jobs may ask of models at most; None is without a bound."""
 
@@ -28,7 +29,7 @@ class JobBudget:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Job(Owned):
     """A piece of work on the store, as it stands."""
 

@@ -3,11 +3,12 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lance_context_core._checks import check_json_object, dumps, shown
 from lance_context_core._progress import tell
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
@@ -44,7 +45,7 @@ def messages_of(
     return [_turn(one, content_type, common, f"content[{i}]") for i, one in enumerate(content)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Adding:
     """Keeps turns, and has knowledge made of them."""
 

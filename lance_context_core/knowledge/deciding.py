@@ -7,9 +7,10 @@ and what came first in time never takes the place of what came later.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, get_args
 
+from lance_context_core._values import frozen
 from lance_context_core.knowledge import kept, prompts
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.extracting import Asking, asked
@@ -23,7 +24,7 @@ _MENDED = {"delete": "supersede"}
 _TARGETED = ("update", "supersede", "merge")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelConsolidator(Asking):
     """Lets a language model say what becomes of facts without a slot: one call a neighbourhood.
 
@@ -83,7 +84,7 @@ def _is_taken(one: Decision, touched: Mapping[str, Op]) -> bool:
     return before is not None and not before == one.op == "merge"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decided:
     """What was decided of the new facts of a job, by their ids."""
 

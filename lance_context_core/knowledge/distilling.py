@@ -3,12 +3,13 @@
 import inspect
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
@@ -41,7 +42,7 @@ _MOST_NEIGHBOURS = 5
 """Of a new fact."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Distiller:
     """Makes knowledge of turns: with rules, and in a model's words where there is one."""
 

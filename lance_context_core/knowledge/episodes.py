@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lance_context_core._checks import check_time, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept, turns
@@ -20,7 +21,7 @@ GAP = timedelta(hours=6)
 """Between what is said in two episodes, at least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Episode:
     """What was said in one stretch of time, and what is known by it."""
 

@@ -1,10 +1,10 @@
 """Why something is known, as a graph; and what happened in a session, in order."""
 
 import builtins
-from dataclasses import dataclass
 from typing import Literal
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.implied import implied
@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 200
 Kind = Literal["turn", "tool_call", "tool_result", "chunk", "fact", "summary", "job"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explaining:
     """Explains records, and traces sessions; hidden ones too."""
 

@@ -4,11 +4,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._checks import check_count, check_names
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
@@ -29,7 +30,7 @@ _MOST_FACTS = 10
 _GAP = r"[\s.,;:!?\"'\u2018\u2019\u201c\u201d-]+"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Asked:
     """What was had of a model, and what that took."""
 
@@ -48,7 +49,7 @@ async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> 
     return Asked(data=answer.data, usage=_usage(request, completion), faults=repairs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asking:
     """What asks a language model about one thing at a time; `timeout` is in seconds."""
 
@@ -60,7 +61,7 @@ class Asking:
         check_asking(self.model, self.instructions, self.timeout)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelExtractor:
     """Finds facts with a language model, in the turns of people: one call for a batch of them.
 

@@ -3,11 +3,12 @@
 import inspect
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lance_context_core._calling import called
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
@@ -18,7 +19,7 @@ MENDED = "mended_"
 """How the names of those faults begin whose candidates are taken nonetheless."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What an extractor found, without what nothing proves."""
 

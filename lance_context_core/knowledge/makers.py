@@ -1,8 +1,9 @@
 """Who makes the knowledge: rules, a model, or both; none of them is ever called by a search."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.deciding import ModelConsolidator
 from lance_context_core.knowledge.extracting import ModelExtractor
@@ -20,7 +21,7 @@ Model = LanguageModel | Paraphraser | AsyncParaphraser
 """A language model; or a function that says sentences in other words."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Makers:
     """Who finds facts, says them otherwise, decides on them, and summarises sessions."""
 

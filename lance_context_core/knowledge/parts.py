@@ -1,9 +1,9 @@
 """What the verbs of the knowledge are made of: who does what, and the queue of their jobs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.spending import Stopped
@@ -18,7 +18,7 @@ from lance_context_core.records import Progress
 from lance_context_core.stores.records.scoped import Records
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """The parts over the records of one handle."""
 

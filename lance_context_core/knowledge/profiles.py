@@ -1,10 +1,11 @@
 """What is known of somebody, field by field: each with its evidence, and with what it was before."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.quoting import Place, quotes, said
@@ -16,7 +17,7 @@ from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.stores.records.scoped import Records
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FieldValue:
     """What a field was from one moment on."""
 
@@ -28,7 +29,7 @@ class FieldValue:
     fact_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ProfileField:
     """One field, as it is known."""
 
@@ -45,7 +46,7 @@ class ProfileField:
     """The facts that contradict it, such as of a correction that a person made."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Profile:
     """What is known of somebody, by a schema: made anew by each call, so that it is never stale."""
 

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lance_context_core._progress import tell
+from lance_context_core._values import frozen
 from lance_context_core.auditing import keeping
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
@@ -30,7 +31,7 @@ DISTILL, REPLAY = "distill", "replay"
 PROPOSALS = (DISTILL, REPLAY)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposing:
     """Makes proposals, and what becomes of them."""
 

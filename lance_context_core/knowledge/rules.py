@@ -3,10 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lance_context_core._checks import check_name, dumps, shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.chunks import Span, sentences
 from lance_context_core.knowledge.sentences import is_order
@@ -72,7 +73,7 @@ _ECHOES = ("recalled_ids", "recalled")
 """Keys in the metadata of a turn that repeats what was recalled."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleExtractor:
     """Finds what the speakers say of themselves: names, places, work, preferences, plans, dates.
 
@@ -100,7 +101,7 @@ class RuleExtractor:
         return [one for turn in turns if is_heard(turn) for one in _of_turn(turn, self._own)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NoteExtractor:
     """Takes each turn for one fact, such as where an agent notes what it wants to remember."""
 

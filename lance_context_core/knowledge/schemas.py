@@ -5,11 +5,11 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal
 
 from lance_context_core._checks import check_json_object, check_name, shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.schemas import problem_of
 
@@ -28,7 +28,7 @@ _TYPES: Mapping[Any, Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A field that a profile shall have."""
 

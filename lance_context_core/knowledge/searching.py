@@ -1,11 +1,12 @@
 """The chain: facts and chunks answer, in the order of the turns that prove them; summaries point to more."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, get_args
 
 from lance_context_core._checks import check_name, check_time, shown
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -39,7 +40,7 @@ _CHUNKS = sql.equals("kind", kept.CHUNK)
 _L0 = sql.equals("kind", kept.SUMMARY)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What is asked, and where."""
 

@@ -8,13 +8,14 @@ round have to agree first, each as often; what is left to the vectors is how it 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from lance_context_core._calling import called
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen
 from lance_context_core.embedders import AnyEmbedder
 from lance_context_core.embedders._adapt import as_embedder
 from lance_context_core.errors import InvalidRequestError
@@ -44,7 +45,7 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimilarConsolidator:
     """Makes one fact of those that say nearly the same; asks no language model.
 

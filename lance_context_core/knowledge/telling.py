@@ -1,9 +1,9 @@
 """Summaries of sessions by a model, in its own words; the sentences of the session where these fail."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lance_context_core._checks import check_count
+from lance_context_core._values import frozen
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of
@@ -15,7 +15,7 @@ _SPEAKERS = ("user", "assistant")
 _CHARACTERS_A_WORD = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSummariser:
     """Lets a language model say what a session is about: one call a job, over its last turns.
 

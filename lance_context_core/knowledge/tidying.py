@@ -5,11 +5,12 @@ the next archive of it, or `maintain`, does so.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
@@ -30,7 +31,7 @@ from lance_context_core.stores.records.scoped import Records
 KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tidying:
     """Prunes facts, and archives sessions."""
 

@@ -1,12 +1,12 @@
 """The turns of conversations, as the knowledge is made of them: read, never written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.knowledge.values import SpokenTurn
 from lance_context_core.records import ContextRecord
@@ -21,7 +21,7 @@ ARCHIVED = "archive"
 """Why a turn is hidden whose session is archived."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversation:
     """A session of one owner: others may call theirs alike."""
 

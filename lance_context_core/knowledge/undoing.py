@@ -1,9 +1,10 @@
 """The job that takes back what another did, and nothing of what came after."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
@@ -25,7 +26,7 @@ PRUNE = "prune"
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Undoing:
     """Undoes jobs: of turns by what supports a fact then, of all others by what they noted."""
 

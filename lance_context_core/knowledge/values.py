@@ -1,12 +1,12 @@
 """The values of the knowledge: what is made of turns, what proves it, and what calls return."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.records import ContextRecord, Diff
-from lance_context_core.records.owned import own_first
 
 SearchType = Literal["chain", "summaries", "facts", "turns"]
 """Where to look: `summaries` are L0, `facts` (with chunks) L1, `turns` L2, and `chain` goes down all
@@ -17,7 +17,7 @@ Infer = Literal["auto", "later", "never"]
 """When knowledge is made of what is added: before the call returns, by a job later, or not at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SpokenTurn:
     """A turn of a conversation, as an extractor is given it."""
 
@@ -32,7 +32,7 @@ class SpokenTurn:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Evidence:
     """The part of a turn that something was made of."""
 
@@ -48,7 +48,7 @@ class Evidence:
     """The job that found it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Quote:
     """Evidence, looked up again in the turn as it is now."""
 
@@ -61,7 +61,7 @@ class Quote:
     speaker: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FactCandidate:
     """A fact that an extractor believes to have found."""
 
@@ -84,7 +84,7 @@ class FactCandidate:
     """Since when it holds; aware. None means since it was said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Counted:
     """Work that may have asked a model: what of its answers was no good, and what it took."""
 
@@ -95,7 +95,7 @@ class Counted:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Extraction(Counted):
     """What an extractor returns that has more to tell than the facts, such as one with a model."""
 
@@ -107,7 +107,7 @@ Op = Literal["add", "update", "supersede", "merge", "noop"]
 own, for `update`), is more evidence of one, or is not kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Decision:
     """What a consolidator says of one new fact."""
 
@@ -121,7 +121,7 @@ class Decision:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Consolidation(Counted):
     """What a consolidator returns: a new fact of which it says nothing is added."""
 
@@ -129,7 +129,7 @@ class Consolidation(Counted):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Summary(Counted):
     """What a summariser returns."""
 
@@ -137,7 +137,7 @@ class Summary(Counted):
     """None leaves the summary to the sentences of the session itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Added:
     """What `add` has kept, and what became of it."""
 
@@ -157,7 +157,7 @@ class Added:
     """Why those of the jobs that ran are not done: they wait to be run again, or failed for good."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class KnowledgeHit:
     """What a search of the knowledge found."""
 
@@ -169,7 +169,7 @@ class KnowledgeHit:
     """The turns that say so, where `evidence=True`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Link:
     """How two things of an explanation belong together."""
 
@@ -179,7 +179,7 @@ class Link:
     """`evidence` is a turn, `made_by` a job, `derived` what was made of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Explanation:
     """Why something is known, as a graph."""
 
@@ -197,7 +197,7 @@ class Explanation:
         return bool(self.quotes) and all(quote.is_verified for quote in self.quotes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TraceEvent:
     """Something that happened in a session."""
 
@@ -210,7 +210,7 @@ class TraceEvent:
     """Absent for jobs: `jobs.get` has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FactChange:
     """Something that became of a fact."""
 
@@ -227,7 +227,7 @@ class FactChange:
     """The fact that took its place, or contradicts it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Proposal:
     """A distillation on a branch: to be read, and then merged or discarded."""
 
@@ -245,7 +245,7 @@ class Proposal:
         return bool(self.diff)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Undone:
     """What was undone, or in a dry run would be."""
 
@@ -262,7 +262,7 @@ class Undone:
     is_dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Prune:
     """Which facts and chunks are no longer worth showing; all that is said must hold.
 

@@ -1,11 +1,12 @@
 """What of the facts is worth keeping: scored by what their evidence says, without a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lance_context_core._checks import is_number, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept
@@ -18,7 +19,7 @@ CandidateLevel = Literal["promote", "retain", "prune"]
 """`promote`: it scores high. `prune`: `Prune()` would hide it. `retain`: all others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class CandidateWeights:
     """What a fact's score is the mean of; only the shares of the first four in their sum count.
 
@@ -61,7 +62,7 @@ class CandidateWeights:
         return sum(shares[name] * parts[name] for name in shares) / sum(shares.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ScoredFact:
     """A current fact, what it is worth, and why."""
 

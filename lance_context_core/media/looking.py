@@ -4,10 +4,11 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._checks import check_text, listed, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import (
     InvalidRequestError,
     MissingExtraError,
@@ -23,7 +24,7 @@ _BY_ARITHMETIC = (b"\xff\xc9", b"\xff\xca")
 _LENGTH = r"\s*=\s*[\"']\s*([\d.]{1,12})\s*(?:px)?\s*[\"']"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ImageAnalysis:
     """What somebody made out in a picture, a recording or a film."""
 
@@ -44,7 +45,7 @@ class ImageAnalyzer(Protocol):
         """What is to be made out in a file of that media type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Seen:
     """What a file says of itself."""
 

@@ -7,7 +7,7 @@ type does not have are its `extra`, and an unknown type is kept as it is.
 import base64
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from datetime import datetime
 from typing import Any, Self, TypedDict, Unpack, cast, get_args
 
@@ -19,6 +19,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages.parts import (
     MAX_NESTING,
@@ -52,7 +53,7 @@ class MessageFields(TypedDict, total=False):
     """The writing framework's own serialisation, kept verbatim."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Message:
     """One message of a conversation.
 

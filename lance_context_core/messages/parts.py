@@ -5,7 +5,7 @@ Import them from `lance_context_core.messages`.
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -16,6 +16,7 @@ from lance_context_core._checks import (
     check_text,
     shown,
 )
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 MAX_NESTING = 16
@@ -23,7 +24,7 @@ MAX_NESTING = 16
 TOO_NESTED = f"tool results stand in each other more than {MAX_NESTING} deep: flatten them"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class BasePart:
     """What all the parts that we have words for share."""
 
@@ -44,7 +45,7 @@ class BasePart:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TextPart(BasePart):
     """Text that a person would read."""
 
@@ -57,7 +58,7 @@ class TextPart(BasePart):
         _check(self, "text", check_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class MediaPart(BasePart):
     """What images, sounds, films and files share: to ask with `isinstance`, not to be made.
 
@@ -113,7 +114,7 @@ class MediaPart(BasePart):
         return f"data:{media_type};base64,{base64.b64encode(self.data).decode()}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ImagePart(MediaPart):
     """A picture."""
 
@@ -126,28 +127,28 @@ class ImagePart(MediaPart):
         _check_given(self, "caption", check_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AudioPart(MediaPart):
     """A sound."""
 
     type: ClassVar[str] = "audio"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class VideoPart(MediaPart):
     """A film."""
 
     type: ClassVar[str] = "video"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FilePart(MediaPart):
     """A document, or any other file."""
 
     type: ClassVar[str] = "file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DataPart(BasePart):
     """A JSON value that is meant for programs rather than for reading."""
 
@@ -159,7 +160,7 @@ class DataPart(BasePart):
         _check(self, "data", check_json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ToolCallPart(BasePart):
     """A model's request to run a tool."""
 
@@ -179,7 +180,7 @@ class ToolCallPart(BasePart):
         _check(self, "arguments", check_text if raw else check_json_object)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ToolResultPart(BasePart):
     """What a tool answered."""
 
@@ -213,7 +214,7 @@ class ToolResultPart(BasePart):
         return parts_text(self.content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ReasoningPart(BasePart):
     """What a model thought before it answered; not among what a person reads."""
 
@@ -229,7 +230,7 @@ class ReasoningPart(BasePart):
         _check_given(self, "signature", check_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class UnknownPart:
     """A part that these classes have no word for, kept verbatim.
 

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._calling import called
 from lance_context_core._checks import check_name, check_seconds, check_text, shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
 
@@ -14,7 +14,7 @@ Said = str | Mapping[str, Any] | Completion
 """What a called function may answer: a text, JSON, or all of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionModel:
     """A model of a function from the text of a prompt to the text of an answer.
 

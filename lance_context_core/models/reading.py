@@ -7,11 +7,11 @@ used raises an error that names the fault.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from lance_context_core._checks import check_json, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError, ModelAnswerError
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.models.values import Completion
@@ -40,7 +40,7 @@ _MOST_BRACKETS = 100
 _DECODER = json.JSONDecoder(strict=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Answer:
     """What a model answered, as JSON that fits the schema."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._checks import (
@@ -15,11 +15,12 @@ from lance_context_core._checks import (
     listed,
     shown,
 )
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ModelRequest:
     """One question to a model. All that it is to know stands in it."""
 
@@ -71,7 +72,7 @@ class ModelRequest:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Completion:
     """What a model answered."""
 

@@ -1,7 +1,6 @@
 """A view as a dataset of Arrow's: it is read as it is asked for, with its conditions where they can be."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lance_context_core._loop import begin
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.querying.pushing import pushed
 
@@ -17,7 +17,7 @@ Read = Callable[[sql.Clause, Sequence[str]], Batches]
 """The rows that match, with these columns, in this order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class View:
     """What can be asked for."""
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import check_text, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import InvalidRequestError
 
@@ -19,7 +19,7 @@ FUNCTIONS = frozenset(
 """What may stand where rows come from, beside the views: nothing that looks outside."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Source:
     """Where rows of a statement come from: a view, as of now or of then."""
 
@@ -28,7 +28,7 @@ class Source:
     """As of when; of a difference both ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Statement:
     """A statement that only reads."""
 

@@ -1,10 +1,11 @@
 """Views of what stands in tables as it is shown: read batch by batch, of one moment in one statement."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, TableSpec
 from lance_context_core.engine.sql.clauses import UnsureError
@@ -24,7 +25,7 @@ _HIDDEN = frozenset(
 _VECTORS = pa.list_(pa.float32())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Part:
     """The rows of one table that a view shows."""
 

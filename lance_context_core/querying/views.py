@@ -2,13 +2,14 @@
 
 import builtins
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core._checks import dumps
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import spec_of
@@ -77,7 +78,7 @@ _CHANGES = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Views:
     """What a handle's scope sees, as views."""
 

@@ -1,13 +1,15 @@
 """What a search, a listing, a write and an erasure answer with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
+
+from lance_context_core._values import frozen_by_name
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ChannelScore:
     """What one channel said about one candidate."""
 
@@ -22,7 +24,7 @@ class ChannelScore:
     """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SearchHit(Generic[R]):
     """A record that a search found, and why."""
 
@@ -47,7 +49,7 @@ class SearchHit(Generic[R]):
         return tuple(sorted(self.channels))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Page(Generic[R]):
     """One page of a longer list."""
 
@@ -65,7 +67,7 @@ class Page(Generic[R]):
         return self.page * self.page_size < self.total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class WriteResult:
     """What a write left behind."""
 
@@ -81,7 +83,7 @@ class WriteResult:
         return only
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ItemsAppended:
     """The commit in which key-value items were appended."""
 
@@ -95,7 +97,7 @@ class ItemsAppended:
     there then is there. It is `version` itself if more is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ItemsWritten:
     """What a write of key-value items found."""
 
@@ -105,7 +107,7 @@ class ItemsWritten:
     """A version of the items that shows the write: the one it made, or a later one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Erasure:
     """What was erased, or in a dry run would be; whatever is erased twice counts once."""
 

@@ -1,14 +1,13 @@
 """Bytes that are kept by their hash: what is known of them."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.records.files import Bytes
-from lance_context_core.records.owned import own_first
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Blob(Bytes):
     """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
 

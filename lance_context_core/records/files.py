@@ -1,15 +1,16 @@
 """What is known of the bytes that are kept."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core.records.owned import Owned
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Bytes(Owned):
     """Bytes, which are known by their hash."""
 
@@ -22,7 +23,7 @@ class Bytes(Owned):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class File(Bytes):
     """Bytes that somebody may say more about."""
 

@@ -1,16 +1,17 @@
 """What a graph is made of, and what is read out of one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._extras import importing
-from lance_context_core.records.owned import Known, Owned, own_first
+from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core.records.owned import Known, Owned
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Entity(Known):
     """Somebody or something that relations lead to and from."""
 
@@ -24,7 +25,7 @@ class Entity(Known):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Relation(Known):
     """A directed relation between two entities of one scope, which may be the same."""
 
@@ -42,7 +43,7 @@ class Relation(Known):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Mention(Owned):
     """Where an entity is spoken of."""
 
@@ -61,7 +62,7 @@ class Mention(Owned):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Statement(Owned):
     """What a source says of an entity: that something of it, the predicate, is this object."""
 
@@ -93,7 +94,7 @@ class Statement(Owned):
     """Why it has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Contradiction:
     """Two statements of one subject that cannot both hold; both are kept."""
 
@@ -113,7 +114,7 @@ class Contradiction:
         return self.stays is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Merger:
     """That an entity was found to be another one."""
 
@@ -128,7 +129,7 @@ class Merger:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SubGraph:
     """Some entities, and relations between them."""
 
@@ -164,7 +165,7 @@ class SubGraph:
         return made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Path:
     """A way from one entity to another."""
 
@@ -176,7 +177,7 @@ class Path:
     """How many relations, or what their weights add up to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Ranked:
     """An entity, and how much there is of what it was ranked by."""
 
@@ -184,7 +185,7 @@ class Ranked:
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Impact:
     """What a change of another entity may reach."""
 

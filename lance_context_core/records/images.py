@@ -1,13 +1,11 @@
 """Pictures, recordings and films that are kept, as their users see them."""
 
-from dataclasses import dataclass
-
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.records.files import File
-from lance_context_core.records.owned import own_first
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ImageRecord(File):
     """A picture, a recording or a film; its bytes are a blob, and are not in here."""
 

@@ -1,14 +1,15 @@
 """What the store keeps: records, documents, items and sessions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Relationship:
     """A directed edge from the record that holds it."""
 
@@ -20,7 +21,7 @@ class Relationship:
     """In [0, 1]; absent means unweighted, which is not the same as 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ContextRecord:
     """One thing that an agent produced or was told: a message, a memory, a chunk, an image."""
 
@@ -134,7 +135,7 @@ _USUAL = {one.name: one.default for one in fields(ContextRecord)} | {"metadata":
 _REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Document:
     """What a vector collection holds: a text, its vector, and data about it.
 
@@ -153,7 +154,7 @@ class Document:
     """As `ContextRecord.author`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ItemVector:
     """One of the vectors by which a key-value item is found."""
 
@@ -165,7 +166,7 @@ class ItemVector:
     """Made by the store's embedder from `text` where it is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Item:
     """What a namespace holds under a key.
 
@@ -198,7 +199,7 @@ class Item:
     """As `ContextRecord.author`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Session:
     """A conversation: what is known about it, beside its messages."""
 

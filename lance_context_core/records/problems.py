@@ -1,9 +1,9 @@
 """What a check of the store finds."""
 
-from dataclasses import dataclass
+from lance_context_core._values import frozen_by_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Checked:
     """What was looked at, and what was found to be wrong."""
 
@@ -15,7 +15,7 @@ class Checked:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Wrong:
     """Something that is not as it should be."""
 

@@ -1,9 +1,9 @@
 """How far a long call has come."""
 
-from dataclasses import dataclass
+from lance_context_core._values import frozen_by_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Progress:
     """How far a long call has come: what `progress` is given, after each step.
 

@@ -1,17 +1,17 @@
 """Files that were read: what is known of them, and the passages that they were cut into."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lance_context_core._checks import check_name
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records.files import File
-from lance_context_core.records.owned import own_first
 from lance_context_core.records.progress import Progress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocumentScope:
     """For whom a document is: a conversation, a project, or, with neither, everybody.
 
@@ -33,7 +33,7 @@ class DocumentScope:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Stretch:
     """Where something stands in a text."""
 
@@ -42,7 +42,7 @@ class Stretch:
     """Offsets in characters; `end` is that of the first one behind it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Passage(Stretch):
     """Where a chunk stands in a text, as a chunker says it."""
 
@@ -51,7 +51,7 @@ class Passage(Stretch):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SourceDocument(File):
     """A file that was read; its passages are `DocumentChunk`s."""
 
@@ -73,7 +73,7 @@ class SourceDocument(File):
     """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocumentChunk:
     """A passage of a document, where it stands, and how it is cited."""
 
@@ -107,7 +107,7 @@ class DocumentChunk:
         return ", ".join(part for part in (self.name, page, self.section) if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FailedDocument:
     """A file of many that could not be added, and why."""
 
@@ -115,7 +115,7 @@ class FailedDocument:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocumentProgress(Progress):
     """How far the adding of many files has come."""
 
@@ -132,7 +132,7 @@ class DocumentProgress(Progress):
         return self.n_total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocumentsAdded:
     """What the adding of many files left behind."""
 

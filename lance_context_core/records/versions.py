@@ -1,12 +1,13 @@
 """What versions and branches are, and how they differ and are merged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Literal
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.records.arrow import record_columns
 from lance_context_core.records.blobs import Blob
 from lance_context_core.records.graph import Entity, Mention, Relation, Statement
@@ -33,7 +34,7 @@ Stored = (
 """What a row of one of the tables is to a user."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Version:
     """One version of the store."""
 
@@ -45,7 +46,7 @@ class Version:
     """The names by which it can be checked out, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Branch:
     """A branch of the whole store."""
 
@@ -56,7 +57,7 @@ class Branch:
     """The version of the parent that it began with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class RecordChange:
     """A record that differs between two versions."""
 
@@ -66,7 +67,7 @@ class RecordChange:
     """The names of the fields that differ, in the order in which ContextRecord declares them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Diff:
     """What changed from one version to another; each list in the order of the session."""
 
@@ -101,7 +102,7 @@ class Diff:
         return pa.table(columns | record_columns(records))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Conflict:
     """What both branches changed since they last had it in common, each in its own way."""
 
@@ -127,7 +128,7 @@ class Conflict:
         return tuple(n for n in names if getattr(self.ours, n) != getattr(self.theirs, n))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Resolution:
     """How a conflict was settled."""
 
@@ -138,7 +139,7 @@ class Resolution:
     """Why, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TableMerge:
     """What a merge did to one table."""
 
@@ -152,7 +153,7 @@ class TableMerge:
     """Those which the source had changed, and which stayed as the target has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class MergeReport:
     """What a merge did, or, as a dry run, would do."""
 

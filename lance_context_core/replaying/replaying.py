@@ -1,7 +1,7 @@
 """Questions that were asked, asked again of the same moment in two ways: what one finds alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from lance_context_core._opening import opened
 from lance_context_core._options import check_options
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.embedders import as_embedder
 from lance_context_core.engine import sql
 from lance_context_core.engine.refs.versions import Ref
@@ -29,7 +30,7 @@ Way: TypeAlias = Mapping[str, Any]
 """Arguments of a search, and `embedder`: another one than the store's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ReplayedQuestion:
     """What one question finds in two ways."""
 
@@ -52,7 +53,7 @@ class ReplayedQuestion:
         return _alone(self.before, self.after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Replay:
     """What questions find in two ways."""
 
@@ -127,7 +128,7 @@ async def replay(
             await one.close()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     """A question."""
 
@@ -148,7 +149,7 @@ async def _asked_in(records: Records, session_id: str) -> list[_Asked]:
     return [_Asked(str(one.text), one.id, one.created_at) for one in found]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Searching:
     """One way to search."""
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._checks import check_span, listed, shown
 from lance_context_core._options import check_options
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
@@ -24,7 +24,7 @@ _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
 _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Selection:
     """What `ItemListing` says, checked; of `ItemConditions` alone, the whole in the usual order."""
 

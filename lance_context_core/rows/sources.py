@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
 from lance_context_core._checks import dumps, loads
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.records import (
@@ -58,7 +59,7 @@ class Text(Protocol):
         """The characters from one offset to another."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Source:
     """All that is kept of a file."""
 

@@ -5,13 +5,14 @@ candidates. A search adds what its boosts give, and says in `SearchHit.why` what
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from lance_context_core._checks import check_time, is_number
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.periods import periods
 from lance_context_core.records import ChannelScore
@@ -67,7 +68,7 @@ class Boost(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Neighbours:
     """The turns around a candidate in its session lend it shares of their scores.
 
@@ -102,7 +103,7 @@ class Neighbours:
         return dict(zip(candidates, given.tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preceding:
     """A short turn hands the words that it shares with the question on to a short one that answers it.
 
@@ -133,7 +134,7 @@ class Preceding:
         return gains
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speaker:
     """The turns of the speaker whom the question names gain, if it names just one."""
 
@@ -161,7 +162,7 @@ class Speaker:
         return meant.pop() if len(meant) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Role:
     """Who speaks in a role gains its weight: `Role({"user": 0.2})`.
 
@@ -194,7 +195,7 @@ class Role:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Recency:
     """The younger of the candidates gain: the youngest `weight`, and half for each `half_life`."""
 
@@ -226,7 +227,7 @@ class Recency:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Period:
     """What was said in the time that an English question speaks of gains `weight`.
 

@@ -8,11 +8,11 @@ a `Fusion` makes one score of the two: `Convex`, unless the caller brings anothe
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ChannelScore
 from lance_context_core.search.candidates import Candidates, Channel
@@ -31,7 +31,7 @@ class Fusion(Protocol):
         """Fused scores by key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Convex:
     """The weighted mean of the normalised scores; a channel that missed a candidate counts as 0.
 
@@ -59,7 +59,7 @@ class Convex:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ReciprocalRank:
     """The sum of 1 / (k + rank) over the channels, divided by the sum for rank 1 in both.
 

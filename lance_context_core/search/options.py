@@ -1,11 +1,12 @@
 """What a caller may say about a search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, TypedDict
 
 from lance_context_core._checks import is_number
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Reranker, SearchMode
@@ -13,7 +14,7 @@ from lance_context_core.search.boosts import Boost, Neighbours, Preceding, Speak
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SearchOptions:
     """How a search ranks. Raises InvalidRequestError for what is out of range or of a wrong type."""
 
@@ -110,7 +111,7 @@ class SearchOptions:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Room:
     """What ranks where the options of a search do not say."""
 

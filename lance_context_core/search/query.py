@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
@@ -14,6 +13,7 @@ from lance_context_core._checks import check_text
 from lance_context_core._embedding import as_vector
 from lance_context_core._options import defaults_of
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
@@ -47,7 +47,7 @@ _ASKING = 2
 """So many of `_steps.STEP` it takes to know what is asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Searched(Generic[R]):
     """What is searched, and what is made of it."""
 

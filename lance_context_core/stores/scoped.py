@@ -1,14 +1,14 @@
 """What of a table one handle sees."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scoped:
     """The rows of one scope: what lies outside can be neither read nor written."""
 

@@ -1,9 +1,10 @@
 """A search of the tiers: candidates of each, one hit an entry, ranked before the access is counted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.filters import FilterLike
@@ -23,7 +24,7 @@ _ADAPTIVE = {Tier.HOT: 5, Tier.WARM: 3, Tier.COLD: 3}
 """So many hits of a tier an adaptive search takes at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Question:
     """What is asked, and of which entries."""
 
@@ -35,7 +36,7 @@ class Question:
     ranking: Ranking
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     key: str
     entry: TierEntry

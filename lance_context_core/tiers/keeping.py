@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
@@ -21,7 +21,7 @@ AT_ONCE = 500
 _CHARACTERS_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keeping:
     """Applies the policy to the entries of one scope."""
 

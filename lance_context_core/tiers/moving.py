@@ -1,10 +1,11 @@
 """Entries that go from one tier to another: the entry and what stands in for it, in one commit."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from lance_context_core._calling import called
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError
@@ -23,7 +24,7 @@ IS_ENTRY = sql.equals("kind", entries.ENTRY)
 STANDS_IN = sql.in_list("kind", list(entries.STAND_INS.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wording:
     """Who says what stands in for an entry."""
 
@@ -38,7 +39,7 @@ class Wording:
         return summary if self.state is None else await _said(self.state, summary, "state")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """An entry that goes to another tier."""
 

@@ -1,14 +1,15 @@
 """What the tiers are, how they are ruled, and what their verbs answer with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
 from lance_context_core._checks import is_number, shown
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.owned import Owned, own_first
+from lance_context_core.records.owned import Owned
 from lance_context_core.scope import Scope
 
 
@@ -50,7 +51,7 @@ class Authority(StrEnum):
         return list(Authority).index(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class WriteGrant:
     """That somebody may write, change and remove what is canonical: made by `tiers.grant()`.
 
@@ -61,7 +62,7 @@ class WriteGrant:
     """Within which it counts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Weights:
     """What a score is the mean of; only their shares of the sum count."""
 
@@ -78,7 +79,7 @@ class Weights:
             raise InvalidRequestError("all weights are 0: give one above 0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TierConfig:
     """When things go colder, and how they are ranked. Raises InvalidRequestError for what cannot be.
 
@@ -148,7 +149,7 @@ class TierConfig:
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TierEntry(Owned):
     """A thing that is kept in a tier, and what is known of it."""
 
@@ -172,7 +173,7 @@ class TierEntry(Owned):
     """The caller's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TierHit:
     """What a search found."""
 
@@ -193,7 +194,7 @@ class TierHit:
         return self.entry.tier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TierReport:
     """What one round of maintenance did, or in a dry run would do."""
 
@@ -205,7 +206,7 @@ class TierReport:
     is_dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TierStats:
     """How many there are of each tier, of what has not come to its end."""
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.files.places import Directory, Files, copied, files_at, read
@@ -37,7 +37,7 @@ _THREADS = 8
 """An object store answers slowly, and several at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Copied:
     """What was copied."""
 

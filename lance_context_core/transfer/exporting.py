@@ -7,7 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, get_args
 
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lance_context_core._checks import dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
@@ -44,7 +45,7 @@ HEADER = "lance_context_export"
 _BATCH_ROWS = 4_096
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exported:
     """What was written out."""
 

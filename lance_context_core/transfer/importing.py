@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lance_context_core._checks import check_name, dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine.database import (
     RECORDS_TABLE,
     spec_of,
@@ -41,7 +42,7 @@ from lance_context_core.versioning.places import NAMED
 _AT_ONCE = 1_024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """What was read in."""
 

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from lance_context_core._checks import dumps, loads, shown
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.composition import Composer
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, RECORDS_TABLE, spec_of
@@ -30,7 +30,7 @@ _JSON_TEXTS = frozenset(("fields", "parts", "native", "metadata", "value", "prop
 """Columns that hold JSON as a text, which stands in a line as what it says."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outgoing:
     """One table on its way out."""
 
@@ -97,7 +97,7 @@ def _writer(field: pa.Field) -> Callable[[Any], str]:
 # And back
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Incoming:
     """One table on its way in."""
 

@@ -9,13 +9,13 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core._telling import log
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import maintenance
@@ -52,7 +52,7 @@ _READ = (KEY, "revision", *_COLUMNS)
 UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Log:
     """What maintenance did to one table, whichever process it was."""
 
@@ -68,7 +68,7 @@ class Log:
     """Who is at it now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """The right to maintain one table, for a while."""
 

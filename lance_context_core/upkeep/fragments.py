@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
 from lance_context_core._checks import listed
 from lance_context_core._loop import store_loop
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.table.table import Table
@@ -30,7 +30,7 @@ class CompactionStats(TypedDict):
     total_compactions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class CompactionSchedule:
     """When the records are compacted by themselves."""
 

@@ -5,13 +5,14 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lance_context_core._loop import store_loop
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._telling import log
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
@@ -43,7 +44,7 @@ Mend = Callable[[Table], Awaitable[None]]
 """Ends what somebody has begun in a table, and was killed over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Maintenance:
     """When a store maintains itself, and from where on it pays."""
 
@@ -71,7 +72,7 @@ class Maintenance:
 DEFAULT_MAINTENANCE = Maintenance()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TableUpkeep:
     """What maintenance did to one table."""
 
@@ -87,7 +88,7 @@ class TableUpkeep:
     """Why nothing was done, or not all, such as that another process is at it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TableStats(maintenance.Survey):
     """The state of one table, and what maintenance did to it."""
 
@@ -111,7 +112,7 @@ class TableStats(maintenance.Survey):
     """Who maintains it at the moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class StoreStats:
     """The state of a store."""
 

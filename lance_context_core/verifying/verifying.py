@@ -5,7 +5,6 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.engine.files.checking import damaged
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.refs.refs import MAIN
@@ -23,7 +23,6 @@ from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.records import Progress
-from lance_context_core.records.owned import own_first
 from lance_context_core.records.problems import Checked, Wrong
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
@@ -43,7 +42,7 @@ _JSON = ("fields", "parts", "native", "metadata", "state_metadata", "value", "pr
 _RESTORE = "restore the file from a copy, or an earlier version with restore()"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Problem(Wrong):
     """Something that is not as it should be."""
 
@@ -56,7 +55,7 @@ class Problem(Wrong):
 
 
 @own_first
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Verification(Checked):
     """What was looked at, and what was found to be wrong."""
 

@@ -16,6 +16,7 @@ from lance_context_core._checks import check_name
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.engine.database import BLOBS_TABLE, spec_of
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
@@ -85,7 +86,7 @@ async def merge(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Places:
     """A moment of the store, told by the place of each table."""
 
@@ -97,7 +98,7 @@ class _Places:
         return self.at.get(name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Held:
     """One row, as far as it must be known to see who changed it."""
 

@@ -1,10 +1,11 @@
 """The pieces of blobs in a merge: they are there where their blob is, whoever changed what of it."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.schema import KEY
 from lance_context_core.rows import blobs
 from lance_context_core.rows.blobs import BLOB
@@ -14,7 +15,7 @@ COLUMNS = (KEY, "kind", "hash", "size", *SCOPE_PARTS)
 """What must be known of the rows that the branch changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pieces:
     """The pieces of the blobs that a branch changed: by the key of each, that of its blob.
 

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine import database as db
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.names import collection_of, kv_of
@@ -33,7 +34,7 @@ _PATIENCE_SECONDS = 600
 """How long who makes or removes a tag or a branch waits for another who does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whole:
     """The store as one thing.
 

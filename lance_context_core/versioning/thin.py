@@ -3,11 +3,12 @@
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.refs import refs, versions
@@ -38,7 +39,7 @@ _SLACK = timedelta(minutes=1)
 """The engine is told an age and not a moment: what is on the edge stays for the next time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ThinnedTable:
     """What became of the versions that one table had on one branch, or would become of them."""
 
@@ -54,7 +55,7 @@ class ThinnedTable:
     """How much less there is on the disk; 0 after a dry run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Thinned:
     """What thinning did, or would do."""
 
@@ -144,7 +145,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
 # One table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class _Plan:
     """What is to become of the versions of a table."""
 
@@ -271,7 +272,7 @@ async def _moments_of(tables: Sequence[Table]) -> list[tuple[datetime, Reason]]:
 # What was listed of a table, until when nothing can have become old since
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class _Listed:
     versions: Sequence[Version]
     newest: int

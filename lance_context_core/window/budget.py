@@ -1,13 +1,13 @@
 """What a window may take of a model's context, and what of it a section may take."""
 
 import math
-from dataclasses import dataclass
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Budget:
     """The tokens of a model's context, and what of them is not for the window.
 

@@ -8,9 +8,9 @@ this, and nothing is read but the last blocks: two processes cut alike.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.window.groups import Group
 
 BYTES_A_TOKEN = 4
@@ -22,7 +22,7 @@ _BLOCKS = (64, 4_096)
 """In messages: no block is shorter, and none is longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Places:
     """Where a session may be cut."""
 

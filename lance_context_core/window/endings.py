@@ -5,12 +5,13 @@ goes on is not read again for each of its windows.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.journal.entries import Entry, How
 from lance_context_core.engine.sql.clauses import UnsureError
@@ -33,7 +34,7 @@ _IS_FLEETING = sql.any_of([sql.is_present(name) for name in _FLEETING])
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Ending:
     """The last messages of a session, from a place on that is a whole number of blocks."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.messages import (
     Message,
     Part,
@@ -31,7 +32,7 @@ NAMELESS = "unnamed_tool"
 """What a tool is called of which nobody told the name: providers want one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Group:
     """Messages that are in a window together, or not at all."""
 
@@ -51,7 +52,7 @@ class Group:
         return self.kind == "user"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Grouped:
     """A conversation in groups, and what fits into none."""
 

@@ -1,11 +1,12 @@
 """A window that was kept: what was asked for, and the ids of what was shown. No text of a conversation is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._checks import dumps, loads
+from lance_context_core._values import frozen_by_name
 from lance_context_core.window.budget import Budget
 from lance_context_core.window.sections import Section
 from lance_context_core.window.window import Outcome, Verdict, Window, WindowDiff
@@ -14,7 +15,7 @@ SHOWN = ("kept", "stubbed", "frame")
 """What became of what an agent saw."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Seen:
     """One thing that stood in a window: a group of messages, or an item."""
 
@@ -33,7 +34,7 @@ class Seen:
     """Those of the `ids` that are there no more: erased, expired, or never kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class KeptWindow:
     """What an agent was shown at one step."""
 
@@ -113,7 +114,7 @@ def _plain(value: object) -> Any:
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Entry:
     """One thing that was shown, as it is kept."""
 

@@ -4,7 +4,7 @@ A section of your own is a subclass of `Section` with an `offer`; it is given wh
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from lance_context_core._checks import (
     listed,
     shown,
 )
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ChannelScore
@@ -26,7 +27,7 @@ Placement = Literal["prefix", "history", "tail"]
 """Before the history, where what seldom changes is kept by caches; in it; or after it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Snippet:
     """One thing that a section offers: it is in the window as a whole, or not at all."""
 
@@ -45,7 +46,7 @@ class Snippet:
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Offer:
     """What a section could put into a window."""
 
@@ -57,7 +58,7 @@ class Offer:
     """What the report shall tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Section:
     """How much of a window a part of it may take, and where it stands."""
 
@@ -111,7 +112,7 @@ class Section:
         return wanted if self.max_tokens is None else min(wanted, self.max_tokens)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SystemSection(Section):
     """What the model is told to be."""
 
@@ -130,7 +131,7 @@ class SystemSection(Section):
         return Offer(messages=[Message.system(self.text)] if self.text.strip() else [])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class PinnedSection(Section):
     """What must not be lost, whatever else is: texts, and records by their ids."""
 
@@ -153,7 +154,7 @@ class PinnedSection(Section):
         return Offer(items=_in_order(items))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class ProfileSection(Section):
     """What is known of the user: the memories that were added last, the oldest of them first."""
 
@@ -173,7 +174,7 @@ class ProfileSection(Section):
         return Offer(items=items)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class RecallSection(Section):
     """What was said or remembered before, and answers the query: with the turns around it."""
 
@@ -215,7 +216,7 @@ class RecallSection(Section):
         return Offer(items=items)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FactsSection(Section):
     """What is known of the user, by the facts that `store.knowledge` made, and answers the query."""
 
@@ -244,7 +245,7 @@ class FactsSection(Section):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocumentsSection(Section):
     """What a collection of documents says about the query."""
 
@@ -278,7 +279,7 @@ class DocumentsSection(Section):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class HistorySection(Section):
     """The conversation itself, up to its end.
 

@@ -1,7 +1,8 @@
 """The section that tells what came before the part of the history that is shown, in short."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import SUMMARIES
@@ -18,7 +19,7 @@ from lance_context_core.window.sources import Sources, records_of
 from lance_context_core.window.summary_jobs import submitted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class SummarySection(Section):
     """What came before the part of the history that is shown, in short.
 

@@ -1,7 +1,8 @@
 """The jobs that make summaries: a window that lacks one submits a job, and whoever has a summariser does it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, ReadOnlyError
 from lance_context_core.jobs import commits
@@ -50,7 +51,7 @@ async def submitted(sources: Sources, before: ContextRecord | None, producer: st
     return job
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summarising:
     """Makes the summaries that jobs are about."""
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.messages import Message
 from lance_context_core.records import ChannelScore
 from lance_context_core.window.dialects import DialectName, dialect
@@ -17,7 +18,7 @@ Verdict = Literal["kept", "stubbed", "summarised", "dropped", "rejected", "frame
 MARK = re.compile(r"\[(m[0-9]+)\]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Outcome:
     """What became of one thing that could be in a window: of a group of messages, or of an item."""
 
@@ -34,7 +35,7 @@ class Outcome:
     """What was changed in it, such as `result_added` or `reasoning_left_out`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Report:
     """What was kept, and what was not, and why."""
 
@@ -51,7 +52,7 @@ class Report:
         return tuple(dict.fromkeys(id for ids in found for id in ids))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Citation:
     """What a mark in a window stands for."""
 
@@ -70,7 +71,7 @@ class Citation:
     """What each channel of the search said of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Cited:
     """What the marks in an answer stand for."""
 
@@ -82,7 +83,7 @@ class Cited:
     """Marks of records that are there no more, as `store.windows.cite` says; a window cannot know it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class WindowDiff:
     """What one window has that another has not, by the ids of records."""
 
@@ -92,7 +93,7 @@ class WindowDiff:
     """In [0, 1]: the share of the earlier window's tokens that both begin with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Window:
     """The messages that a model is sent: the same store, time and arguments give the same bytes."""
 

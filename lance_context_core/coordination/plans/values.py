@@ -1,13 +1,13 @@
 """A plan, and what it can become."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _TITLE_LENGTH = 50
@@ -35,7 +35,7 @@ TRANSITIONS: Mapping[PlanStatus, tuple[PlanStatus, ...]] = MappingProxyType(
 """What may become of a plan."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class AgentPlan:
     """What is meant to be done, in one of its versions."""
 

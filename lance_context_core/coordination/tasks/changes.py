@@ -9,13 +9,13 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from lance_context_core._loop import Later
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph
@@ -47,7 +47,7 @@ _KEPT = sql.not_true(sql.ends_with("namespace", "\0history\0"))
 _NONE = {"order": 0, "events": 0}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """Those of one board."""
 
@@ -162,7 +162,7 @@ class Changes:
         return [Item(namespace=self.history, key=key, value=value)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rows:
     """Those of a scope, by one author; satisfies `Rows`."""
 

@@ -1,11 +1,12 @@
 """A task, and what it can become."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 
@@ -55,7 +56,7 @@ DONE = frozenset({TaskStatus.COMPLETED, TaskStatus.SKIPPED})
 """What nobody need wait for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Task:
     """Something that is to be done."""
 
@@ -95,7 +96,7 @@ def require_transition(task: Task, status: TaskStatus) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TaskEvent:
     """One change of a task."""
 
@@ -111,7 +112,7 @@ class TaskEvent:
     note: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TaskStats:
     """How far a board is."""
 

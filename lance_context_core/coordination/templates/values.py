@@ -1,10 +1,10 @@
 """A template, and how often it was used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.coordination.templates.rendering import (
     TemplateSyntax,
     braced,
@@ -14,7 +14,7 @@ from lance_context_core.coordination.templates.rendering import (
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Template:
     """A prompt with variables, in one of its versions."""
 

@@ -2,8 +2,8 @@
 
 import csv
 import io
-from dataclasses import dataclass
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.readers.text import check_encoding, decoded
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import UnreadableDocumentError
@@ -11,7 +11,7 @@ from lance_context_core.errors import UnreadableDocumentError
 _DELIMITERS = ",;\t|"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class CsvReader:
     """Reads CSV, TSV and their like, whose first row names the columns.
 

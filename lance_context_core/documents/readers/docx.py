@@ -3,10 +3,10 @@
 import io
 import re
 import zipfile
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._extras import importing
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
 from lance_context_core.errors import (
     InvalidRequestError,
@@ -16,7 +16,7 @@ from lance_context_core.errors import (
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class DocxReader:
     """Reads Word documents of 2007 and later; a row of a table becomes a line, with ` | ` between cells.
 

@@ -3,9 +3,9 @@
 import codecs
 import re
 import time
-from dataclasses import dataclass
 from html.parser import HTMLParser
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.readers.text import Encoded, decoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written
 from lance_context_core.errors import UnreadableDocumentError
@@ -50,7 +50,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class HtmlReader(Encoded):
     """Reads HTML: paragraphs, headings, lists, tables row by row, and preformatted text as it is.
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.readers.text import check_encoding, decoded
 from lance_context_core.documents.reading import Block, Headings, ReadDocument
 
@@ -16,7 +16,7 @@ _NO_PARAGRAPH = re.compile(r" {0,3}(?:[>|]|[-*+] |\d+[.)] )|\s*$| {4}|\t")
 _FIELD = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class MarkdownReader:
     """Reads Markdown; the front matter's simple fields become properties, and its `title` the title.
 

@@ -4,10 +4,10 @@ import io
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any
 
 from lance_context_core._extras import importing
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.readers._pages import Pages
 from lance_context_core.documents.reading import ReadDocument, Written, joined
 from lance_context_core.errors import (
@@ -22,7 +22,7 @@ logging.getLogger("pypdf").addHandler(logging.NullHandler())
 _ENTRIES_PER_PAGE = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class PdfReader:
     """Reads the text of PDF files; what they run or show beside it is never touched.
 

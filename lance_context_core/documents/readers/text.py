@@ -2,9 +2,9 @@
 
 import codecs
 import re
-from dataclasses import dataclass
 
 from lance_context_core._checks import shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.documents.reading import ReadDocument
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
@@ -54,7 +54,7 @@ def decoded(content: bytes, *, name: str, encoding: str | None = None) -> tuple[
         raise UnreadableDocumentError(f"{name!r} is not in {used}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Encoded:
     """Reads what is written in an encoding."""
 
@@ -65,7 +65,7 @@ class Encoded:
         check_encoding(self.encoding)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class TextReader(Encoded):
     """Reads plain text; the paragraphs are what blank lines part."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from lance_context_core._loop import LATER, Later
+from lance_context_core._values import frozen
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New
@@ -143,7 +144,7 @@ class Changing:
         self.new.append(New(How.APPEND if is_new else How.PUT, row_key, {}, payload))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changer(Generic[T]):
     """One change of a board, in one transaction."""
 

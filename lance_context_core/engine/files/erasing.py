@@ -11,7 +11,6 @@ these conditions in its files. They are named by number here.
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
+from lance_context_core._values import frozen
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import asked, is_missing_file
 from lance_context_core.engine.refs import refs
@@ -42,7 +42,7 @@ _OFFSETS = 32
 _UNCHANGED = {"revision": "revision"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableRef:
     """A table on one ref."""
 
@@ -66,7 +66,7 @@ class TableRef:
         return self.plain_until == self.versions[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """What went with the older versions of a ref."""
 
@@ -75,7 +75,7 @@ class Removed:
     """Whether no older version is left."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gone:
     """The rows that are to go from a table."""
 
@@ -295,7 +295,7 @@ def _spans(fragments: Mapping[int, int]) -> Iterable[tuple[int, int]]:
         yield first, last
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _History:
     versions: tuple[int, ...]
     telling: tuple[int, ...]

@@ -5,11 +5,11 @@ moves together becomes one fragment. If one row of that is outside an index, all
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _OFFSETS = 32
@@ -22,7 +22,7 @@ and 19 ms in a million rows when it is given a range."""
 _UNCHANGED = {"revision": "revision"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class FragmentPolicy:
     """When fragments are merged, and with which."""
 
@@ -49,7 +49,7 @@ class FragmentPolicy:
             raise InvalidRequestError(f"deleted_share={self.deleted_share!r}: above 0, at most 1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Fragment:
     """One piece of a table."""
 
@@ -61,7 +61,7 @@ class Fragment:
     """At least so many deleted ones are still in its file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Merged:
     """What a step of compaction did."""
 
@@ -174,7 +174,7 @@ def counted(stats: Any) -> tuple[int, int]:
     return n_fragments, max(n_physical - int(stats["num_rows"]), 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Item:
     """Fragments that will be one, or are."""
 

@@ -1,10 +1,10 @@
 """Upkeep of a table: merging its fragments, and the indexes that pay at its size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import (
     FragmentMerges,
@@ -20,7 +20,7 @@ MERGE, BUILD = "merge", "build"
 """What may be due: merging small fragments, building indexes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Due:
     """One thing that is to be done."""
 
@@ -37,7 +37,7 @@ class CompactionMetrics(TypedDict):
     files_added: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Survey:
     """What a table consists of."""
 

@@ -6,11 +6,13 @@ whose place stands in its last 16 bytes. Only the fields that lead to files are 
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
+
+from lance_context_core._values import frozen
 
 _NEWEST = 2**64 - 1
 """Manifests are named by what is left to this number: the newest comes first in a listing."""
@@ -56,7 +58,7 @@ class TornError(UnknownManifestError):
     """It is none of any layout: it is cut off, or overwritten."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contents:
     """What one version consists of."""
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.journal.log import Logged
 from lance_context_core.engine.journal.payload import decoded, encoded
 from lance_context_core.engine.schema import KEY
@@ -23,7 +24,7 @@ class How(IntEnum):
     REMOVE = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class New:
     """An entry that is about to be written."""
 
@@ -51,7 +52,7 @@ def size_of(new: Iterable[New]) -> int:
     return sum(len(one.payload or b"") for one in new)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """An entry that was acknowledged."""
 
@@ -198,7 +199,7 @@ class View:
         return [one for some in rows.values() for one in some]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class News:
     """What has happened to a table since somebody looked."""
 

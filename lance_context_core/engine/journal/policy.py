@@ -1,12 +1,12 @@
 """When small writes go into the journal, and when what it holds is folded into the tables."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class JournalPolicy:
     """What the journal of a store in a directory takes, and for how long it keeps it.
 

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.locks.tickets import Ticket
 from lance_context_core.errors import StaleLockError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fence:
     """One lock that writes to one place depend on."""
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.locks import processes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Ticket:
     """One lock that somebody holds, or waits for."""
 

@@ -7,15 +7,15 @@ memory, there is no other way.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.files import manifests
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moments:
     """The versions whose manifests are in one directory."""
 

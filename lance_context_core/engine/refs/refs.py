@@ -9,12 +9,12 @@ of them. A branch holds exactly what it shows, and what it shows can be erased.
 import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from lance_context_core._checks import check_name, shown
 from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
+from lance_context_core._values import frozen
 from lance_context_core.engine.errors import asked, is_damage, is_missing_file, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import InvalidRequestError, StorageError
@@ -30,7 +30,7 @@ _EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
 _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class At:
     """One version of one ref."""
 

@@ -3,12 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Literal, Self
 
 from lance_context_core._retrying import FEW_ATTEMPTS, retried
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import counted
 from lance_context_core.engine.refs import refs
@@ -22,7 +23,7 @@ Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
 """Why a version is kept; of several reasons the first in this order is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class VersionRetention:
     """How long the store's versions are kept; it has no bearing on records.
 

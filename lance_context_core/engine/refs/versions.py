@@ -2,11 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from lance_context_core._retrying import Attempts
+from lance_context_core._values import frozen
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import moments, refs
 from lance_context_core.engine.refs.refs import At, Pin
@@ -27,7 +27,7 @@ Ref = int | str | datetime
 """A version of the records, a tag or a branch, or a moment."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AtTag:
     """The store as a tag named it."""
 
@@ -44,7 +44,7 @@ class AtTag:
         return await _rooted(handle, name, at) if version == at.version else At(ref, version)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AtHead:
     """The store as a branch has it, at the moment when it is asked for."""
 
@@ -58,7 +58,7 @@ class AtHead:
         return At(ref, await (await refs.opened(handle, name, ref)).version())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AtMoment:
     """One ref of the store as it was at a moment, or, for some tables, at a version."""
 

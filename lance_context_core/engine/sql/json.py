@@ -4,11 +4,11 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from lance_context_core._stand_ins import LISTS, TYPE, VALUE, has_order, order_of
+from lance_context_core._values import frozen
 from lance_context_core.engine.sql.clauses import (
     NOTHING,
     SIGNS,
@@ -62,7 +62,7 @@ def condition(leaf: tree.Condition, column: str) -> str:
     return NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """A value in the JSON of a column, in the three forms in which the engine hands it out."""
 

@@ -5,12 +5,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from lance_context_core._retrying import retried
+from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import asked, is_missing_file, meaning, translated
 from lance_context_core.engine.files import manifests
@@ -429,7 +429,7 @@ class Access:
             self._creating.release()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Seen:
     """What a handle showed when it was last looked for what others wrote."""
 

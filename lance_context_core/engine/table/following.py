@@ -1,11 +1,11 @@
 """A part of a table that is kept in memory: how it is read at first, and what has come about since."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
@@ -33,7 +33,7 @@ class State(NamedTuple):
         return self.table >= 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Since:
     """What has come about in a table since a moment."""
 
@@ -43,7 +43,7 @@ class Since:
     """What was written since; None if that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """The rows of a part of a table, in order, at one moment."""
 

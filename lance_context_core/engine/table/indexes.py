@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
 from lance_context_core.engine.table.text import TextIndex, leaves_out_words, settings_of
 from lance_context_core.errors import InvalidRequestError
@@ -22,7 +22,7 @@ go stale as the data drifts."""
 _UNWRITTEN_PARTITION = re.compile(r"Not found: \S+[/\\]ivf_\d+\.lance")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class IndexPolicy:
     """From which size on an index is worth building.
 

@@ -10,10 +10,10 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.files.durability import Syncer
 from lance_context_core.engine.files.torn import names_rows, parts_of, torn
@@ -97,7 +97,7 @@ class Mending:
         return await asyncio.to_thread(_Table(self._root, Part(name, ref or "")).damage)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Findings:
     """What is to be mended of a table."""
 

@@ -1,9 +1,9 @@
 """How a table is opened, and made where it is absent; on main, on another ref, or as it was."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.ledger import Ledger
@@ -32,7 +32,7 @@ class Root(Protocol):
         """The engine's handle; makes the table if it is absent."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Beside:
     """A ref of a table beside main."""
 

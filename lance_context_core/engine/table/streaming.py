@@ -1,12 +1,12 @@
 """All matching rows of one moment, batch by batch: what is read of a table at length, and in no order."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core._values import frozen
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import VECTOR
@@ -15,7 +15,7 @@ from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """A table as it is now, which no later write changes; with what the journal holds of it."""
 

@@ -1,13 +1,14 @@
 """How texts are cut into words for full-text search."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lancedb.index import FTS
 
+from lance_context_core._values import frozen_by_name
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen_by_name
 class TextIndex:
     """The settings of the full-text index, fixed when a table is created.
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.revisions import SUCCEEDS
 from lance_context_core.engine.schema import ACKNOWLEDGED, KEY, VECTOR
 from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp
@@ -51,7 +52,7 @@ class Written:
         self.commits = self.rows = self.bytes = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Changes:
     """What is to become of a table; each key stands in it once."""
 
@@ -78,7 +79,7 @@ class Changes:
         return bool(self.rows.num_rows or self.removed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Applied:
     """How many rows a commit added, replaced and removed."""
 

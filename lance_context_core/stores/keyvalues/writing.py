@@ -1,7 +1,6 @@
 """Key-value items on their way into a table: checked, given vectors, and written in one commit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from lance_context_core import _steps as steps
 from lance_context_core._checks import listed, shown
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import keyed
@@ -43,7 +43,7 @@ Telling = Callable[[Progress], object] | None
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """What a call of `AsyncKeyValues.write` is given."""
 

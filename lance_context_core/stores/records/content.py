@@ -1,7 +1,6 @@
 """What may be added as content: texts, bytes, images, tables, JSON, and messages."""
 
 import io
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from lance_context_core._checks import (
     check_text,
     dumps,
 )
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part
 
@@ -23,7 +23,7 @@ _FAITHFUL: dict[str, dict[str, Any]] = {"JPEG": {"quality": "keep"}, "WEBP": {"l
 """How formats that lose something each time that they are encoded lose the least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Content:
     """A content in the form in which it is kept: as a text, as bytes, or as a message's parts."""
 

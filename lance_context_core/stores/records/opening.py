@@ -1,12 +1,12 @@
 """What a context is opened with: in this store's words, and in those of `lance-context`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from lance_context_core._checks import shown
 from lance_context_core._opening import OpenOptions
 from lance_context_core._options import check_options
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.upkeep.fragments import CompactionSchedule
 from lance_context_core.upkeep.upkeep import Maintenance
@@ -64,7 +64,7 @@ _STORAGE = {
 """What an option of its own is called among the `storage_options`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Opening:
     """What a context is opened with, checked."""
 

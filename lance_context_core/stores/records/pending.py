@@ -1,7 +1,6 @@
 """Embedding later: vectors for what was stored without one, or was embedded by another model."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
@@ -9,6 +8,7 @@ from lance_context_core._checks import check_span
 from lance_context_core._embedding import embedded
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
@@ -41,7 +41,7 @@ Texts = Callable[[Mapping[str, Any]], str | None]
 """What the embedder is given of a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """The rows of one table that are to have a vector, if they have a text and none yet."""
 

@@ -5,7 +5,7 @@ History, memory and `Context` are made over these; `writing` and `changing` are 
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Unpack
@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
 from lance_context_core._resources import Resources
+from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
@@ -57,7 +58,7 @@ SUCCEEDED = [
 """What is read of a row that another one is about to replace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Records:
     """The records of one scope and one context: what lies outside can be neither read nor written."""
 

@@ -1,13 +1,14 @@
 """New records: drafts become rows in one pass over them, and the rows of a call one commit."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._retrying import ATTEMPTS, Attempts
+from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, OWES, VECTOR
 from lance_context_core.engine.table.table import Table
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Within = Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Draft:
     """A record that is about to be written, in plain types."""
 
@@ -73,7 +74,7 @@ class Draft:
         return cls(record=record, identity=identity, owes=owes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Upserted:
     """What became of one record of an upsert."""
 

@@ -4,9 +4,10 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from lance_context_core._values import frozen
 from lance_context_core.messages import Message
 from lance_context_core.protocols import HistoryProvider
 from lance_context_core.window.compaction.plans import CompactionStrategy, Plan
@@ -27,7 +28,7 @@ class HistoryRetention(StrEnum):
     """For good."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextConfig:
     """What an agent's context is made of."""
 

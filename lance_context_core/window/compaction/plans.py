@@ -1,10 +1,11 @@
 """A plan: what shall become of each group of a conversation. The conversation itself stays as it is."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
 
 from lance_context_core._checks import check_names, listed, shown
+from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.window.counting import Measure, as_token_counter
@@ -14,7 +15,7 @@ Action = Literal["kept", "stubbed", "summarised", "dropped"]
 """What becomes of a group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Entry:
     """A group, and what becomes of it."""
 
@@ -36,7 +37,7 @@ class Entry:
         return self.group.messages if self.action in ("kept", "stubbed") else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Plan:
     """What becomes of each group; every group of the conversation is in it, in order."""
 

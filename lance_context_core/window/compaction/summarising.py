@@ -7,11 +7,11 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from lance_context_core._calling import called, is_async
 from lance_context_core._checks import check_count, shown
+from lance_context_core._values import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, ToolCallPart
 from lance_context_core.window.dialects.common import texts
@@ -65,7 +65,7 @@ async def summarised(summariser: Summariser, transcript: str, timeout: float) ->
     return text.strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SummaryMaker:
     """Has summaries made, of any length: what is too much for one call is told in several."""
 

@@ -3,10 +3,10 @@
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lance_context_core._checks import dumps
+from lance_context_core._values import frozen_by_name
 from lance_context_core.messages import (
     DataPart,
     ImagePart,
@@ -23,7 +23,7 @@ ANSWERED = "[done]"
 """What an empty result is sent as: some providers refuse nothing at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_by_name
 class Violation:
     """A rule of a provider that a request breaks: the provider would answer with an error 400."""
 
