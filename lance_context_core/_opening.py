@@ -11,7 +11,6 @@ from lance_context_core._options import check_options
 from lance_context_core._resources import Resources, SystemClock
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
-from lance_context_core.composition import DEFAULT_COMPOSER, Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
@@ -30,6 +29,7 @@ from lance_context_core.rows.sources import DOCUMENT
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import DEFAULT_MAINTENANCE, Maintenance, Upkeep
 from lance_context_core.versioning.thin import thin_if_due
+from lance_context_core.words.composition import DEFAULT_COMPOSER, Composer
 
 
 class OpenOptions(TypedDict, total=False):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from lance_context_core._recent import Recent
 from lance_context_core._values import frozen_by_name
-from lance_context_core.composition import Composer
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine.database import (
@@ -24,6 +23,7 @@ from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
+from lance_context_core.words.composition import Composer
 
 
 class SystemClock:

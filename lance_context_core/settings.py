@@ -1,12 +1,6 @@
 """What a store is opened with, searched with and maintained by."""
 
 from lance_context_core._opening import OpenOptions
-from lance_context_core.composition import (
-    Composable,
-    Composer,
-    dated,
-    spoken,
-)
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.files.fragments import FragmentPolicy
@@ -18,10 +12,16 @@ from lance_context_core.hot.cache import SearchCache
 from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
-from lance_context_core.speakers import without_names
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.upkeep.upkeep import Maintenance
-from lance_context_core.words import index_words, query_words
+from lance_context_core.words.analysis import index_words, query_words
+from lance_context_core.words.composition import (
+    Composable,
+    Composer,
+    dated,
+    spoken,
+)
+from lance_context_core.words.speakers import without_names
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Opening

@@ -18,8 +18,8 @@ from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
-from lance_context_core.unspaced import without_runs
-from lance_context_core.words import is_short
+from lance_context_core.words.analysis import is_short
+from lance_context_core.words.unspaced import without_runs
 
 Row = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.languages import stemmer
+from lance_context_core.words.languages import stemmer
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSURE = re.compile(

@@ -14,10 +14,10 @@ import numpy as np
 from lance_context_core._checks import check_time, is_number
 from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.periods import periods
 from lance_context_core.records import ChannelScore
-from lance_context_core.speakers import named
-from lance_context_core.words import is_short
+from lance_context_core.words.analysis import is_short
+from lance_context_core.words.periods import periods
+from lance_context_core.words.speakers import named
 
 
 class Turn(NamedTuple):

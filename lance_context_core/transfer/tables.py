@@ -10,7 +10,6 @@ import pyarrow as pa
 from lance_context_core._checks import dumps, loads, shown
 from lance_context_core._resources import Resources
 from lance_context_core._values import frozen
-from lance_context_core.composition import Composer
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, RECORDS_TABLE, spec_of
 from lance_context_core.engine.schema import COLD, KEY, OWES, RECORDS, VECTOR, TableSpec
@@ -19,6 +18,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import NO_CONTEXT, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.versioning.places import Whole
+from lance_context_core.words.composition import Composer
 
 _PACKED = (KEY, "revision", "previous_key", OWES, "fields", "text", "parts", "native", "blob")
 """What of a record goes out: `fields` has the rest."""

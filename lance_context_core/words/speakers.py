@@ -5,7 +5,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import TypeAlias
 
-from lance_context_core.words import asks
+from lance_context_core.words.analysis import asks
 
 _Mentions: TypeAlias = list[tuple[re.Match[str], frozenset[str]]]
 

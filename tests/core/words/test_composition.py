@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.composition import (
+from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.words.analysis import index_words, query_words
+from lance_context_core.words.composition import (
     DEFAULT_COMPOSER,
     Composer,
     dated,
     spoken,
 )
-from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.words import index_words, query_words
 
 
 @dataclass(frozen=True)

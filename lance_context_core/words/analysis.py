@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from lance_context_core.languages import Language, forms, of_latin, of_script
-from lance_context_core.unspaced import has_runs, with_asked_pieces, with_pieces
+from lance_context_core.words.languages import Language, forms, of_latin, of_script
+from lance_context_core.words.unspaced import has_runs, with_asked_pieces, with_pieces
 
 
 def index_words(text: str) -> str:
