@@ -27,8 +27,9 @@ from lance_context_core.hot.masks import Condition
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
-from lance_context_core.search.asking import Asking
+from lance_context_core.search.asking import Asking, beside_each, surroundings
 from lance_context_core.search.boosts import Boost, asked
+from lance_context_core.search.candidates import asked_by, placed
 from lance_context_core.search.options import (
     ALONE,
     AS_USUAL,
@@ -36,9 +37,7 @@ from lance_context_core.search.options import (
     SearchArguments,
     SearchOptions,
 )
-from lance_context_core.search.placed import asked_by, placed
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
-from lance_context_core.search.surroundings import Around, beside_each, surroundings
 from lance_context_core.search.variety import varied
 
 R = TypeVar("R")
@@ -70,6 +69,14 @@ class Searched(Generic[R]):
     scope: sql.Clause | None = None
     """What of `where` says whose the rows are: all of its rows may be kept and searched in the
     process. None if they shall not."""
+
+
+class Around(NamedTuple, Generic[R]):
+    """A hit, and what was said around it."""
+
+    hit: SearchHit[R]
+    turns: Sequence[R] = ()
+    """The turn before it and the one after it, as far as they may be found themselves."""
 
 
 class _Question(NamedTuple):

@@ -42,7 +42,7 @@ from lance_context_core.search.options import (
     SearchArguments,
     SearchOptions,
 )
-from lance_context_core.search.surroundings import Around
+from lance_context_core.search.query import Around
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 
