@@ -9,10 +9,13 @@ import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from numbers import Real
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from lance_context_core.errors import InvalidRequestError
+
+W = TypeVar("W", bound=StrEnum)
 
 MAX_DEPTH = 100
 """How many dicts and lists may stand in each other. Bounds every recursion over stored JSON."""
@@ -116,6 +119,14 @@ def check_count(value: object, where: str, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidRequestError(f"{where}={shown(value)}: give a whole number, {least} or more")
     return int(value)
+
+
+def check_word(value: Any, words: type[W], where: str) -> W:
+    """Which of the words it is. Raises InvalidRequestError for another one."""
+    try:
+        return words(value)
+    except ValueError:
+        raise InvalidRequestError(f"{where}={shown(value)}: there are {', '.join(words)}") from None
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -78,8 +78,7 @@ from lance_context_core.sync.templates import Templates
 from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.sync.windows import Windows
 from lance_context_core.transfer.copying import Copied
-from lance_context_core.transfer.exporting import Exported
-from lance_context_core.transfer.importing import Imported
+from lance_context_core.transfer.values import Exported, Imported
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
 from lance_context_core.verifying.verifying import Problem, Verification

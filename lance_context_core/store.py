@@ -27,8 +27,7 @@ from lance_context_core.records import (
 from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
-from lance_context_core.transfer.exporting import Exported, ExportFormat
-from lance_context_core.transfer.importing import Imported
+from lance_context_core.transfer.values import Exported, ExportFormat, Imported
 from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
 from lance_context_core.verifying import verifying
 from lance_context_core.verifying.verifying import Verification

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable
-from types import TracebackType
 from typing import TypeVar
 
 from lance_context_core.errors import (
@@ -32,14 +31,14 @@ _DAMAGE = re.compile(
 # Read from top to bottom: the first that is found in the whole text wins. tests/core/
 # test_engine_errors.py has the engine say them. The first stands there because such a text quotes
 # what callers look for, which may be anything.
-_MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
+_TEXTS: list[tuple[str, type[ContextStoreError], str]] = [
     (
-        re.compile(r"resolving filter expression|invalid SQL predicate|No field named"),
+        r"resolving filter expression|invalid SQL predicate|No field named",
         InternalError,
         "the engine does not understand the condition that the store made",
     ),
     (
-        re.compile(
+        (
             r"No space left on device|Disk quota exceeded|(os error|code:) (28|122)\b"
             r"|XMinioStorageFull|status(?: code)?: 507\b"
         ),
@@ -47,27 +46,27 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "the disk is full: free some space, nothing was half written",
     ),
     (
-        re.compile(r"File too large|(os error|code:) 27\b"),
+        r"File too large|(os error|code:) 27\b",
         StorageError,
         "the file would be larger than this process or file system may write: raise the limit",
     ),
     (
-        re.compile(r"Not a directory|NotADirectory|(os error|code:) 20\b"),
+        r"Not a directory|NotADirectory|(os error|code:) 20\b",
         StorageError,
         "a file is where a directory should be: name another directory, or move the file",
     ),
     (
-        re.compile(r"RequestTimeTooSkewed|RequestExpired|Request date header too old"),
+        r"RequestTimeTooSkewed|RequestExpired|Request date header too old",
         StorageError,
         "the object store takes the clock of this machine for wrong: set it right",
     ),
     (
-        re.compile(r"SlowDown|ServerBusy|TooManyRequests|status(?: code)?: (429|503)\b"),
+        r"SlowDown|ServerBusy|TooManyRequests|status(?: code)?: (429|503)\b",
         StorageError,
         "the object store asks for fewer requests: wait a while, and try again",
     ),
     (
-        re.compile(
+        (
             r"Permission denied|Read-only file system|(os error|code:) (1|13|30)\b|AccessDenied"
             r"|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status(?: code)?: 40[13]\b"
             r"|credential"
@@ -76,75 +75,63 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "permission denied: check who may read and write there, or the keys in storage_options",
     ),
     (
-        re.compile(r"NoSuchBucket|ContainerNotFound|specified (bucket|container) does not exist"),
+        r"NoSuchBucket|ContainerNotFound|specified (bucket|container) does not exist",
         StorageError,
         "there is no such bucket: create it first, the store does not",
     ),
     (
-        re.compile(
-            r"No object store provider|LanceDb Cloud|Could not parse bucket|object store prefix"
-        ),
+        r"No object store provider|LanceDb Cloud|Could not parse bucket|object store prefix",
         InvalidRequestError,
         "this URI names no storage: give a directory, memory://, or a bucket under s3://, gs:// or az://",
     ),
     (
-        re.compile(r"cannot be modified when a specific version is checked out"),
+        r"cannot be modified when a specific version is checked out",
         ReadOnlyError,
         "this is a view of an earlier version: write through the store itself, or restore it",
     ),
     (
-        re.compile(
-            r"commit conflict|incompatible transaction|too many concurrent writers"
-            r"|retry.{0,300}?exhausted",
-            re.IGNORECASE,
+        (
+            r"(?i:commit conflict|incompatible transaction|too many concurrent writers"
+            r"|retry.{0,300}?exhausted)"
         ),
         ConflictError,
         "other writers kept winning the commit: try again",
     ),
     (
-        re.compile(
-            r"[Ff]ield '[^']{1,300}' (does not exist in table schema|not found in target schema)"
-        ),
+        r"[Ff]ield '[^']{1,300}' (does not exist in table schema|not found in target schema)",
         ConflictError,
         "another writer has just taken a column from the table: try again",
     ),
     (
-        re.compile(
-            r"(tag|table) .{0,300}? already exists|Clone operation should not enter build_manifest",
-            re.IGNORECASE,
-        ),
+        r"(?i:(tag|table) .{0,300}? already exists|Clone operation should not enter build_manifest)",
         AlreadyExistsError,
         "it exists already: choose another name, or delete it first",
     ),
     (
-        re.compile(
-            r"version .{0,300}? no longer exists|version not found|ref not found"
-            r"|(version|tag) .{0,300}? does not exist",
-            re.IGNORECASE,
+        (
+            r"(?i:version .{0,300}? no longer exists|version not found|ref not found"
+            r"|(version|tag) .{0,300}? does not exist)"
         ),
         NotFoundError,
         "there is no such version or tag: see versions() and tags()",
     ),
     (
-        re.compile(r"table .{0,300}? was not found", re.IGNORECASE),
+        r"(?i:table .{0,300}? was not found)",
         NotFoundError,
         "there is no such table",
     ),
     (
-        re.compile(
-            r"upgrade Lance|upgrade to a newer|newer version of Lance|unsupported FTS format",
-            re.IGNORECASE,
-        ),
+        r"(?i:upgrade Lance|upgrade to a newer|newer version of Lance|unsupported FTS format)",
         StoreFormatError,
         "it was written by a newer engine: upgrade lancedb",
     ),
     (
-        _DAMAGE,
+        _DAMAGE.pattern,
         StorageError,
         "a file of the store is missing or damaged: restore it from a copy, or an earlier version",
     ),
     (
-        re.compile(
+        (
             r"Failed to connect to namespace|LanceError\(IO\)|Generic \w+ error|(?i:object store)"
             r"|(?i:connection)|(?i:timed? ?out)|(?i:os error)"
         ),
@@ -152,6 +139,7 @@ _MEANINGS: list[tuple[re.Pattern[str], type[ContextStoreError], str]] = [
         "the storage failed: check that it can be reached, and try again",
     ),
 ]
+_MEANINGS = [(re.compile(pattern), kind, way_out) for pattern, kind, way_out in _TEXTS]
 
 _SOURCE = re.compile(
     r",?\s*(\S{1,300}\.rs:\d+(:\d+)?|location: Location \{[^{}]{1,300}\}|backtrace: MaybeBacktrace)"
@@ -176,12 +164,7 @@ class translated:  # noqa: N801 - a word of the `with` statement, as `suppress` 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, ContextStoreError):
             raise meaning(error, self._action) from error
 

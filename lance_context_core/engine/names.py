@@ -12,25 +12,21 @@ _MAX_LENGTH = 200
 """File systems allow 255 bytes, and the engine adds an ending."""
 
 
-@lru_cache
 def table_of(collection: str) -> str:
     """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
-    return _VECTORS + _encoded(collection, "collection")
+    return _encoded(_VECTORS, collection, "collection")
 
 
-@lru_cache
 def collection_of(table: str) -> str | None:
     """The collection that a table holds; None for a table of another sort."""
     return _decoded(table, _VECTORS)
 
 
-@lru_cache
 def kv_table_of(name: str) -> str:
     """The table of the key-value items called `name`."""
-    return _KEY_VALUES + _encoded(name, "name")
+    return _encoded(_KEY_VALUES, name, "name")
 
 
-@lru_cache
 def kv_of(table: str) -> str | None:
     """The name of the key-value items that a table holds; None for a table of another sort."""
     return _decoded(table, _KEY_VALUES)
@@ -46,23 +42,24 @@ def shown_name(table: str) -> str:
     return f"table {table!r}"
 
 
-def _encoded(name: str, what: str) -> str:
+@lru_cache(256)
+def _encoded(prefix: str, name: str, what: str) -> str:
     encoded = _escaped(check_name(name, what))
     if len(encoded) > _MAX_LENGTH:
         raise InvalidRequestError(
             f"{what}={name!r} is too long: {len(encoded)} bytes once encoded, "
             f"at most {_MAX_LENGTH} fit into a file name"
         )
-    return encoded
+    return prefix + encoded
 
 
-@lru_cache
 def _escaped(name: str) -> str:
     return "".join(
         chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}" for byte in name.encode()
     )
 
 
+@lru_cache(256)
 def _decoded(table: str, prefix: str) -> str | None:
     if not table.startswith(prefix):
         return None

@@ -120,6 +120,14 @@ def _text(*names: str) -> list[pa.Field]:
     return [pa.field(name, pa.string()) for name in names]
 
 
+def _integers(*names: str) -> list[pa.Field]:
+    return [pa.field(name, pa.int64()) for name in names]
+
+
+def _times(*names: str) -> list[pa.Field]:
+    return [pa.field(name, TIMESTAMP) for name in names]
+
+
 def _required(name: str, type_: pa.DataType | None = None) -> pa.Field:
     return pa.field(name, type_ or pa.string(), nullable=False)
 
@@ -181,7 +189,7 @@ RECORDS = TableSpec(
             *_text("text", "parts", "native"),
             pa.field("blob", pa.large_binary()),
             *_text("payload_uri", "payload_checksum"),
-            pa.field("payload_size", pa.int64()),
+            *_integers("payload_size"),
             *_text("source", SEARCH_TEXT),
             pa.field("metadata", pa.json_()),
             *_text("state_metadata"),
@@ -190,9 +198,9 @@ RECORDS = TableSpec(
             pa.field("edges", pa.list_(pa.string())),
             pa.field("tags", pa.list_(pa.string())),
             _required("lifecycle_status"),
-            pa.field("expires_at", TIMESTAMP),
+            *_times("expires_at"),
             *_text("retention_policy"),
-            pa.field("retired_at", TIMESTAMP),
+            *_times("retired_at"),
             *_text("retired_reason", "supersedes_id", "superseded_by_id"),
             *_LATER,
             *_text(OWES),
@@ -223,10 +231,10 @@ SESSIONS = TableSpec(
             *_IDENTITY,
             *_text("title"),
             _required("status"),
-            pa.field("ended_at", TIMESTAMP),
+            *_times("ended_at"),
             pa.field("metadata", pa.json_()),
             *_LATER,
-            pa.field("expires_at", TIMESTAMP),
+            *_times("expires_at"),
         ]
     ),
     indexed=_indexed(),
@@ -253,13 +261,9 @@ DOCUMENTS = TableSpec(
             _required("document_id"),
             *_text("conversation_id", "project_id"),
             *_text("name", "file_type", "title", "uri", "hash"),
-            pa.field("size", pa.int64()),
-            pa.field("n_pages", pa.int64()),
-            pa.field("n_chunks", pa.int64()),
-            pa.field("position", pa.int64()),
-            pa.field("start_offset", pa.int64()),
-            pa.field("end_offset", pa.int64()),
-            pa.field("page", pa.int64()),
+            *_integers(
+                "size", "n_pages", "n_chunks", "position", "start_offset", "end_offset", "page"
+            ),
             *_text("section", "text", SEARCH_TEXT),
             pa.field("metadata", pa.json_()),
             *_text("properties"),
@@ -281,14 +285,13 @@ BLOBS = TableSpec(
             # A blob is one row, with its bytes if they are few, and a row for each piece of more.
             _required("kind"),
             _required("hash"),
-            pa.field("position", pa.int64()),
-            pa.field("size", pa.int64()),
+            *_integers("position", "size"),
             *_text("content_type"),
             pa.field("is_own", pa.bool_()),
             pa.field("is_pinned", pa.bool_()),
-            pa.field("kept_until", TIMESTAMP),
+            *_times("kept_until"),
             # How often something came to name it: whoever lets go of it sees that somebody took hold.
-            pa.field("n_holds", pa.int64()),
+            *_integers("n_holds"),
             pa.field("data", pa.large_binary()),
             *_LATER,
         ]
@@ -306,14 +309,9 @@ GRAPH = TableSpec(
             *_text("type", "name_key"),
             # The first 60 bits of the keys of entities: a walk looks up hundreds of them at once,
             # and numbers are found in a third of the time that the keys take.
-            pa.field("node", pa.int64()),
-            pa.field("source_node", pa.int64()),
-            pa.field("target_node", pa.int64()),
-            pa.field("about_node", pa.int64()),
+            *_integers("node", "source_node", "target_node", "about_node"),
             pa.field("weight", pa.float64()),
-            pa.field("valid_from", TIMESTAMP),
-            pa.field("valid_to", TIMESTAMP),
-            pa.field("recorded_at", TIMESTAMP),
+            *_times("valid_from", "valid_to", "recorded_at"),
             pa.field("source_ids", pa.list_(pa.string())),
             *_text("session_id", "document_id"),
             # All that the thing says, as JSON: what a walk reads of a row beside the nodes.
@@ -337,7 +335,7 @@ KEY_VALUES = TableSpec(
             # Each segment with a NUL after it, which none can hold: a prefix is a range then, and
             # namespaces sort as the tuples that they are.
             _required("namespace"),
-            pa.field("expires_at", TIMESTAMP),
+            *_times("expires_at"),
             pa.field("value", pa.json_()),
             pa.field("data", pa.large_binary()),
             *_text("data_type"),

@@ -239,6 +239,19 @@ class Membership(Condition):
 
 
 @frozen
+class Text(Condition):
+    """The field is a text in which `part` is found once both are in lower case. No wildcards."""
+
+    part: str
+
+    def __post_init__(self) -> None:
+        part = self._value(self.part)
+        if not isinstance(part, str):
+            raise self.refused(part, wanted="a text")
+        object.__setattr__(self, "part", part)
+
+
+@frozen
 class Contains(Condition):
     """The field is a list with `operand` as an element, or a text with the text `operand` in it."""
 
@@ -264,19 +277,6 @@ class ContainsAny(_ContainsSome):
 @frozen
 class ContainsAll(_ContainsSome):
     """The field is a list with every one of `operands` as an element."""
-
-
-@frozen
-class Text(Condition):
-    """The field is a text in which `part` is found once both are in lower case. No wildcards."""
-
-    part: str
-
-    def __post_init__(self) -> None:
-        part = self._value(self.part)
-        if not isinstance(part, str):
-            raise self.refused(part, wanted="a text")
-        object.__setattr__(self, "part", part)
 
 
 @frozen

@@ -2,19 +2,7 @@
 
 from typing import Any
 
-from lance_context_core.messages import (
-    AudioPart,
-    DataPart,
-    FilePart,
-    ImagePart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-    VideoPart,
-)
+from lance_context_core import messages as m
 
 NAMES = [
     "a", "A", "a ", " a", " ", "\t", "\n", "a\r\nb", "ä", "a\u0308", "\u202egnp.exe", "日本語", "🐶", "🏳️‍🌈",
@@ -65,29 +53,29 @@ def nested(depth: int) -> dict[str, Any]:
 METADATA.append(nested(100))
 
 _EVERY_BYTE = bytes(range(256))
-PARTS: list[tuple[Part, ...]] = [
+PARTS: list[tuple[m.Part, ...]] = [
     (),
-    (TextPart(text="a"), TextPart(text=""), TextPart(text="a")),
-    (ImagePart(data=_EVERY_BYTE, media_type="image/png", name="ä.png", caption="a cat"),),
-    (ImagePart(url="https://example.com/a.png?b=c#d"), ImagePart(file_id="f-1"), ImagePart(data=b"")),
-    (AudioPart(data=_EVERY_BYTE), VideoPart(url="u"), FilePart(data=b"\0", name="it's.pdf")),
-    (ReasoningPart(text="hm", signature="s=="), ReasoningPart()),
-    (ToolCallPart(call_id="c", name="add", arguments={"a": [1, None, {"b": 0.1}]}),),
-    (ToolCallPart(name="", arguments="{broken"),),
+    (m.TextPart(text="a"), m.TextPart(text=""), m.TextPart(text="a")),
+    (m.ImagePart(data=_EVERY_BYTE, media_type="image/png", name="ä.png", caption="a cat"),),
+    (m.ImagePart(url="https://example.com/a.png?b=c#d"), m.ImagePart(file_id="f-1"), m.ImagePart(data=b"")),
+    (m.AudioPart(data=_EVERY_BYTE), m.VideoPart(url="u"), m.FilePart(data=b"\0", name="it's.pdf")),
+    (m.ReasoningPart(text="hm", signature="s=="), m.ReasoningPart()),
+    (m.ToolCallPart(call_id="c", name="add", arguments={"a": [1, None, {"b": 0.1}]}),),
+    (m.ToolCallPart(name="", arguments="{broken"),),
     (
-        ToolResultPart(
+        m.ToolResultPart(
             call_id="c",
             content=(
-                TextPart(text="2"),
-                ImagePart(data=_EVERY_BYTE),
-                ToolResultPart(content=(TextPart(text="3"),)),
+                m.TextPart(text="2"),
+                m.ImagePart(data=_EVERY_BYTE),
+                m.ToolResultPart(content=(m.TextPart(text="3"),)),
             ),
         ),
-        ToolResultPart(name="f", is_error=True),
+        m.ToolResultPart(name="f", is_error=True),
     ),
-    (DataPart(data={"a": [1, "2", None]}), DataPart(data=None), DataPart(data=[])),
-    (UnknownPart(type="hologram", payload={"x": [1, {"y": None}]}), UnknownPart(type="image")),
-    (TextPart(text="a", extra={"cache": {"ttl": 5}, "citations": []}),),
+    (m.DataPart(data={"a": [1, "2", None]}), m.DataPart(data=None), m.DataPart(data=[])),
+    (m.UnknownPart(type="hologram", payload={"x": [1, {"y": None}]}), m.UnknownPart(type="image")),
+    (m.TextPart(text="a", extra={"cache": {"ttl": 5}, "citations": []}),),
 ]  # fmt: skip
 """Of every kind, with all that each can hold."""
 

@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from dataclasses import field
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, get_args
+from typing import IO, Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,6 @@ import pyarrow.parquet as pq
 from lance_context_core._checks import dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
@@ -29,13 +27,7 @@ from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.transfer.conversations import FORMS
 from lance_context_core.transfer.tables import OF_RECORDS, Outgoing, lines, outgoing
-
-ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
-"""How a store is written out: all of it, or its conversations as a framework keeps them."""
-
-Telling: TypeAlias = Callable[[Progress], object]
-"""What is told how far a call has come."""
-"""Is told how many rows are done."""
+from lance_context_core.transfer.values import Exported, ExportFormat, Telling
 
 VERSION = 1
 """Of the two formats that hold all of a store."""
@@ -43,19 +35,6 @@ VERSION = 1
 HEADER = "lance_context_export"
 
 _BATCH_ROWS = 4_096
-
-
-@frozen
-class Exported:
-    """What was written out."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    """By table; of conversations the messages."""
-
-    @property
-    def n_rows(self) -> int:
-        """All of them."""
-        return sum(self.rows.values())
 
 
 async def export(

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import pyarrow.parquet as pq
 from lance_context_core._checks import check_name, dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
 from lance_context_core.engine.database import (
     RECORDS_TABLE,
     spec_of,
@@ -35,26 +33,12 @@ from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 from lance_context_core.transfer.conversations import FORMS, read
-from lance_context_core.transfer.exporting import HEADER, VERSION, ExportFormat, Telling
+from lance_context_core.transfer.exporting import HEADER, VERSION
 from lance_context_core.transfer.tables import Incoming
+from lance_context_core.transfer.values import ExportFormat, Imported, Telling
 from lance_context_core.versioning.places import NAMED
 
 _AT_ONCE = 1_024
-
-
-@frozen
-class Imported:
-    """What was read in."""
-
-    added: dict[str, int] = field(default_factory=dict)
-    """The rows that are new, by table; of conversations the messages."""
-    there: dict[str, int] = field(default_factory=dict)
-    """Those that were there already, which stayed as they were."""
-
-    @property
-    def n_added(self) -> int:
-        """All that are new."""
-        return sum(self.added.values())
 
 
 async def import_(

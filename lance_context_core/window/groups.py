@@ -11,16 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lance_context_core._values import frozen_by_name
-from lance_context_core.messages import (
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    UnknownPart,
-)
+from lance_context_core.messages import Message, Part, ReasoningPart, TextPart, UnknownPart
 from lance_context_core.messages.message import stored_message
+from lance_context_core.messages.parts import ToolCallPart, ToolResultPart
 
 GroupKind = Literal["system", "user", "assistant", "call", "compaction"]
 """What a group is: an instruction, a turn, a call with its results, or a provider's own summary."""

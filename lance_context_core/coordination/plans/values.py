@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from lance_context_core._checks import shown
+from lance_context_core._checks import check_word
 from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
@@ -79,12 +79,7 @@ def title_of(text: str) -> str:
 
 def checked_status(status: Any) -> PlanStatus:
     """The status. Raises InvalidRequestError for one that there is not."""
-    try:
-        return PlanStatus(status)
-    except ValueError:
-        raise InvalidRequestError(
-            f"status={shown(status)}: there are {', '.join(PlanStatus)}"
-        ) from None
+    return check_word(status, PlanStatus, "status")
 
 
 def require_transition(id: str, before: PlanStatus, after: PlanStatus) -> None:

@@ -11,6 +11,7 @@ from lance_context_core._checks import (
     check_name,
     check_names,
     check_text,
+    check_word,
     listed,
     shown,
 )
@@ -94,12 +95,7 @@ def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
 
 def status_of(status: str) -> TaskStatus:
     """A status by its word."""
-    try:
-        return TaskStatus(status)
-    except ValueError:
-        raise InvalidRequestError(
-            f"status={shown(status)}: there are {', '.join(TaskStatus)}"
-        ) from None
+    return check_word(status, TaskStatus, "status")
 
 
 def attempt_of(attempt: int | None) -> int | None:
