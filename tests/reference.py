@@ -34,7 +34,9 @@ _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)
 _ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
 _OVER = {f"{PACKAGE}.sync._blocking.{how}" for how in ("giving", "showing")}
-_MADE = _OVER | {f"{PACKAGE}.sync._blocking.{how}" for how in ("blocking", "handing", "iterating")}
+_MADE = _OVER | {
+    f"{PACKAGE}.sync._blocking.{how}" for how in ("blocking", "handing", "iterating", "same")
+}
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
 _MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")
 _LINKED = re.compile(rf"(?P<code>`+)(?P<inside>[^`]+)(?P=code)|{_WORD}")
@@ -148,7 +150,7 @@ def stated(member: griffe.Object) -> griffe.Object:
     if value.canonical_path in _OVER:
         setattr(method, "returns" if method.is_function else "annotation", value.arguments[1])
         return method
-    if str(method.returns).startswith("AsyncIterator"):
+    if method.is_function and str(method.returns).startswith("AsyncIterator"):
         method.returns = str(method.returns).removeprefix("Async")
     return method
 

@@ -30,17 +30,15 @@ class Jobs(Blocking[AsyncJobs]):
     list = blocking(AsyncJobs.list)
     get = blocking(AsyncJobs.get)
     run_due = blocking(AsyncJobs.run_due)
+    worker = giving(AsyncJobs.worker, JobWorker)
     cancel = blocking(AsyncJobs.cancel)
     retry = blocking(AsyncJobs.retry)
-    worker = giving(AsyncJobs.worker, JobWorker)
 
 
 class Knowledge(Blocking[AsyncKnowledge]):
     """What is known, and why; `AsyncKnowledge` is the asynchronous one."""
 
     using = handing(AsyncKnowledge.using)
-
-    jobs = showing(AsyncKnowledge.jobs, Jobs)
 
     add = blocking(AsyncKnowledge.add)
     search = blocking(AsyncKnowledge.search)
@@ -63,3 +61,5 @@ class Knowledge(Blocking[AsyncKnowledge]):
     invalidate = blocking(AsyncKnowledge.invalidate)
     pin = blocking(AsyncKnowledge.pin)
     history = blocking(AsyncKnowledge.history)
+
+    jobs = showing(AsyncKnowledge.jobs, Jobs)

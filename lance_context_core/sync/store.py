@@ -6,9 +6,8 @@ from typing import Self, Unpack
 from lance_context_core._handles import DEFAULT_CONTEXT
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
-from lance_context_core.protocols import Clock
 from lance_context_core.store import AsyncContextStore
-from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, showing
+from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, same, showing
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
@@ -51,15 +50,8 @@ class ContextStore(Blocking[AsyncContextStore]):
         """The same store, asynchronous, for coroutines; closing either closes both."""
         return self._aio
 
-    @property
-    def uri(self) -> str:
-        """Where the store is; a local directory as an absolute path."""
-        return self._aio.uri
-
-    @property
-    def clock(self) -> Clock:
-        """Where the store has the time from."""
-        return self._aio.clock
+    uri = same(AsyncContextStore.uri)
+    clock = same(AsyncContextStore.clock)
 
     # The stores
 
@@ -75,11 +67,6 @@ class ContextStore(Blocking[AsyncContextStore]):
     tables = showing(AsyncContextStore.tables, InformationTables)
     windows = showing(AsyncContextStore.windows, Windows)
     vectors = giving(AsyncContextStore.vectors, Vectors)
-
-    def context(self, name: str = DEFAULT_CONTEXT) -> Context:
-        """The record API over the records under `name`. See `AsyncContextStore.context`."""
-        return blocking_over(self._aio.context(name), Context)
-
     kv = giving(AsyncContextStore.kv, KeyValues)
     locks = showing(AsyncContextStore.locks, Locks)
     tasks = showing(AsyncContextStore.tasks, TaskStore)
@@ -87,6 +74,11 @@ class ContextStore(Blocking[AsyncContextStore]):
     templates = showing(AsyncContextStore.templates, Templates)
     state = showing(AsyncContextStore.state, ShortTermState)
     checkpoints = showing(AsyncContextStore.checkpoints, Checkpoints)
+    audit = showing(AsyncContextStore.audit, Audit)
+
+    def context(self, name: str = DEFAULT_CONTEXT) -> Context:
+        """The record API over the records under `name`. See `AsyncContextStore.context`."""
+        return blocking_over(self._aio.context(name), Context)
 
     scope = handing(AsyncContextStore.scope)
     writing_as = handing(AsyncContextStore.writing_as)
@@ -137,10 +129,6 @@ class ContextStore(Blocking[AsyncContextStore]):
     # Again, and in another way
 
     replay = blocking(AsyncContextStore.replay)
-
-    # Who did what
-
-    audit = showing(AsyncContextStore.audit, Audit)
 
     # The window
 

@@ -1,14 +1,13 @@
 """Boards of tasks, from synchronous code."""
 
-from lance_context_core.coordination.tasks.board import (
-    AsyncTaskBoard,
-    AsyncTaskStore,
-)
+from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.sync._blocking import Blocking, Named, blocking, giving
 
 
 class TaskBoard(Named[AsyncTaskBoard]):
     """Tasks that belong together; `AsyncTaskBoard` is the asynchronous one."""
+
+    # What is done on the store's loop
 
     get = blocking(AsyncTaskBoard.get)
     list = blocking(AsyncTaskBoard.list)
@@ -21,13 +20,7 @@ class TaskBoard(Named[AsyncTaskBoard]):
     add = blocking(AsyncTaskBoard.add)
     add_many = blocking(AsyncTaskBoard.add_many)
     depend = blocking(AsyncTaskBoard.depend)
-    claim = blocking(AsyncTaskBoard.claim, at_once=AsyncTaskBoard._claim_at_once)  # noqa: SLF001
-    claim_many = blocking(
-        AsyncTaskBoard.claim_many,
-        at_once=AsyncTaskBoard._claim_many_at_once,  # noqa: SLF001
-    )
     heartbeat = blocking(AsyncTaskBoard.heartbeat)
-    complete = blocking(AsyncTaskBoard.complete, at_once=AsyncTaskBoard._complete_at_once)  # noqa: SLF001
     complete_many = blocking(AsyncTaskBoard.complete_many)
     fail = blocking(AsyncTaskBoard.fail)
     release = blocking(AsyncTaskBoard.release)
@@ -35,6 +28,15 @@ class TaskBoard(Named[AsyncTaskBoard]):
     retry = blocking(AsyncTaskBoard.retry)
     delete = blocking(AsyncTaskBoard.delete)
     settle = blocking(AsyncTaskBoard.settle)
+
+    # What may be done in the caller's thread
+
+    claim = blocking(AsyncTaskBoard.claim, at_once=AsyncTaskBoard._claim_at_once)  # noqa: SLF001
+    claim_many = blocking(
+        AsyncTaskBoard.claim_many,
+        at_once=AsyncTaskBoard._claim_many_at_once,  # noqa: SLF001
+    )
+    complete = blocking(AsyncTaskBoard.complete, at_once=AsyncTaskBoard._complete_at_once)  # noqa: SLF001
 
 
 class TaskStore(Blocking[AsyncTaskStore]):
