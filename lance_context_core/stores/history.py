@@ -19,7 +19,7 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress, tell_written
+from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
@@ -89,18 +89,10 @@ class AsyncHistory:
         """
         check_progress(progress)
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
-        if not (given := listed(messages, "messages")):
-            return []
-        result = await writing.insert(
-            self._records,
-            draft,
-            given,
-            within=within,
-            keep_existing=keep_existing,
-            progress=progress,
+        given = listed(messages, "messages")
+        return await writing.insert_said(
+            self._records, draft, given, within, keep_existing=keep_existing, progress=progress
         )
-        await tell_written(progress, len(given))
-        return list(result.ids)
 
     async def replace(
         self,

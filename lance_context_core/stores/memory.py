@@ -19,7 +19,7 @@ from lance_context_core._checks import (
 )
 from lance_context_core._handle import handle
 from lance_context_core._options import takes
-from lance_context_core._progress import check_progress, tell_written
+from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
@@ -85,18 +85,10 @@ class AsyncMemory:
                 more["parts"] = ()
             return Draft.said(message, now=self._records.now(), **own, **more)
 
-        if not (given := listed(memories, "memories")):
-            return []
-        result = await writing.insert(
-            self._records,
-            draft,
-            given,
-            within=within,
-            keep_existing=keep_existing,
-            progress=progress,
+        given = listed(memories, "memories")
+        return await writing.insert_said(
+            self._records, draft, given, within, keep_existing=keep_existing, progress=progress
         )
-        await tell_written(progress, len(given))
-        return list(result.ids)
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(

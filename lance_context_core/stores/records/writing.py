@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
+from lance_context_core._progress import tell_written
 from lance_context_core._retrying import ATTEMPTS, Attempts
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
@@ -85,6 +86,25 @@ class Upserted:
 def message_scope(agent_id: str | None, session_id: str) -> dict[str, str | None]:
     """Within what the id of a message counts."""
     return {"kind": "message", "agent_id": agent_id, "session_id": session_id}
+
+
+async def insert_said(
+    records: Records,
+    draft: Callable[[int, T], Draft],
+    given: Sequence[T],
+    within: Within,
+    *,
+    keep_existing: bool,
+    progress: Callable[[Progress], object] | None,
+) -> list[str]:
+    """The ids of what was said, which is added by `insert` if it is anything; `progress` is told at last."""
+    if not given:
+        return []
+    result = await insert(
+        records, draft, given, within=within, keep_existing=keep_existing, progress=progress
+    )
+    await tell_written(progress, len(given))
+    return list(result.ids)
 
 
 async def insert(
