@@ -135,16 +135,21 @@ class Preceding:
 
 
 @frozen
-class Speaker:
-    """The turns of the speaker whom the question names gain, if it names just one."""
-
-    weight: float = 0.2
-    name: str = field(default="speaker", init=False)
+class _Weighted:
+    weight: float
 
     @property
     def largest(self) -> float:
         """The weight."""
         return self.weight
+
+
+@frozen
+class Speaker(_Weighted):
+    """The turns of the speaker whom the question names gain, if it names just one."""
+
+    weight: float = 0.2
+    name: str = field(default="speaker", init=False)
 
     def __call__(
         self, question: str | None, candidates: Mapping[str, Candidate], /
@@ -196,7 +201,7 @@ class Role:
 
 
 @frozen_by_name
-class Recency:
+class Recency(_Weighted):
     """The younger of the candidates gain: the youngest `weight`, and half for each `half_life`."""
 
     weight: float = 0.1
@@ -207,11 +212,6 @@ class Recency:
         _check_weight(self.weight, "weight")
         if not isinstance(self.half_life, timedelta) or self.half_life <= timedelta():
             raise InvalidRequestError(f"half_life={self.half_life!r:.80}: give a timedelta above 0")
-
-    @property
-    def largest(self) -> float:
-        """The weight."""
-        return self.weight
 
     def __call__(
         self, _question: str | None, candidates: Mapping[str, Candidate], /
@@ -228,7 +228,7 @@ class Recency:
 
 
 @frozen_by_name
-class Period:
+class Period(_Weighted):
     """What was said in the time that an English question speaks of gains `weight`.
 
     That is `last week`, `three days ago`, `in May`, `at the end of June 2025`, `on 3 March`, and alike.
@@ -246,11 +246,6 @@ class Period:
         _check_weight(self.weight, "weight")
         if self.asked_at is not None:
             object.__setattr__(self, "asked_at", check_time(self.asked_at, "asked_at"))
-
-    @property
-    def largest(self) -> float:
-        """The weight."""
-        return self.weight
 
     def __call__(
         self, question: str | None, candidates: Mapping[str, Candidate], /
