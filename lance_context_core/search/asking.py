@@ -1,5 +1,6 @@
 """What a search asks of a table, or of what of it is in memory: two channels, and the turns around what these found."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -12,9 +13,34 @@ from lance_context_core.engine.table.narrowing import Narrowed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.hot.block import LINK
+from lance_context_core.protocols import SearchMode
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""
+
+
+class Question(NamedTuple):
+    """What is looked for."""
+
+    text: str | None
+    """As it was asked; what a reranker reads."""
+    words: str | None
+    """What of the text is looked up in the words; None if they are not asked."""
+    vector: np.ndarray | None
+    """None if there is none, or none yet."""
+    model: str | None
+    """What made the vector; None for the caller's own."""
+    mode: SearchMode
+    is_embedded: bool
+    """Whether a vector is to be made of the text."""
+
+
+class Findings(NamedTuple):
+    """What the channels found, and the turns around that which neither did."""
+
+    vector: Found
+    text: Found
+    around: Sequence[Found] = ()
 
 
 class Asking(NamedTuple):
@@ -66,6 +92,21 @@ class Asking(NamedTuple):
             words, where=self.where, limit=limit, columns=columns, narrowed=self.narrowed
         )
         return Rows(rows, "_score")
+
+    async def channels(self, question: Question, matching: Found | None) -> Findings:
+        """What the channels find that are asked, of which one may have been asked already."""
+        near = None if question.mode == "text" else question.vector
+        if matching is not None:
+            return Findings(await self.nearest(near, question.model), matching)
+        if question.mode != "hybrid" or isinstance(self.table, HotTable):
+            return Findings(
+                await self.nearest(near, question.model), await self.matching(question.words)
+            )
+        # At the same time, which has its price.
+        found = await asyncio.gather(
+            self.nearest(near, question.model), self.matching(question.words)
+        )
+        return Findings(*found)
 
     def _nothing(self, score: str) -> Found:
         if isinstance(self.table, HotTable):

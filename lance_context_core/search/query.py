@@ -1,6 +1,5 @@
 """One search of one table: the channels that are asked, what ranks their candidates, and the best."""
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -27,16 +26,10 @@ from lance_context_core.hot.masks import Condition
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
-from lance_context_core.search.asking import Asking, beside_each, surroundings
+from lance_context_core.search.asking import Asking, Findings, Question, beside_each, surroundings
 from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.candidates import asked_by, placed
-from lance_context_core.search.options import (
-    ALONE,
-    AS_USUAL,
-    Room,
-    SearchArguments,
-    SearchOptions,
-)
+from lance_context_core.search.options import ALONE, AS_USUAL, Room, SearchArguments, SearchOptions
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.variety import varied
 
@@ -77,30 +70,6 @@ class Around(NamedTuple, Generic[R]):
     hit: SearchHit[R]
     turns: Sequence[R] = ()
     """The turn before it and the one after it, as far as they may be found themselves."""
-
-
-class _Question(NamedTuple):
-    """What is looked for."""
-
-    text: str | None
-    """As it was asked; what a reranker reads."""
-    words: str | None
-    """What of the text is looked up in the words; None if they are not asked."""
-    vector: np.ndarray | None
-    """None if there is none, or none yet."""
-    model: str | None
-    """What made the vector; None for the caller's own."""
-    mode: SearchMode
-    is_embedded: bool
-    """Whether a vector is to be made of the text."""
-
-
-class _Candidates(NamedTuple):
-    """What the channels found, and the turns around that which neither did."""
-
-    vector: Found
-    text: Found
-    around: Sequence[Found] = ()
 
 
 async def search(
@@ -181,7 +150,7 @@ async def _answered(
 async def _found(
     searched: Searched[R],
     table: Table | HotTable,
-    question: "_Question",
+    question: Question,
     where: sql.Clause,
     room: Room,
     limit: int,
@@ -228,7 +197,7 @@ async def _found(
     if limit == 0:
         return []
 
-    found = await _candidates(asking, question, matching if question.words else None)
+    found = await asking.channels(question, matching if question.words else None)
     if looks_around:
         around = await surroundings(
             table, where, (found.vector, found.text), columns=asking.columns
@@ -282,7 +251,7 @@ async def _asked(
     vector: Sequence[float] | None,
     mode: SearchMode | None,
     options: SearchOptions,
-) -> _Question:
+) -> Question:
     """The question that the arguments put, with the vector that they bring.
 
     Without a `mode` both channels are asked, or the only one that can be.
@@ -317,14 +286,14 @@ async def _asked(
         words = await steps.of_text(searched.resources.composer.query_text, text)
     is_embedded = needs_vector and vector is None and bool(text) and not str(text).isspace()
     made = as_vector(vector, "vector") if needs_vector and vector is not None else None
-    return _Question(
+    return Question(
         text=text, words=words, vector=made, model=None, mode=mode, is_embedded=is_embedded
     )
 
 
 async def _embedded(
-    searched: Searched[Any], question: _Question, names: Collection[str]
-) -> _Question:
+    searched: Searched[Any], question: Question, names: Collection[str]
+) -> Question:
     """The question with the vector that is made of it, where that is needed."""
     embeddings = searched.resources.embeddings
     if question.is_embedded and question.text and embeddings is not None:
@@ -350,32 +319,14 @@ def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
     return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))
 
 
-async def _candidates(asking: Asking, question: _Question, matching: Found | None) -> _Candidates:
-    """What the channels find that are asked, of which one may have been asked already."""
-    if question.mode == "text":
-        question = question._replace(vector=None)
-    if matching is not None:
-        return _Candidates(await asking.nearest(question.vector, question.model), matching)
-    if question.mode != "hybrid" or isinstance(asking.table, HotTable):
-        return _Candidates(
-            await asking.nearest(question.vector, question.model),
-            await asking.matching(question.words),
-        )
-    # At the same time, which has its price.
-    found = await asyncio.gather(
-        asking.nearest(question.vector, question.model), asking.matching(question.words)
-    )
-    return _Candidates(*found)
-
-
 def _names(matching: Found | None) -> set[str]:
     """The speakers of the rows."""
     return set() if matching is None else {name for name in matching.column("name") if name}
 
 
 def _ranked(
-    question: _Question,
-    found: _Candidates,
+    question: Question,
+    found: Findings,
     options: SearchOptions,
     boosts: Sequence[Boost],
     *,
@@ -400,8 +351,8 @@ def _ranked(
 
 async def _reranked(
     searched: Searched[Any],
-    question: _Question,
-    found: _Candidates,
+    question: Question,
+    found: Findings,
     options: SearchOptions,
     hits: list[FusedHit],
 ) -> list[FusedHit]:
