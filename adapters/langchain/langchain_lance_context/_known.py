@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from lance_context_core import Item
 from lance_context_core.results import ItemsAppended
 from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
-from langchain_lance_context._own_versions import OwnVersions
 
 _MAX_BYTES = 64 * 1024 * 1024
 """How much of checkpoints and their values is kept in memory."""
@@ -18,6 +17,8 @@ _MAX_ROW_BYTES = 32 * 1024 * 1024
 _MAX_PLACES = 10_000
 _MAX_CHECKPOINTS = 128
 """How many of a place are remembered."""
+_MAX_VERSIONS = 4_096
+"""How many of the versions that this process wrote are remembered; where a longer time has passed, one must look."""
 _ITEM_BYTES = 1_000
 """What an item takes beside its data, about."""
 
@@ -250,6 +251,39 @@ class ValueRows:
             self._n_bytes -= _n_bytes(there.pop(key))
         if not there:
             del self._rows[place]
+
+
+class OwnVersions:
+    """Which versions of a table came about by appending what this process knows, and nothing else.
+
+    Not safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._n_missing: dict[int, int] = {}
+        """By version, in the order of time, how many of its items nobody has told of yet."""
+        self._since = self._until = 0
+        """After which version, and until which, all were found to be one's own."""
+
+    def note(self, done: ItemsAppended, *, n_items: int) -> None:
+        """Count `n_items`, which are known from now on, to the commit that wrote them."""
+        if done.n_items is None:
+            return
+        self._n_missing[done.version] = self._n_missing.get(done.version, done.n_items) - n_items
+        if len(self._n_missing) > _MAX_VERSIONS:
+            del self._n_missing[next(iter(self._n_missing))]
+
+    def cover(self, *, after: int, until: int) -> bool:
+        """Whether nothing unknown was written after one version, until another one."""
+        if until < after:
+            return False
+        if not self._since <= after <= self._until:
+            self._since = self._until = after
+        # What was found before is not asked about again: a thread looks back to its first read.
+        while self._until < until and self._n_missing.get(self._until + 1) == 0:
+            self._until += 1
+        return until <= self._until
 
 
 def _shortened(window: Window, since: str) -> tuple[Window, str]:

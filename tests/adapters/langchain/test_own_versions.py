@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_lance_context._own_versions import OwnVersions
+from langchain_lance_context._known import OwnVersions
 
 from lance_context_core.results import ItemsAppended
 

@@ -6,7 +6,7 @@ import tempfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_lance_context import LanceContextSaver
-from langchain_lance_context._own_versions import OwnVersions
+from langchain_lance_context._known import OwnVersions
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
