@@ -12,6 +12,7 @@ _MAX_LENGTH = 200
 """File systems allow 255 bytes, and the engine adds an ending."""
 
 
+@lru_cache(256)
 def table_of(collection: str) -> str:
     """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
     return _encoded(_VECTORS, collection, "collection")
@@ -22,6 +23,7 @@ def collection_of(table: str) -> str | None:
     return _decoded(table, _VECTORS)
 
 
+@lru_cache(256)
 def kv_table_of(name: str) -> str:
     """The table of the key-value items called `name`."""
     return _encoded(_KEY_VALUES, name, "name")
@@ -42,7 +44,6 @@ def shown_name(table: str) -> str:
     return f"table {table!r}"
 
 
-@lru_cache(256)
 def _encoded(prefix: str, name: str, what: str) -> str:
     encoded = _escaped(check_name(name, what))
     if len(encoded) > _MAX_LENGTH:

@@ -50,7 +50,8 @@ class CheckpointLog:
 
     serde: SerializerProtocol
     memory: Memory
-    retention: Retention
+    retention: Retention | None
+    """None if all stay."""
     items: AsyncKeyValues
 
     @property
@@ -107,8 +108,8 @@ class CheckpointLog:
         if others and (known is None or not known.has_rows(others, done)):
             values |= await self._mended(place, whole, given, more)
         self.memory.put(place, item, done, n_items=1 + len(items), values=values, whole=whole)
-        if self.retention.is_limited and self.memory.is_due(place, self.retention.every):
-            await self.removal.reduce(place, self.retention.kept)
+        if (retention := self.retention) and self.memory.is_due(place, retention.every):
+            await self.removal.reduce(place, retention.kept)
         return place.config(checkpoint["id"])
 
     async def put_writes(

@@ -24,11 +24,6 @@ class Retention:
     keep_for: timedelta | None = None
 
     @property
-    def is_limited(self) -> bool:
-        """Whether any go."""
-        return self.keep_last is not None or self.keep_for is not None
-
-    @property
     def every(self) -> int:
         """After how many puts it is applied."""
         return max(_BATCH, (self.keep_last or 0) // 2)
@@ -49,7 +44,8 @@ class Removal:
 
     serde: SerializerProtocol
     memory: Memory
-    retention: Retention
+    retention: Retention | None
+    """None if all stay."""
     items: AsyncKeyValues
 
     async def of_thread(self, thread: str) -> None:
@@ -75,7 +71,7 @@ class Removal:
         """Remove checkpoints of threads, a commit for each namespace."""
         kept = {
             "keep_latest": Retention(keep_last=1).kept,
-            "retention": self.retention.kept,
+            "retention": (self.retention or Retention()).kept,
             "delete": None,
         }
         if strategy not in kept:

@@ -75,7 +75,8 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self._handle = Handle(store)
         self._items = self._handle.aio.kv(_NAME)
-        self._retention = Retention(keep_last=keep_last, keep_for=keep_for)
+        is_limited = keep_last is not None or keep_for is not None
+        self._retention = Retention(keep_last=keep_last, keep_for=keep_for) if is_limited else None
         self._memory = Memory()
         self._made: CheckpointLog | None = None
 
