@@ -135,8 +135,7 @@ class AsyncAnswers(AsyncMoments):
         InvalidRequestError for what is no argument of a search.
         """
         return await replaying.replay(
-            self._resources,
-            self._scope,
+            self._whole(),
             questions,
             session_id=session_id,
             at=at,

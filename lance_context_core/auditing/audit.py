@@ -135,8 +135,8 @@ class AsyncAudit:
         id: str,
         *,
         at: Ref | None = None,
-        limit: int = 100,
         arguments: Mapping[str, Any] | None = None,
+        limit: int = 100,
     ) -> Recalled:
         """Why a search found a record, now or at a version, tag, branch or time; and who wrote it.
 

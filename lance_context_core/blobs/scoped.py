@@ -70,11 +70,11 @@ class ScopedBlobs:
                 scope=self.scope,
                 now=now,
                 size=given.size,
+                data=_first(given) if given.size <= MOST_INLINE else None,
                 content_type=content_type,
                 is_own=is_own,
                 is_pinned=is_pinned,
                 kept_until=kept_until,
-                data=_first(given) if given.size <= MOST_INLINE else None,
             )
             if await self._write(given, row, now):
                 return blobrows.from_row({**dict.fromkeys(SCOPE_PARTS), **row})

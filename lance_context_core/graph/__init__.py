@@ -21,7 +21,7 @@ from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.statements import Policy
 from lance_context_core.graph.walking import Direction
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.records import (
+from lance_context_core.records.graph import (
     Contradiction,
     Entity,
     Impact,

@@ -11,7 +11,7 @@ from lance_context_core.graph import walking, whole
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.graph.walking import Direction, Walk
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.records import Entity, Impact, Path, Ranked, SubGraph
+from lance_context_core.records.graph import Entity, Impact, Path, Ranked, SubGraph
 from lance_context_core.rows.graph import MENTION
 
 Types = str | Sequence[str]

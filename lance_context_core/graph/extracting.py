@@ -20,7 +20,8 @@ from lance_context_core.graph.found import (
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records import Entity, Mention, Progress, Relation, Statement
+from lance_context_core.records import Progress
+from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows.graph import entity_id, name_key
 from lance_context_core.stores.records.scoped import Records
 

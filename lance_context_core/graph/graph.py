@@ -24,13 +24,8 @@ from lance_context_core.graph.scoped import (
 )
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records import (
-    Entity,
-    Mention,
-    Merger,
-    Progress,
-    Relation,
-)
+from lance_context_core.records import Progress
+from lance_context_core.records.graph import Entity, Mention, Merger, Relation
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import ENTITY, MENTION, RELATION, STATEMENT
 

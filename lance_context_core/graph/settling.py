@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 
 from lance_context_core._values import frozen
-from lance_context_core.records import Statement
+from lance_context_core.records.graph import Statement
 from lance_context_core.rows.graph import name_key, node, scope_of
 
 LATER = "valid from later"

@@ -19,7 +19,7 @@ from lance_context_core.graph.scoped import (
     of_types,
     relation_of,
 )
-from lance_context_core.records import Entity, Impact, Path, Relation, SubGraph
+from lance_context_core.records.graph import Entity, Impact, Path, Relation, SubGraph
 from lance_context_core.rows.graph import COLUMNS
 
 Direction = Literal["out", "in", "both"]

@@ -15,7 +15,7 @@ from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph, of_types
-from lance_context_core.records import Entity, Ranked
+from lance_context_core.records.graph import Entity, Ranked
 from lance_context_core.rows.graph import ENTITY, MENTION, RELATION
 
 Centrality = Literal["degree", "pagerank", "mentions"]

@@ -33,10 +33,10 @@ class OfAgents(OfRecords):
                 "session_id": one.id,
                 "agent_id": one.agent_id,
                 "user_id": one.user_id,
+                "metadata": dumps(one.metadata),
                 "status": one.status,
                 "start_time": one.created_at,
                 "end_time": one.ended_at,
-                "metadata": dumps(one.metadata),
             }
             for one in await AsyncSessions(self.spoken).list()
         ]

@@ -29,11 +29,7 @@ class AsyncJobs:
     """Has jobs for what none is about yet, where such a thing is."""
 
     async def list(
-        self,
-        *,
-        state: JobState | None = None,
-        kind: str | None = None,
-        limit: int | None = None,
+        self, *, state: JobState | None = None, kind: str | None = None, limit: int | None = None
     ) -> builtins.list[Job]:
         """Jobs in the order in which they were submitted: all, or those of a state or kind."""
         check_span(offset=0, limit=limit, last=None)

@@ -17,6 +17,16 @@ _ABOUT = "lance_context.media"
 """Under which key of the record's own state it is kept what a file is."""
 
 
+_COMMON = (
+    *("id", "kind", "content_type", "created_at", "updated_at", "session_id", "tags", "metadata"),
+    *("tenant", "user_id", "agent_id"),
+)
+"""What a file and its record call by the same names."""
+
+_TOLD = ("name", "width", "height", "caption", "text")
+"""What is kept of a file under `_ABOUT`, beside its format."""
+
+
 def image_id(session_id: str | None, hash: str) -> str:
     """The id of what has this content in that session."""
     return MEDIA_PREFIX + hashlib.sha256(repr((session_id, hash)).encode()).hexdigest()[:32]
@@ -77,24 +87,15 @@ def said_of(record: ContextRecord) -> ImageAnalysis:
 def from_record(record: ContextRecord) -> ImageRecord:
     """The file of a record."""
     about = _about(record)
-    named = ("name", "width", "height", "caption", "text")
+    common: dict[str, Any] = {name: getattr(record, name) for name in _COMMON}
+    known: dict[str, Any] = {name: about.get(name) for name in _TOLD}
     return ImageRecord(
-        id=record.id,
-        kind=record.kind,
-        content_type=record.content_type,
         format=about.get("format") or record.content_type.partition("/")[2],
         hash=record.payload_checksum or "",
         size=record.payload_size or 0,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        tags=record.tags,
-        session_id=record.session_id,
-        metadata=record.metadata,
         uri=record.payload_uri,
-        tenant=record.tenant,
-        user_id=record.user_id,
-        agent_id=record.agent_id,
-        **{name: about.get(name) for name in named},
+        **common,
+        **known,
     )
 
 

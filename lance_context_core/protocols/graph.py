@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from lance_context_core.records import Entity, Relation, SubGraph
+from lance_context_core.records.graph import Entity, Relation, SubGraph
 
 
 @runtime_checkable

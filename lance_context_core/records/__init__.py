@@ -1,4 +1,7 @@
-"""What the store keeps and what it answers with: frozen values, without any engine in them."""
+"""What the store keeps and what it answers with: frozen values, without any engine in them.
+
+What a graph is made of is in `records.graph`.
+"""
 
 from lance_context_core.records.answers import (
     ChannelScore,
@@ -10,18 +13,6 @@ from lance_context_core.records.answers import (
     WriteResult,
 )
 from lance_context_core.records.blobs import Blob
-from lance_context_core.records.graph import (
-    Contradiction,
-    Entity,
-    Impact,
-    Mention,
-    Merger,
-    Path,
-    Ranked,
-    Relation,
-    Statement,
-    SubGraph,
-)
 from lance_context_core.records.images import ImageRecord
 from lance_context_core.records.kept import (
     ContextRecord,
@@ -71,17 +62,6 @@ __all__ = [  # noqa: RUF022 - in the order of the files
     # Bytes
     "Blob",
     "ImageRecord",
-    # What a graph is made of
-    "Entity",
-    "Relation",
-    "Mention",
-    "Statement",
-    "Contradiction",
-    "Merger",
-    "SubGraph",
-    "Path",
-    "Ranked",
-    "Impact",
     # What a call answers with
     "Progress",
     "ChannelScore",

@@ -19,10 +19,10 @@ from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row, to_row
-from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.versioning.places import Whole
 
 _AT_ONCE = 1_000
 
@@ -79,8 +79,7 @@ class Replay:
 
 
 async def replay(
-    resources: Resources,
-    scope: Scope,
+    whole: Whole,
     questions: str | Sequence[str] | None,
     *,
     session_id: str | None,
@@ -102,8 +101,8 @@ async def replay(
                 f"{name}={shown(way)}: give a mapping of arguments of a search"
             )
         check_options(way, {**searching.DEFAULTS, "embedder": None}, name)
-    then = resources if at is None else await resources.shown_at(at)
-    records = Records(then, scope)
+    then = whole.resources if at is None else await whole.resources.shown_at(at)
+    records = Records(then, whole.scope)
     if session_id is not None:
         asked = await _asked_in(records, check_name(session_id, "session_id"))
     else:

@@ -22,7 +22,7 @@ from lance_context_core._checks import (
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Entity, Mention, Relation, Statement
+from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 

@@ -9,7 +9,7 @@ import pytest
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.protocols import GraphStore
-from lance_context_core.records import Entity, Relation
+from lance_context_core.records.graph import Entity, Relation
 from lance_context_core.testing._contract import Contract, assert_has_the_methods
 from lance_context_core.testing.samples import METADATA, NAMES
 

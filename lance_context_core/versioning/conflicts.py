@@ -29,15 +29,12 @@ from lance_context_core.records import (
     ContextRecord,
     Document,
     DocumentChunk,
-    Entity,
     Item,
-    Mention,
-    Relation,
     Resolution,
     Session,
     SourceDocument,
-    Statement,
 )
+from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.records.versions import Stored
 from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
 

@@ -49,18 +49,18 @@ class Journaled:
         remembered: Remembered,
     ) -> None:
         """Write into `ledger` what the table of `access` takes."""
+        self._sighted = Sighted(access, ledger, folding, remembered)
         self._access = access
         self._ledger = ledger
         self._vectors = vectors
         self._folding = folding
         self._remembered = remembered
-        self._sighted = Sighted(access, ledger, folding, remembered)
-        self._known: Known | None = None
-        self._policy: JournalPolicy | None = None
-        """What the journal takes; None if nobody has asked, or it takes nothing."""
         self._n_amended = 0
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
+        self._known: Known | None = None
+        self._policy: JournalPolicy | None = None
+        """What the journal takes; None if nobody has asked, or it takes nothing."""
 
     async def append(self, rows: Sequence[Row]) -> Appended | None:
         """As `Table.append`; None if they are to be a commit of their own."""

@@ -59,14 +59,14 @@ class Opening:
         """See `Access`."""
         self.name = name
         self.ref = beside.ref if beside else None
+        self.is_incomplete = False
+        """Whether the handle that was opened last could not be given what it lacks."""
         self._label = shown_name(name)
         self._connection = connection
         self._spec = spec
         self._commits = commits
         self._beside = beside
         self._pin = pin
-        self.is_incomplete = False
-        """Whether the handle that was opened last could not be given what it lacks."""
 
     async def open(self) -> Any | None:
         """A new handle; None if the table is absent."""

@@ -11,15 +11,8 @@ from lance_context_core.messages import (
     ToolCallPart,
     ToolResultPart,
 )
-from lance_context_core.window.dialects.common import (
-    Uncached,
-    Violation,
-    arguments,
-    data_of,
-    speaker,
-    texts,
-    words,
-)
+from lance_context_core.window.dialects import common
+from lance_context_core.window.dialects.common import Uncached, Violation
 
 UNSIGNED = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: the API knows it."""
@@ -36,9 +29,9 @@ class Gemini(Uncached):
         system: list[dict[str, Any]] = []
         contents: list[dict[str, Any]] = []
         for message in messages:
-            role = speaker(message)
+            role = common.speaker(message)
             if role == "system":
-                told = [{"text": text}] if (text := texts(message.parts)) else []
+                told = [{"text": text}] if (text := common.texts(message.parts)) else []
                 if contents:
                     _of(contents, "user").extend(told)
                 else:
@@ -106,12 +99,14 @@ def _sign(contents: list[dict[str, Any]]) -> None:
 def _parts(part: Part) -> list[dict[str, Any]]:
     match part:
         case ToolCallPart():
-            call: dict[str, Any] = {"functionCall": {"name": part.name, "args": arguments(part)}}
+            call: dict[str, Any] = {
+                "functionCall": {"name": part.name, "args": common.arguments(part)}
+            }
             signature = part.extra.get("thought_signature") or part.extra.get("thoughtSignature")
             return [{**call, "thoughtSignature": signature} if signature else call]
         case ToolResultPart():
             key = "error" if part.is_error else "output"
-            response = {"name": part.name or "", "response": {key: texts(part.content)}}
+            response = {"name": part.name or "", "response": {key: common.texts(part.content)}}
             return [{"functionResponse": response}]
         case ReasoningPart():
             if not part.signature:
@@ -119,8 +114,8 @@ def _parts(part: Part) -> list[dict[str, Any]]:
             return [{"text": part.text, "thought": True, "thoughtSignature": part.signature}]
         case MediaPart() if part.media_type:
             if part.data is not None:
-                return [{"inlineData": {"mimeType": part.media_type, "data": data_of(part)}}]
+                return [{"inlineData": {"mimeType": part.media_type, "data": common.data_of(part)}}]
             uri = part.url or part.file_id
             return [{"fileData": {"mimeType": part.media_type, "fileUri": uri}}]
-    text = words(part)
+    text = common.words(part)
     return [{"text": text}] if text and text.strip() else []

@@ -26,29 +26,7 @@ class OpenAIChat(Uncached):
         """The `messages`."""
         rendered: list[dict[str, Any]] = []
         for message in messages:
-            role = speaker(message)
-            if role == "tool":
-                rendered += [
-                    {"role": "tool", "tool_call_id": id, "content": text}
-                    for id, text in answers(message)
-                ]
-                continue
-            one: dict[str, Any] = {"role": role}
-            if role == "user":
-                one["content"] = content(message.parts, text="text", picture=_picture)
-            else:
-                one["content"] = texts(message.parts) or None
-            if made := calls(message):
-                one["tool_calls"] = [
-                    {
-                        "id": call.call_id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": arguments_text(call)},
-                    }
-                    for call in made
-                ]
-            if one["content"] or made:
-                rendered.append(one)
+            rendered += _answers(message) if speaker(message) == "tool" else _said(message)
         return {"messages": rendered}
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
@@ -76,6 +54,29 @@ class OpenAIChat(Uncached):
             if not message.get("content") and not message.get("tool_calls"):
                 broken.append(Violation(rule="empty_content", index=index))
         return broken
+
+
+def _answers(message: Message) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in answers(message)]
+
+
+def _said(message: Message) -> list[dict[str, Any]]:
+    """What somebody says or calls, as one message; as none where that is nothing."""
+    one: dict[str, Any] = {"role": speaker(message)}
+    if one["role"] == "user":
+        one["content"] = content(message.parts, text="text", picture=_picture)
+    else:
+        one["content"] = texts(message.parts) or None
+    if made := calls(message):
+        one["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_text(call)},
+            }
+            for call in made
+        ]
+    return [one] if one["content"] or made else []
 
 
 def _picture(url: str) -> dict[str, Any]:

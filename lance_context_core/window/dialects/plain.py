@@ -5,14 +5,8 @@ from typing import Any
 
 from lance_context_core._checks import dumps
 from lance_context_core.messages import Message
-from lance_context_core.window.dialects.common import (
-    Uncached,
-    Violation,
-    calls,
-    results,
-    speaker,
-    texts,
-)
+from lance_context_core.window.dialects import common
+from lance_context_core.window.dialects.common import Uncached, Violation, results
 
 
 class Plain(Uncached):
@@ -25,17 +19,18 @@ class Plain(Uncached):
         """The messages: `{"role": …, "content": …}`."""
         rendered = []
         for message in messages:
-            lines = [texts(part for part in message.parts if part not in results(message))]
+            lines = [common.texts(part for part in message.parts if part not in results(message))]
             lines += [
                 f"[call {call.call_id}] {call.name}({_text(call.arguments)})"
-                for call in calls(message)
+                for call in common.calls(message)
             ]
             lines += [
-                f"[result {result.call_id}] {texts(result.content)}" for result in results(message)
+                f"[result {result.call_id}] {common.texts(result.content)}"
+                for result in results(message)
             ]
             text = "\n".join(line for line in lines if line)
             if text:
-                rendered.append({"role": speaker(message), "content": text})
+                rendered.append({"role": common.speaker(message), "content": text})
         return {"messages": rendered}
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
