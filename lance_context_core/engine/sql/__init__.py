@@ -48,26 +48,7 @@ from lance_context_core.engine.sql.lists import (
 )
 from lance_context_core.engine.sql.numbers import compare_integer, is_number
 from lance_context_core.errors import FilterError
-from lance_context_core.filters import (
-    RECORD_FIELDS,
-    Absent,
-    And,
-    Columns,
-    ColumnType,
-    Comparison,
-    Condition,
-    Contains,
-    ContainsAll,
-    ContainsAny,
-    Field,
-    Filter,
-    FilterLike,
-    Membership,
-    Not,
-    Or,
-    Text,
-    parse,
-)
+from lance_context_core.filters import RECORD_FIELDS, Columns, ColumnType, FilterLike, parse, tree
 
 __all__ = [
     "EVERYTHING",
@@ -102,7 +83,7 @@ __all__ = [
 ]
 
 
-def compile(filter: Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
+def compile(filter: tree.Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
     """The condition that a row satisfies `filter`: for scans, and as the prefilter of searches.
 
     Conditions on columns are bare wherever they can be, so that scalar indexes answer them.
@@ -120,46 +101,52 @@ def filtered(filter: FilterLike | None, *, columns: Columns) -> Clause:
     return compile(parsed, columns=columns)
 
 
-def _clause(filter: Filter, *, columns: Columns, negated: bool) -> Clause:
+def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
     # Negations move down to the conditions, which are never NULL once they are negated. What
     # remains, AND and OR, is monotone: there, a condition that is NULL is as good as a false one.
     match filter:
-        case Not():
+        case tree.Not():
             return _clause(filter.filter, columns=columns, negated=not negated)
-        case And() | Or():
-            parts = _with_memberships(filter, columns) if isinstance(filter, Or) else filter.filters
+        case tree.And() | tree.Or():
+            parts = (
+                _with_memberships(filter, columns)
+                if isinstance(filter, tree.Or)
+                else filter.filters
+            )
             clauses = [_clause(one, columns=columns, negated=negated) for one in parts]
-            if isinstance(filter, And) is negated:
+            if isinstance(filter, tree.And) is negated:
                 return any_of(clauses)
             return all_of(clauses) or EVERYTHING
-        case Membership() if None in filter.operands:
+        case tree.Membership() if None in filter.operands:
             others = tuple(one for one in filter.operands if one is not None)
-            either = Or((Absent(filter.field), Membership(filter.field, others)))
+            either = tree.Or((tree.Absent(filter.field), tree.Membership(filter.field, others)))
             return _clause(either, columns=columns, negated=negated)
-        case Condition():
+        case tree.Condition():
             return _condition(filter, columns=columns, negated=negated)
     raise FilterError(f"{type(filter).__name__} is no part of the filter language")
 
 
-def _with_memberships(filter: Or, columns: Columns) -> Iterable[Filter]:
+def _with_memberships(filter: tree.Or, columns: Columns) -> Iterable[tree.Filter]:
     """Its parts, where several that have a field equal a value are one that has it among them.
 
     A thousand of them are then one look into a list for the engine, and into a set in memory.
     """
-    equal: dict[Field, list[Any]] = {}
-    parts: list[Filter] = []
+    equal: dict[tree.Field, list[Any]] = {}
+    parts: list[tree.Filter] = []
     for one in filter.filters:
         match one:
-            case Comparison(operator="eq", field=field, operand=str() | int() | float() as operand):
+            case tree.Comparison(
+                operator="eq", field=field, operand=str() | int() | float() as operand
+            ):
                 if columns.types.get(field.column) in _SCALARS:
                     equal.setdefault(field, []).append(operand)
                     continue
         parts.append(one)
     for field, operands in equal.items():
         if len(operands) == 1:
-            parts.append(Comparison(field, operator="eq", operand=operands[0]))
+            parts.append(tree.Comparison(field, operator="eq", operand=operands[0]))
         else:
-            parts.append(Membership(field, tuple(operands)))
+            parts.append(tree.Membership(field, tuple(operands)))
     return parts
 
 
@@ -167,7 +154,7 @@ _SCALARS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.JSON)
 """Of these an equality and a membership refuse the same values."""
 
 
-def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clause:
+def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) -> Clause:
     public = condition.field.column
     type_ = columns.check(public)
     column = columns.stored_as.get(public, public)
@@ -184,7 +171,7 @@ def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clau
     if type_ in {ColumnType.TEXT_LIST, ColumnType.TARGETS}:
         clause = _on_list(condition, column, is_ordered=type_ is ColumnType.TEXT_LIST)
         return not_true(clause) if negated else clause
-    if isinstance(condition, Absent):
+    if isinstance(condition, tree.Absent):
         return is_present(column) if negated else is_absent(column)
     match type_:
         case ColumnType.TEXT:
@@ -201,19 +188,19 @@ def _condition(condition: Condition, *, columns: Columns, negated: bool) -> Clau
     )
 
 
-def _on_text(condition: Condition, column: str) -> Clause:
+def _on_text(condition: tree.Condition, column: str) -> Clause:
     match condition:
-        case Comparison(operator=operator, operand=operand):
+        case tree.Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a text; one of several is $in")
             return compare(column, operator, operand) if isinstance(operand, str) else NOTHING
-        case Membership(operands=operands):
+        case tree.Membership(operands=operands):
             _check(condition, operands, wanted="a list of texts")
             return in_list(column, [one for one in operands if isinstance(one, str)])
-        case Contains(operand=str(operand)):
+        case tree.Contains(operand=str(operand)):
             return has_part(column, operand)
-        case Contains():
+        case tree.Contains():
             return NOTHING
-        case Text(part=part):
+        case tree.Text(part=part):
             name = quote_identifier(column)
             return Clause(
                 f"contains(lower({name}), lower({quote_string(part)}))",
@@ -225,12 +212,12 @@ def _on_text(condition: Condition, column: str) -> Clause:
     raise _inapplicable(condition, "text")
 
 
-def _on_integer(condition: Condition, column: str) -> Clause:
+def _on_integer(condition: tree.Condition, column: str) -> Clause:
     match condition:
-        case Comparison(operator=operator, operand=operand):
+        case tree.Comparison(operator=operator, operand=operand):
             _check(condition, [operand], wanted="a number; one of several is $in")
             return _compare_integer(column, operator, operand) if is_number(operand) else NOTHING
-        case Membership(operands=operands):
+        case tree.Membership(operands=operands):
             _check(condition, operands, wanted="a list of numbers")
             bounded = [one for one in operands if is_number(one) and -(2**63) < one < 2**63]
             return in_list(column, [int(one) for one in bounded if one == int(one)])
@@ -249,37 +236,37 @@ def _compare_integer(column: str, operator: str, operand: float | Decimal) -> Cl
     )
 
 
-def _on_timestamp(condition: Condition, column: str) -> Clause:
+def _on_timestamp(condition: tree.Condition, column: str) -> Clause:
     match condition:
-        case Comparison(operator=operator, operand=operand):
+        case tree.Comparison(operator=operator, operand=operand):
             return compare(column, operator, _instant(condition, operand))
-        case Membership(operands=operands):
+        case tree.Membership(operands=operands):
             return in_list(column, [_instant(condition, one) for one in operands])
     raise _inapplicable(condition, "timestamp")
 
 
-def _on_list(condition: Condition, column: str, *, is_ordered: bool) -> Clause:
+def _on_list(condition: tree.Condition, column: str, *, is_ordered: bool) -> Clause:
     """For a list of texts; a null is an empty list, and an empty list is an absent value."""
     match condition:
-        case Absent():
+        case tree.Absent():
             return is_empty(column)
-        case Contains(operand=str(operand)):
+        case tree.Contains(operand=str(operand)):
             return has_element(column, operand)
-        case Contains():
+        case tree.Contains():
             return NOTHING
-        case ContainsAny(operands=operands):
+        case tree.ContainsAny(operands=operands):
             return has_any(column, [one for one in operands if isinstance(one, str)])
-        case ContainsAll(operands=operands):
+        case tree.ContainsAll(operands=operands):
             texts = [one for one in operands if isinstance(one, str)]
             return has_all(column, texts) if len(texts) == len(operands) else NOTHING
-        case Comparison(operator="eq", operand=operand) if is_ordered:
+        case tree.Comparison(operator="eq", operand=operand) if is_ordered:
             return _equal_list(condition, column, operand)
-        case Membership(operands=operands) if is_ordered:
+        case tree.Membership(operands=operands) if is_ordered:
             return any_of(_equal_list(condition, column, one) for one in operands)
     raise _inapplicable(condition, "list" if is_ordered else "set of relationships")
 
 
-def _equal_list(condition: Condition, column: str, operand: Any) -> Clause:
+def _equal_list(condition: tree.Condition, column: str, operand: Any) -> Clause:
     if isinstance(operand, dict) or (has_order(operand) and not is_number(operand)):
         raise condition.refused(operand, wanted="a list of texts")
     if operand == []:
@@ -289,7 +276,7 @@ def _equal_list(condition: Condition, column: str, operand: Any) -> Clause:
     return is_list(column, operand)
 
 
-def _check(condition: Condition, operands: Sequence[Any], *, wanted: str) -> None:
+def _check(condition: tree.Condition, operands: Sequence[Any], *, wanted: str) -> None:
     """Refuse what no row of a text or number column could ever be."""
     if set(map(type, operands)) == {str}:
         return  # as most are, of which there may be many thousands
@@ -300,7 +287,7 @@ def _check(condition: Condition, operands: Sequence[Any], *, wanted: str) -> Non
             raise condition.refused(operand, wanted=wanted)
 
 
-def _instant(condition: Condition, operand: Any) -> datetime:
+def _instant(condition: tree.Condition, operand: Any) -> datetime:
     wanted = "a datetime, or an ISO 8601 text, that has a time zone"
     try:
         moment = datetime.fromisoformat(operand) if isinstance(operand, str) else operand
@@ -311,6 +298,6 @@ def _instant(condition: Condition, operand: Any) -> datetime:
     return moment
 
 
-def _inapplicable(condition: Condition, kind: str) -> FilterError:
+def _inapplicable(condition: tree.Condition, kind: str) -> FilterError:
     column = condition.field.column
     return FilterError(f"{condition.spelling} cannot be asked of {column!r}, which is a {kind}")
