@@ -30,14 +30,14 @@ class Condition(NamedTuple):
     """The same for conditions that say the same of all but moments."""
     rest: Clause
     """All that says nothing of moments."""
-    moments: Sequence[tuple[str, datetime]]
-    """Columns that have to be null, or later."""
+    moments: Sequence[tuple[str, int]]
+    """Columns that have to be null, or later, in microseconds since 1970."""
 
     @classmethod
     def of(cls, where: Clause, further: Sequence[tuple[str, datetime]] = ()) -> "Condition":
         """What a clause asks that can be asked of a row in memory, and `further` moments."""
-        moments, rest = apart(where)
-        moments += further
+        own, rest = apart(where)
+        moments = [(column, _microseconds(moment)) for column, moment in (*own, *further)]
         if len(rest) < _LONG:
             return cls(rest, rest, moments)
         return cls(hashlib.blake2b(rest.encode(), digest_size=32).hexdigest(), rest, moments)
@@ -60,7 +60,7 @@ class Mask(NamedTuple):
     def holds(self, where: Condition) -> bool:
         """Whether it is so at the moments of another condition of that name."""
         return len(self.spans) == len(where.moments) and all(
-            column == asked and start <= _microseconds(moment) < end
+            column == asked and start <= moment < end
             for (column, start, end), (asked, moment) in zip(self.spans, where.moments, strict=True)
         )
 
@@ -90,8 +90,8 @@ class Masks:
             self.note(where, where.asked(self._rows[first:]), first)
         mask, spans = self._known[where.name], []
         for column, moment in where.moments:
-            moments, now = self._column(column), _microseconds(moment)
-            there = moments > now
+            moments = self._column(column)
+            there = moments > moment
             start = moments.max(initial=_EVER, where=~there)
             spans.append((column, int(start), int(moments.min(initial=_NEVER, where=there))))
             mask = mask & there
