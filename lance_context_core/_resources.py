@@ -106,16 +106,16 @@ class Resources:
 
     database: Database | BranchDatabase | PinnedDatabase
     clock: Clock
+    author: str | None = None
+    """Who writes, where that is told."""
     composer: Composer
     embeddings: EmbeddingService | None
     defer_embedding: bool
+    hot: HotScopes | None = None
+    """The scopes that are searched in the process; None if none shall be."""
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
-    author: str | None = None
-    """Who writes, where that is told."""
-    hot: HotScopes | None = None
-    """The scopes that are searched in the process; None if none shall be."""
     last_keys: LastKeys = field(default_factory=LastKeys)
     accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)

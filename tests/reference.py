@@ -130,12 +130,12 @@ def members(one: griffe.Object) -> dict[str, griffe.Object]:
 
 
 def inherited(one: griffe.Class) -> dict[str, griffe.Object]:
-    """What a class has from its private bases."""
-    return {
-        name: stated(target(member))
-        for base in reversed(private_bases(one))
-        for name, member in base.members.items()
-    }
+    """What a class has from its private bases, of the nearest first."""
+    found: dict[str, griffe.Object] = {}
+    for base in private_bases(one):
+        further = {n: m for n, m in base.members.items() if n not in found}
+        found |= {name: stated(target(member)) for name, member in further.items()}
+    return found
 
 
 def stated(member: griffe.Object) -> griffe.Object:

@@ -19,12 +19,12 @@ from lance_context_core.records import DocumentChunk, DocumentScope, SourceDocum
 class LoadedText:
     """A file that a loader has read, or a page or row of one."""
 
-    text: str
     source: str | None = None
     """The path or URL of the file; absent if the loader does not say it."""
     page: int | None = None
     """Counted from 1."""
     section: str | None = None
+    text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key, without page and section."""
 

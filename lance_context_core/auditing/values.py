@@ -60,11 +60,13 @@ class AuditEntry:
     """When it was noted, by the store's clock."""
     action: AuditAction
     table: str | None = None
+    """The table that was written; None of what is no "write": that is about the whole branch, or about
+    what was read of it."""
     branch: str | None = None
     first_version: int | None = None
-    """The rows are what was done after this version of the table; 0 is before its first …"""
+    """The rows are what was done after this version of the table, where 0 is before its first, up to
+    and with the `last_version`."""
     last_version: int | None = None
-    """… up to this one."""
     committed_at: datetime | None = None
     """When the last of these versions was made."""
     gap: str | None = None

@@ -15,10 +15,10 @@ class SourceText:
 
     id: str
     """The id of the record or chunk."""
-    text: str
     session_id: str | None = None
     document_id: str | None = None
     said_at: datetime | None = None
+    text: str
 
 
 @own_first
@@ -49,10 +49,12 @@ class FoundStatement:
     predicate: str
     object: str
     """In words; the name of an entity that was found is that entity."""
-    one_of_many: bool = False
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
     confidence: float | None = None
+    """In [0, 1]."""
+    valid_from: datetime | None = None
+    """Since when it holds, and up to when: None where the text does not tell."""
+    valid_to: datetime | None = None
+    one_of_many: bool = False
 
 
 @own_first

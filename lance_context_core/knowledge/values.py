@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.records import ContextRecord, Diff
+from lance_context_core.records.answers import Tried
+from lance_context_core.records.sources import Stretch
 
 SearchType = Literal["chain", "summaries", "facts", "turns"]
 """Where to look: `summaries` are L0, `facts` (with chunks) L1, `turns` L2, and `chain` goes down all
@@ -24,24 +26,22 @@ class SpokenTurn:
     id: str
     session_id: str
     role: str
+    name: str | None = None
     text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     said_at: datetime
     place: int
     """The number of the turn in its session, from 0."""
-    name: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+@own_first
 @frozen_by_name
-class Evidence:
+class Evidence(Stretch):
     """The part of a turn that something was made of."""
 
     source_id: str
     """The id of the turn."""
     session_id: str
-    start: int
-    """Of the text of the turn, in characters."""
-    end: int
     sha256: str
     """Of the part's text in UTF-8, as it was then."""
     job_id: str
@@ -53,25 +53,23 @@ class Quote:
     """Evidence, looked up again in the turn as it is now."""
 
     evidence: Evidence
+    said_at: datetime | None = None
+    speaker: str | None = None
     text: str | None
     """What the turn says there now; None if it is gone."""
     is_verified: bool
     """Whether that is what it said then."""
-    said_at: datetime | None = None
-    speaker: str | None = None
 
 
+@own_first
 @frozen_by_name
-class FactCandidate:
-    """A fact that an extractor believes to have found."""
+class FactCandidate(Stretch):
+    """A fact that an extractor believes to have found, and where in the text of a turn it stands."""
 
     text: str
     """What is kept: the words of the turn, or others for them."""
     source_id: str
     """The turn that says so: one of those that were given."""
-    start: int
-    """Where it does, in characters of its text."""
-    end: int
     kind: str = "statement"
     """What it is about, such as `preference` or `plan`; a word of the extractor's own."""
     slot: str | None = None
@@ -112,9 +110,9 @@ class Decision:
     """What a consolidator says of one new fact."""
 
     new_id: str
-    op: Op
     target_id: str | None = None
     """The known fact that is meant; one of those that were given."""
+    op: Op
     text: str | None = None
     """What is to be known, for `update`."""
     reason: str = ""
@@ -219,12 +217,12 @@ class FactChange:
     kind: str
     """`add`, `merge` (said again), `supersede`, `contradict`; `undo`, `prune`, `archive`; by a person
     `correct` and `invalidate`."""
-    text: str
-    """What the fact said from then on."""
     job_id: str | None = None
     """The job that did it; None for a person."""
     other_id: str | None = None
     """The fact that took its place, or contradicts it."""
+    text: str
+    """What the fact said from then on."""
 
 
 @frozen_by_name
@@ -245,8 +243,9 @@ class Proposal:
         return bool(self.diff)
 
 
+@own_first
 @frozen_by_name
-class Undone:
+class Undone(Tried):
     """What was undone, or in a dry run would be."""
 
     job_id: str
@@ -259,7 +258,6 @@ class Undone:
     """What the undone job had superseded, or an undo had retired."""
     conflicts: tuple[str, ...] = ()
     """What somebody has corrected or pinned since: it stays as it is."""
-    is_dry_run: bool = False
 
 
 @frozen_by_name

@@ -108,13 +108,22 @@ class ItemsWritten:
 
 
 @frozen_by_name
+class Tried:
+    """What a call did, or in a dry run would do."""
+
+    is_dry_run: bool = False
+    """Whether it is what would be done: then nothing was."""
+
+
+@frozen_by_name
 class Erasure:
     """What was erased, or in a dry run would be; whatever is erased twice counts once."""
 
     records: int = 0
     """Those that were meant, by what they are now or were in any version that is kept."""
     derived: int = 0
-    """Further ones, which were made from these."""
+    """Further ones, which were made from these; none where these were asked for alone: then they are
+    taken out of the sources of what stays."""
     documents: int = 0
     items: int = 0
     """Key-value items."""

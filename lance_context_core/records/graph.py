@@ -12,34 +12,39 @@ from lance_context_core.records.owned import Known, Owned
 
 @own_first
 @frozen_by_name
-class Entity(Known):
-    """Somebody or something that relations lead to and from."""
+class Described(Known):
+    """What more may be said of."""
 
-    name: str
-    type: str = "entity"
-    """What sort of thing it is, such as `person`; a word of the caller's own."""
-    id: str | None = None
-    """None has it made of type and name: what is called alike, whatever its case, is the same."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key."""
 
 
 @own_first
 @frozen_by_name
-class Relation(Known):
+class Entity(Described):
+    """Somebody or something that relations lead to and from."""
+
+    id: str | None = None
+    """None has it made of type and name: what is called alike, whatever its case, is the same."""
+    name: str
+    type: str = "entity"
+    """What sort of thing it is, such as `person`; a word of the caller's own."""
+
+
+@own_first
+@frozen_by_name
+class Relation(Described):
     """A directed relation between two entities of one scope, which may be the same."""
 
+    id: str | None = None
+    """None has it made of both ends, the type and `valid_from`: said again, it is the same."""
     source_id: str
     """The id of the entity that it leads from."""
     target_id: str
     """The id of the entity that it leads to."""
-    type: str = "related_to"
-    id: str | None = None
-    """None has it made of both ends, the type and `valid_from`: said again, it is the same."""
     weight: float | None = None
     """Finite, 0 or more; None counts as 1 where weights are added up."""
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key."""
+    type: str = "related_to"
 
 
 @own_first
@@ -47,25 +52,27 @@ class Relation(Known):
 class Mention(Owned):
     """Where an entity is spoken of."""
 
-    entity_id: str
     source_id: str
     """The record, document or chunk."""
+    session_id: str | None = None
+    document_id: str | None = None
     text: str
     """What it is called there."""
     start: int | None = None
     """Of the text of the source, in characters; None if that is not known."""
     end: int | None = None
-    session_id: str | None = None
-    document_id: str | None = None
+    entity_id: str
     id: str | None = None
     """None has it made of all that."""
 
 
 @own_first
 @frozen_by_name
-class Statement(Owned):
+class Statement(Known):
     """What a source says of an entity: that something of it, the predicate, is this object."""
 
+    id: str | None = None
+    """None has it made of all that is said and `valid_from`: said again, it is the same."""
     subject_id: str
     """The id of an entity."""
     predicate: str
@@ -76,18 +83,8 @@ class Statement(Owned):
     """The id of the entity that is meant, where there is one."""
     one_of_many: bool = False
     """Whether there may be several of this at a time, such as friends: then none contradicts."""
-    source_ids: tuple[str, ...] = ()
-    """The records, documents and chunks that say so."""
     confidence: float | None = None
     """In [0, 1]; None if nobody said."""
-    valid_from: datetime | None = None
-    """Since when it holds; None if the source does not tell."""
-    valid_to: datetime | None = None
-    """The first moment at which it holds no more; None if the source does not tell."""
-    recorded_at: datetime | None = None
-    """Since when it is known; None has the store say it."""
-    id: str | None = None
-    """None has it made of all that is said and `valid_from`: said again, it is the same."""
     superseded_by: str | None = None
     """The id of the statement that has taken its place; what is written is told by the store alone."""
     reason: str | None = None

@@ -13,20 +13,20 @@ class ImageRecord(File):
     """That of the record which it is: made from the scope, the session and the content."""
     kind: str
     """`image`, `audio` or `video`."""
+    session_id: str | None = None
+    uri: str | None = None
+    """The blob that its bytes are; where it was, if they are not kept."""
+    name: str | None = None
+    """The name of the file, without its folders."""
     content_type: str
     """As its first bytes say, such as `image/png`."""
     format: str
     """`png`, `jpeg`, `mp4`."""
-    name: str | None = None
-    """The name of the file, without its folders."""
     width: int | None = None
     """In pixels, as it is to be seen; absent for sound and films, and for what does not say."""
     height: int | None = None
+    tags: tuple[str, ...] = ()
     caption: str | None = None
     """What it shows."""
     text: str | None = None
     """What is to be read or heard in it."""
-    tags: tuple[str, ...] = ()
-    session_id: str | None = None
-    uri: str | None = None
-    """The blob that its bytes are; where it was, if they are not kept."""

@@ -5,8 +5,9 @@ from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
+from lance_context_core.records.owned import Written
 
 
 @frozen_by_name
@@ -21,8 +22,9 @@ class Relationship:
     """In [0, 1]; absent means unweighted, which is not the same as 0."""
 
 
+@own_first
 @frozen_by_name
-class ContextRecord:
+class ContextRecord(Written):
     """One thing that an agent produced or was told: a message, a memory, a chunk, an image."""
 
     id: str
@@ -43,14 +45,9 @@ class ContextRecord:
     """The information layer, `L0` to `L2`; absent means unlayered."""
     source_ids: tuple[str, ...] = ()
     """The ids of the records that this one was derived from."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
     session_id: str | None = None
     run_id: str | None = None
     """The run of the agent in which it came about, where that is told."""
-    author: str | None = None
-    """Who wrote it last, if a store was told: `written_by` in filters. Older versions have those before."""
     role: str | None = None
     """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
     name: str | None = None
@@ -166,56 +163,52 @@ class ItemVector:
     """Made by the store's embedder from `text` where it is absent."""
 
 
+@own_first
 @frozen_by_name
-class Item:
+class Item(Written):
     """What a namespace holds under a key.
 
-    When it is written, the fields from `created_at` on are ignored: the store sets them.
+    When it is written, its times but `expires_at`, its `revision`, its `author` and whose it is are
+    ignored: the store sets them.
     """
 
     key: str
     """Any text without NUL, the empty one too."""
     namespace: tuple[str, ...] = ()
     """The segments of a path, each like `key`; the empty path is a namespace too."""
+    expires_at: datetime | None = None
+    """From this moment on the item is not there any more; None means never."""
+    created_at: datetime | None = None
+    """When it was first written; it stays when the item is replaced."""
+    updated_at: datetime | None = None
+    revision: int | None = None
+    """Another number after each write; says nothing else."""
     value: Mapping[str, Any] | None = None
     """A JSON object, which filters look into; its keys come back in alphabetical order."""
     data: bytes | None = field(default=None, repr=False)
     """Bytes of any kind, beside the value or instead of it."""
     data_type: str | None = None
     """What `data` is, in words of the caller's own."""
-    expires_at: datetime | None = None
-    """From this moment on the item is not there any more; None means never."""
     vectors: Sequence[ItemVector] = field(default=(), repr=False)
     """Read only where they are asked for."""
-    created_at: datetime | None = None
-    """When it was first written; it stays when the item is replaced."""
-    updated_at: datetime | None = None
-    revision: int | None = None
-    """Another number after each write; says nothing else."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
-    author: str | None = None
-    """As `ContextRecord.author`."""
 
 
+@own_first
 @frozen_by_name
-class Session:
-    """A conversation: what is known about it, beside its messages."""
+class Session(Written):
+    """A conversation: what is known about it, beside its messages.
+
+    Its `author` is who described it last; one that has only messages has none.
+    """
 
     id: str
     """As the caller calls it; users who call theirs alike have one each."""
-    created_at: datetime
-    updated_at: datetime
-    """When the session was last described or written to, whichever is later."""
     title: str | None = None
     status: str = "active"
     """A word of the caller's own."""
-    tenant: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
-    author: str | None = None
-    """Who described it last; absent for one that has only messages."""
+    created_at: datetime
+    updated_at: datetime
+    """When the session was last described or written to, whichever is later."""
     ended_at: datetime | None = None
     """When it ended, if the caller said so."""
     expires_at: datetime | None = None

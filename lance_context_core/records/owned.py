@@ -16,14 +16,23 @@ class Owned:
 
 @own_first
 @frozen_by_name
+class Written(Owned):
+    """What is somebody's, and was written by somebody."""
+
+    author: str | None = None
+    """Who wrote it last, if a store was told: `written_by` in filters. Older versions have those before."""
+
+
+@own_first
+@frozen_by_name
 class Known(Owned):
     """What is so for a time, and known from something."""
 
     source_ids: tuple[str, ...] = ()
     """The records, documents and chunks that it is known from."""
     valid_from: datetime | None = None
-    """Since when it is so; None means always."""
+    """Since when it is so; None means always, and of a statement that its source does not tell."""
     valid_to: datetime | None = None
-    """The first moment at which it is so no more; None means never."""
+    """The first moment at which it is so no more; None means never, or that its source does not tell."""
     recorded_at: datetime | None = None
     """Since when it is known; None has the store say it."""

@@ -42,12 +42,21 @@ class Stretch:
     """Offsets in characters; `end` is that of the first one behind it."""
 
 
+@own_first
 @frozen_by_name
-class Passage(Stretch):
-    """Where a chunk stands in a text, as a chunker says it."""
+class Place(Stretch):
+    """Where something stands in a document."""
 
     page: int | None = None
+    """Counted from 1; absent for what has no pages. No chunk is on two of them."""
     section: str | None = None
+    """The headings above all of it, outermost first, with ` > ` between them; of what has none in
+    common, those where it begins and those where it ends."""
+
+
+@frozen_by_name
+class Passage(Place):
+    """Where a chunk stands in a text, as a chunker says it."""
 
 
 @own_first
@@ -61,40 +70,33 @@ class SourceDocument(File):
     """The name of the file, without its folders."""
     type: str
     """What it was read as, such as `pdf` or `markdown`."""
-    n_chunks: int
     scope: DocumentScope = field(default_factory=DocumentScope)
-    title: str | None = None
-    """As the file says it, where it does."""
-    n_pages: int | None = None
-    """Absent for what has no pages."""
     uri: str | None = None
     """Where it was read from, where that is known; kept, never followed."""
+    title: str | None = None
+    """As the file says it, where it does."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
+    n_pages: int | None = None
+    """Absent for what has no pages."""
+    n_chunks: int
 
 
+@own_first
 @frozen_by_name
-class DocumentChunk:
+class DocumentChunk(Place):
     """A passage of a document, where it stands, and how it is cited."""
 
     id: str
     """The document's id, a colon, and the `position`."""
     document_id: str
     text: str
-    """Exactly what stands from `start` to `end` in the document's text."""
+    """Exactly what stands from `start` to `end` in the text that was read: see `AsyncDocuments.text`."""
     position: int
     """0 for the first of the document."""
-    start: int
-    end: int
-    """Offsets into the text that was read, in characters: see `AsyncDocuments.text`."""
     name: str
     """The document's, as are `type`, `title`, `uri`, `scope` and `metadata`."""
     type: str
-    page: int | None = None
-    """Counted from 1; absent for what has no pages. No chunk is on two of them."""
-    section: str | None = None
-    """The headings above all of it, outermost first, with ` > ` between them; of what has none in
-    common, those where it begins and those where it ends."""
     title: str | None = None
     uri: str | None = None
     scope: DocumentScope = field(default_factory=DocumentScope)

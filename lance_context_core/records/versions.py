@@ -7,7 +7,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core.records.answers import Tried
 from lance_context_core.records.arrow import record_columns
 from lance_context_core.records.blobs import Blob
 from lance_context_core.records.graph import Entity, Mention, Relation, Statement
@@ -153,8 +154,9 @@ class TableMerge:
     """Those which the source had changed, and which stayed as the target has them."""
 
 
+@own_first
 @frozen_by_name
-class MergeReport:
+class MergeReport(Tried):
     """What a merge did, or, as a dry run, would do."""
 
     source: str
@@ -163,7 +165,6 @@ class MergeReport:
     """By the names that conflicts call the tables by; those in which the source had changed."""
     conflicts: tuple[Resolution, ...]
     """In the order of the tables, and in each in the order of the source, deletions last."""
-    is_dry_run: bool
     version: int
     """The version of the target that is current afterwards."""
 

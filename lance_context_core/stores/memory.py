@@ -199,8 +199,8 @@ class AsyncMemory:
         user_id: str,
         session_id: str | None,
         *,
-        filter: FilterLike | None = None,
         hidden: bool = False,
+        filter: FilterLike | None = None,
     ) -> sql.Clause:
         return self._records.where(
             *self._conditions(user_id, session_id),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from lance_context_core._checks import is_number, shown
 from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.records.answers import Tried
 from lance_context_core.records.owned import Owned
 from lance_context_core.scope import Scope
 
@@ -182,7 +183,8 @@ class TierHit:
     text: str
     """What was found: its own words, or what stands in for it."""
     score: float
-    """In [0, 1]: the weighted mean of the following, or the similarity alone."""
+    """In [0, 1]: the mean of the following and of the entry's importance, by the weights of the
+    `TierConfig`; or, where the search is `adaptive`, the similarity alone."""
     similarity: float
     """In [0, 1]: the cosine to the question, or the share of its words, whichever is more."""
     recency: float
@@ -194,8 +196,9 @@ class TierHit:
         return self.entry.tier
 
 
+@own_first
 @frozen_by_name
-class TierReport:
+class TierReport(Tried):
     """What one round of maintenance did, or in a dry run would do."""
 
     expired: tuple[str, ...] = ()
@@ -203,7 +206,7 @@ class TierReport:
     warm: tuple[str, ...] = ()
     """The ids of those that went warm, and stayed so."""
     cold: tuple[str, ...] = ()
-    is_dry_run: bool = False
+    """The ids of those that went cold, some of them straight from hot."""
 
 
 @frozen_by_name

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen_by_name
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.refs import refs, versions
@@ -25,6 +25,7 @@ from lance_context_core.engine.refs.retention import (
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
 from lance_context_core.records import Progress, Version
+from lance_context_core.records.answers import Tried
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 
@@ -55,22 +56,22 @@ class ThinnedTable:
     """How much less there is on the disk; 0 after a dry run."""
 
 
+@own_first
 @frozen_by_name
-class Thinned:
+class Thinned(Tried):
     """What thinning did, or would do."""
 
     tables: tuple[ThinnedTable, ...]
-    is_dry_run: bool
-
-    @property
-    def n_dropped(self) -> int:
-        """How many versions go, of all tables and branches."""
-        return sum(len(table.dropped) for table in self.tables)
 
     @property
     def bytes_freed(self) -> int:
         """How much less there is on the disk; 0 after a dry run."""
         return sum(table.bytes_freed for table in self.tables)
+
+    @property
+    def n_dropped(self) -> int:
+        """How many versions go, of all tables and branches."""
+        return sum(len(table.dropped) for table in self.tables)
 
 
 async def thin(

@@ -26,10 +26,10 @@ _BLOCKS = (64, 4_096)
 class Places:
     """Where a session may be cut."""
 
-    starts: tuple[int, ...]
-    """The indexes of messages in the session, in order."""
     nearest: int
     """How many of the `starts` are too far back for all to fit."""
+    starts: tuple[int, ...]
+    """The indexes of messages in the session, in order."""
 
     @property
     def offset(self) -> int:

@@ -3,8 +3,8 @@
 A section of your own is a subclass of `Section` with an `offer`; it is given what the others are.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,23 +16,22 @@ from lance_context_core._checks import (
     listed,
     shown,
 )
-from lance_context_core._values import frozen_by_name
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
-from lance_context_core.records import ChannelScore
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.window.sources import Sources
+from lance_context_core.window.window import Quoted
 
 Placement = Literal["prefix", "history", "tail"]
 """Before the history, where what seldom changes is kept by caches; in it; or after it."""
 
 
+@own_first
 @frozen_by_name
-class Snippet:
+class Snippet(Quoted):
     """One thing that a section offers: it is in the window as a whole, or not at all."""
 
-    text: str
-    """What is quoted."""
     ids: tuple[str, ...] = ()
     """The records that it is made of."""
     label: str = ""
@@ -40,10 +39,6 @@ class Snippet:
     order: Any = 0
     """By what those that are chosen are ordered; what is offered comes best first."""
     kind: str = "memory"
-    session_id: str | None = None
-    created_at: datetime | None = None
-    score: float | None = None
-    channels: Mapping[str, ChannelScore] = field(default_factory=dict)
 
 
 @frozen_by_name

@@ -33,11 +33,11 @@ class Sources:
     """What a section may read, and what the window is about."""
 
     _records: Records
+    query: str | None
+    """What is asked; None if nothing is."""
     agent_id: str
     session_id: str
     user_id: str
-    query: str | None
-    """What is asked; None if nothing is."""
     shown: frozenset[Place] = field(default_factory=frozenset)
     """The messages that the history shows, once it was chosen."""
     cut: int = 0

@@ -6,7 +6,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.messages import Message
 from lance_context_core.records import ChannelScore
 from lance_context_core.window.dialects import DialectName, dialect
@@ -53,22 +53,29 @@ class Report:
 
 
 @frozen_by_name
-class Citation:
-    """What a mark in a window stands for."""
+class Quoted:
+    """What a window quotes, and where it is from."""
 
-    mark: str
-    """Such as `m1`; in the window, and in an answer that cites it, it is in square brackets."""
-    record_id: str
-    kind: str
-    """`message`, `memory` or `document`."""
     text: str
     """What is quoted, as it was stored."""
+    kind: str
+    """`message`, `memory` or `document`."""
     session_id: str | None = None
     created_at: datetime | None = None
     score: float | None = None
     """What the search said of it; absent for what was not searched for, such as a neighbour."""
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
     """What each channel of the search said of it."""
+
+
+@own_first
+@frozen_by_name
+class Citation(Quoted):
+    """What a mark in a window stands for."""
+
+    mark: str
+    """Such as `m1`; in the window, and in an answer that cites it, it is in square brackets."""
+    record_id: str
 
 
 @frozen_by_name
@@ -87,10 +94,10 @@ class Cited:
 class WindowDiff:
     """What one window has that another has not, by the ids of records."""
 
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
     stable: float
     """In [0, 1]: the share of the earlier window's tokens that both begin with."""
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
 
 
 @frozen_by_name

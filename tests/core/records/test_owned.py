@@ -31,7 +31,7 @@ def test_a_value_tells_what_it_is_before_whose_it_is(one: Entity | Mention | Blo
 def test_an_entity_tells_since_when_it_is_so_before_whose_it_is() -> None:
     known = ["source_ids", "valid_from", "valid_to", "recorded_at"]
     names = [field.name for field in fields(Entity)]
-    assert names == ["name", "type", "id", "properties", *known, *WHOSE]
+    assert names == ["id", "name", "type", "properties", *known, *WHOSE]
 
 
 def test_a_report_of_a_check_tells_what_was_looked_at_before_what_is_wrong() -> None:
