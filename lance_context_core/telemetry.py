@@ -20,7 +20,7 @@ from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
 from lance_context_core.upkeep.upkeep import TableUpkeep
 

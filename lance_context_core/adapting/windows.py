@@ -6,7 +6,7 @@ from typing import Any
 
 from lance_context_core._recent import Recent
 from lance_context_core.messages import Message
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window.assembling import assemble_arguments
 from lance_context_core.window.budget import Budget, as_budget
 from lance_context_core.window.compaction.summarising import Summariser

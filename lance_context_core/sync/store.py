@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Self, Unpack
 
-from lance_context_core._handles import DEFAULT_CONTEXT
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.handles import DEFAULT_CONTEXT
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, same, showing
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs

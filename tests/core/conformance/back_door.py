@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core.engine.journal.ledger import Ledger
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 
 class BackDoor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from lance_context_core.messages import Message, ToolCallPart
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 SIZE = 4
 """Messages in a batch."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 IDS = [f"t{n}" for n in range(6)]
 DONE = ("completed", "skipped")

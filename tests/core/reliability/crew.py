@@ -15,7 +15,7 @@ import time
 from dataclasses import astuple, dataclass, field
 
 from lance_context_core.messages import Message
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 SHARED = "shared"
 SIZE = 3

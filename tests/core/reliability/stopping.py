@@ -15,7 +15,7 @@ from pathlib import Path
 from lance_context_core.engine.journal import file
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.table.folding import Folding
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 PATIENCE_SECONDS = 120
 """How long it may take to its step, on however busy a machine."""
@@ -29,7 +29,7 @@ def stopped(uri, step, action, *, table="records", is_killed=True):
     """The process `action` stopped at the `step`; one that is not killed goes on in the end."""
     context = multiprocessing.get_context("forkserver")
     # Older Pythons do not tell the server the path on which this module is.
-    context.set_forkserver_preload(["lance_context_core.store", __name__])
+    context.set_forkserver_preload(["lance_context_core.store.store", __name__])
     heard, said = context.Pipe(duplex=False)
     how = signal.SIGKILL if is_killed else signal.SIGSTOP
     process = context.Process(target=_act, args=(uri, step, action, table, how, said), daemon=True)

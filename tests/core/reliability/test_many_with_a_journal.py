@@ -13,7 +13,7 @@ from lance_context_core.errors import AlreadyExistsError, ContextStoreError
 from lance_context_core.messages import Message
 from lance_context_core.records import Item
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 OFTEN_FOLDED = JournalPolicy(rows=8)
 N_PROCESSES = 3
@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore", message="lancedb fork support is experimental"
 def together(uri, works, *, journal=OFTEN_FOLDED):
     """What processes return that each do one of the `works` with a store, begun at the same moment."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lance_context_core.store", __name__])
+    context.set_forkserver_preload(["lance_context_core.store.store", __name__])
     barrier = context.Barrier(len(works))
     members = []
     for number, work in enumerate(works):

@@ -20,7 +20,7 @@ from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 
 SMALL = JournalPolicy(batch_rows=4)
 BULK = ("1", "2", "3", "4", "5")

@@ -39,7 +39,7 @@ from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lance_context_core import InvalidRequestError, Message
 from lance_context_core.messages import ImagePart, TextPart, ToolCallPart, ToolResultPart
-from lance_context_core.store import AsyncContextStore
+from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window import (
     DIALECTS,
     AgentContext,

@@ -6,7 +6,6 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._moments import AsyncMoments
 from lance_context_core._options import takes
 from lance_context_core.auditing.audit import AsyncAudit
 from lance_context_core.engine.refs.versions import Ref
@@ -20,6 +19,7 @@ from lance_context_core.replaying import replaying
 from lance_context_core.replaying.replaying import Replay
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.store.moments import AsyncMoments
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.window import assembling
 from lance_context_core.window.assembling import AssembleArguments

@@ -6,7 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from lance_context_core._answers import AsyncAnswers
 from lance_context_core._handle import place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
@@ -24,6 +23,7 @@ from lance_context_core.records import (
     Erasure,
     Progress,
 )
+from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied

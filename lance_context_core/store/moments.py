@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Self
 
-from lance_context_core._handles import AsyncStores
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
 from lance_context_core.auditing.values import AuditAction
@@ -16,6 +15,7 @@ from lance_context_core.records import (
     Progress,
     Version,
 )
+from lance_context_core.store.handles import AsyncStores
 from lance_context_core.versioning import branches, diff, merge
 from lance_context_core.versioning.conflicts import MergePolicy
 
