@@ -74,17 +74,17 @@ class AsyncDocuments:
         source: DocumentSource,
         *,
         metadata: Mapping[str, Any] | None = None,
-        name: str | None = None,
-        uri: str | None = None,
         scope: DocumentScope | None = None,
         progress: Callable[[Progress], object] | None = None,
+        name: str | None = None,
+        uri: str | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
         """Read a file, cut it into passages, embed them, and keep it all in one commit.
 
         - `source`: a path, the bytes of a file, or an open one.
-        - `name`, `uri`: what it is called and where it is, where it does not say so itself.
         - `scope`: for whom it is; without one, for everybody.
+        - `name`, `uri`: what it is called and where it is, where it does not say so itself.
         - `type`: what it is, such as `markdown`; else its first bytes and its name tell.
         - `reader`: what reads it, in place of the reader of its type.
         - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
@@ -266,10 +266,10 @@ class AsyncDocuments:
         document_id: str,
         source: DocumentSource | None = None,
         *,
-        name: str | None = None,
-        uri: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         progress: Callable[[Progress], object] | None = None,
+        name: str | None = None,
+        uri: str | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
         """Replace a document's content or metadata, or both, in one commit; its id and scope stay.

@@ -42,9 +42,9 @@ class Relation(Described):
     """The id of the entity that it leads from."""
     target_id: str
     """The id of the entity that it leads to."""
+    type: str = "related_to"
     weight: float | None = None
     """Finite, 0 or more; None counts as 1 where weights are added up."""
-    type: str = "related_to"
 
 
 @own_first
