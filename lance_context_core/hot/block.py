@@ -232,7 +232,7 @@ class Block:
     def words(self, text: str) -> list[str]:
         """Those of a question, as the rows have them; UnsureError if only the engine can tell them."""
         # All texts here are sure, so that none has what a question has in such a script.
-        text = without_runs(text)
+        text = text if text.isascii() else without_runs(text)
         if self._words is None or self._n_unsure or not are_sure(text):
             raise UnsureError
         return self._words(text)

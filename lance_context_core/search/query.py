@@ -119,7 +119,9 @@ async def _answered(
         raise InvalidRequestError(f"options={options!r:.80}: give SearchOptions(...), or nothing")
     await steps.take_all(_ASKING)
     room = searched.room.with_options(options, mode)
-    where = sql.all_of([searched.where, sql.filtered(given["filter"], columns=searched.filterable)])
+    where = searched.where
+    if (filter := given["filter"]) is not None:
+        where = sql.all_of([where, sql.filtered(filter, columns=searched.filterable)])
     moments = searched.moments
     question = await _asked(searched, query, given["vector"], mode, options)
     hot, scope = searched.resources.hot, searched.scope

@@ -30,7 +30,7 @@ def with_asked_pieces(text: str) -> str:
 
 def without_runs(text: str) -> str:
     """The text without what is in such a script."""
-    return text if text.isascii() else _RUN.sub(" ", text)
+    return _RUN.sub(" ", text)
 
 
 def has_runs(text: str) -> bool:
