@@ -60,8 +60,8 @@ class AuditEntry:
     """When it was noted, by the store's clock."""
     action: AuditAction
     table: str | None = None
-    """The table that was written; None of what is no "write": that is about the whole branch, or about
-    what was read of it."""
+    """The table that was written; None of whatever is no "write": it may be about several of them, or
+    about none."""
     branch: str | None = None
     first_version: int | None = None
     """The rows are what was done after this version of the table, where 0 is before its first, up to

@@ -122,8 +122,8 @@ class Erasure:
     records: int = 0
     """Those that were meant, by what they are now or were in any version that is kept."""
     derived: int = 0
-    """Further ones, which were made from these; none where these were asked for alone: then they are
-    taken out of the sources of what stays."""
+    """Further ones, which were made from these; none where these alone were to go: then what stays
+    has them no more among its sources."""
     documents: int = 0
     items: int = 0
     """Key-value items."""

@@ -33,6 +33,6 @@ class Known(Owned):
     valid_from: datetime | None = None
     """Since when it is so; None means always, and of a statement that its source does not tell."""
     valid_to: datetime | None = None
-    """The first moment at which it is so no more; None means never, or that its source does not tell."""
+    """The first moment at which it is so no more; None means never, as above."""
     recorded_at: datetime | None = None
     """Since when it is known; None has the store say it."""
