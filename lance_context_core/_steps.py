@@ -109,14 +109,24 @@ class _Turn:
         """Of these, who has been at it in this turn."""
         self._places = itertools.count()
 
-    def take(self, n: int, *, least: int = 1) -> int:
+    def take(self, n: int, *, least: int = 1, is_woken: bool = False) -> int:
         """As many of `n` as are left, or none; none while others were woken and not at it yet.
 
         Who has waited and is at it goes on: what is looked at is still so when it is written.
         """
-        if self._n_woken and asyncio.current_task() not in self._served:
+        if self._n_woken and not is_woken and asyncio.current_task() not in self._served:
             return 0
-        return self._taken(n, least=least)
+        now = time.monotonic()
+        is_late = self._until is not None and now > self._until
+        if is_late and self._is_begun:
+            return 0
+        self._until = self._until or now + _MOST_SECONDS
+        taken = min(n, self._n_left) if self._n_left >= least else 0
+        self._n_left -= taken
+        # While there is plenty, the loop need not come round for it. It may have, if it is late.
+        if is_late or self._n_left <= STEP // 2:
+            self._begin()
+        return taken
 
     async def take_later(self, n: int, *, least: int = 1) -> int:
         """At least so many of `n`, as soon as they are left for who waits here."""
@@ -130,24 +140,11 @@ class _Turn:
                 await future
             finally:
                 self._n_woken -= future.done() and not future.cancelled()
-            taken += self._taken(n - taken)
+            taken += self.take(n - taken, is_woken=True)
         self._served.add(asyncio.current_task())
         return taken
 
     # Helpers
-
-    def _taken(self, n: int, *, least: int = 1) -> int:
-        now = time.monotonic()
-        is_late = self._until is not None and now > self._until
-        if is_late and self._is_begun:
-            return 0
-        self._until = self._until or now + _MOST_SECONDS
-        taken = min(n, self._n_left) if self._n_left >= least else 0
-        self._n_left -= taken
-        # While there is plenty, the loop need not come round for it. It may have, if it is late.
-        if is_late or self._n_left <= STEP // 2:
-            self._begin()
-        return taken
 
     def _begin(self) -> None:
         """Have the next turn begin once the loop has come round, if that is not on its way."""

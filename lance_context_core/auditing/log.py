@@ -71,7 +71,7 @@ class Log:
 
     async def is_begun(self) -> bool:
         """Whether anything is noted in this store."""
-        return AUDIT_TABLE in await self._database.table_names()
+        return await self._database.has(AUDIT_TABLE)
 
     async def links(self, *, with_rows: bool = True) -> list[Link]:
         """All entries, oldest first; what is amiss with them stays as it is."""

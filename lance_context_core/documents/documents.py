@@ -33,8 +33,7 @@ from lance_context_core.documents.writing import Chunking, gone_of, inserted, ke
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import DOCUMENTS_TABLE
 from lance_context_core.engine.schema import KEY
-from lance_context_core.erasure import erase
-from lance_context_core.erasure.target import Target
+from lance_context_core.erasure import erase, target
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
 from lance_context_core.records import (
@@ -345,7 +344,8 @@ class AsyncDocuments:
     ) -> Erasure:
         """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
         where = self._documents.all_of(document_id)
-        meant = Target(scope=self._documents.scope, documents={DOCUMENTS_TABLE: where})
+        meant = target.of_table(self._documents.scope, DOCUMENTS_TABLE, where)
+        check_progress(progress)
         whole = Whole(self._documents.resources, self._documents.scope)
         return await erase.erase(
             whole, meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress

@@ -6,7 +6,6 @@ begun anew once they have doubled: that drops what nobody asks for, and costs on
 """
 
 import asyncio
-import os
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,10 +21,11 @@ from lance_context_core.engine.errors import asked, is_damage
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.engine.life import Life
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table.mending import Mending
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.errors import InvalidRequestError, StorageError, StoreClosedError
+from lance_context_core.errors import InvalidRequestError, StorageError
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
@@ -41,22 +41,6 @@ many, the caches hold what is in use."""
 
 _SLACK_BYTES = 16 * 1024 * 1024
 """What the caches may grow by, however little is in use."""
-
-
-class _Process:
-    """This process: who asks the system for its number at each call pays for that."""
-
-    def __init__(self) -> None:
-        self.look()
-
-    def look(self) -> None:
-        """Know the number, anew after a fork."""
-        self.pid = os.getpid()
-
-
-_process = _Process()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.look)
 
 
 class Connection:
@@ -79,6 +63,7 @@ class Connection:
         if not isinstance(storage_options, Mapping | None):
             raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
         self.uri = normalised(uri)
+        self.life = Life(self.uri)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
         self.syncer = syncer_of(self.uri, durability)
@@ -90,7 +75,7 @@ class Connection:
                 place,
                 journal,
                 is_synced=durability == "fsync",
-                require_open=self.require_open,
+                life=self.life,
             )
         self._mending: Mending | None = None
         if self.journal is not None:
@@ -106,8 +91,6 @@ class Connection:
         self._engine: Any = None
         self._caches = Caches()
         self._lock = threading.Lock()
-        self._pid = _process.pid
-        self._is_closed = False
 
     @property
     def place(self) -> object:
@@ -115,10 +98,42 @@ class Connection:
         return self if self.uri.startswith(_MEMORY) else self.uri
 
     async def engine(self) -> Any:
-        """The engine's connection, made at the first call; see `require_open`."""
-        self.require_open()
-        if (known := self._engine) is not None:
-            return known
+        """The engine's connection, made at the first call; see `Life`."""
+        if not self.life.is_open:
+            self.life.require()
+        return self._engine or await self._connected()
+
+    async def existing(self) -> Any | None:
+        """As `engine`; None where there is no store, which the engine would make."""
+        if not self.life.is_open:
+            self.life.require()
+        place = Path(self.uri)  # absolute, unless it is on an object store
+        if place.is_absolute() and await asyncio.to_thread(_is_missing, place):
+            return None
+        return self._engine or await self._connected()
+
+    async def has(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        if not (place := Path(self.uri)).is_absolute():
+            return name in await self.table_names()
+        if not self.life.is_open:
+            self.life.require()
+        return not await asyncio.to_thread(_is_missing, place / f"{name}.lance")
+
+    async def table_names(self) -> list[str]:
+        """The names of the tables that exist, in alphabetical order."""
+        if (engine := await self.existing()) is None:
+            return []
+        names: list[str] = []
+        token = None
+        while True:
+            asking = engine.list_tables(page_token=token)
+            page = await asked(f"list the tables of {self.uri!r}", asking)
+            names.extend(page.tables)
+            if not (token := page.page_token):
+                return sorted(names)
+
+    async def _connected(self) -> Any:
         connecting = lancedb.connect_async(
             self.uri,
             storage_options=self.storage_options or None,
@@ -133,10 +148,16 @@ class Connection:
 
     async def table(self, name: str) -> Any:
         """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
-        engine = await self.engine()
-        await self.mend(name)
-        async with self.explaining(name):
+        if not self.life.is_open:
+            self.life.require()
+        engine = self._engine or await self._connected()
+        if self._mending is not None:
+            await self._mending.mend(name)
+        try:
             return await asked(f"open {shown_name(name)}", engine.open_table(name))
+        except StorageError as error:
+            await self.explain(error, name)
+            raise
 
     async def mend(self, name: str, ref: str | None = None, *, is_journaled: bool = True) -> None:
         """As `Mending.mend`, where there can be anything to mend; before the table is opened."""
@@ -152,36 +173,11 @@ class Connection:
             async with self._mending.making(name, ref):
                 yield
 
-    @asynccontextmanager
-    async def explaining(self, name: str, ref: str | None = None) -> AsyncIterator[None]:
-        """Name the file, if a version that is opened in here is damaged, and the way out."""
-        try:
-            yield
-        except StorageError as error:
-            if self._mending is None or not is_damage(error):
-                raise
-            raise StorageError(
-                f"{error}{await self._mending.damage(name, ref)}"
-            ) from error.__cause__
-
-    async def has_place(self) -> bool:
-        """Whether there may be a store; asked of the disk, since the engine makes what it looks for."""
-        self.require_open()
-        place = Path(self.uri)  # absolute, unless it is on an object store
-        return not (place.is_absolute() and await asyncio.to_thread(_is_missing, place))
-
-    def require_open(self) -> None:
-        """Raise StoreClosedError after `close`, and in a process forked after the store was opened.
-
-        The engine's threads do not survive a fork: what it has open there may crash the child.
-        """
-        if self._is_closed:
-            raise StoreClosedError(f"the store at {self.uri!r} was closed: open it again")
-        if _process.pid != self._pid:
-            raise StoreClosedError(
-                f"the store at {self.uri!r} was opened before this process was forked: "
-                "start children with 'spawn' or 'forkserver', and open it there"
-            )
+    async def explain(self, error: StorageError, name: str, ref: str | None = None) -> None:
+        """Raise it anew, with the file and the way out, if it tells of a version that is damaged."""
+        if self._mending is not None and is_damage(error):
+            damage = await self._mending.damage(name, ref)
+            raise StorageError(f"{error}{damage}") from error.__cause__
 
     def require_sound(self) -> None:
         """Raise StorageError if what is written now could be lost unnoticed."""
@@ -200,7 +196,7 @@ class Connection:
 
     def close(self) -> None:
         """Let go of the engine's connection; closing twice is no error."""
-        self._is_closed = True
+        self.life.close()
         if self.journal is not None:
             self.journal.close()
         with self._lock:

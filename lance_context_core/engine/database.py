@@ -102,17 +102,11 @@ class Database:
 
     async def table_names(self) -> list[str]:
         """The names of the tables that exist, in alphabetical order."""
-        if not await self.connection.has_place():
-            return []
-        engine = await self.connection.engine()
-        names: list[str] = []
-        token = None
-        while True:
-            asking = engine.list_tables(page_token=token)
-            page = await asked(f"list the tables of {self.uri!r}", asking)
-            names.extend(page.tables)
-            if not (token := page.page_token):
-                return sorted(names)
+        return await self.connection.table_names()
+
+    async def has(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return await self.connection.has(name)
 
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error.
@@ -120,7 +114,7 @@ class Database:
         A table that branches have is emptied instead.
         """
         engine = await self.connection.engine()
-        if name in await self.table_names():
+        if await self.has(name):
             handle = await self.connection.table(name)
             if any(map(refs.branch_of, await refs.listed(handle, name))):
                 access = self.table(name, spec_of(name)).access

@@ -8,7 +8,7 @@ leaves refs that have seen a deletion, and these are cleaned whatever is found.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lance_context_core._progress import check_progress, tell
+from lance_context_core._progress import tell
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import AUDIT_TABLE, Log
 from lance_context_core.engine import database as db
@@ -37,11 +37,9 @@ async def erase(
 
     Nobody maintains the tables meanwhile: an index that is being built may still hold it.
     """
-    check_progress(progress)
-    whole.resources.writable()
+    main = whole.main()
     if target.is_nothing:
         return Erasure()
-    main = whole.main()
     database = main.resources.database
     assert isinstance(database, db.Database)
     await database.settle()
@@ -57,12 +55,10 @@ async def erase(
         return report
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
-        if db.COLD_TABLE in await database.table_names():  # Until now it may have been moved.
+        if await database.has(db.COLD_TABLE):  # Until now it may have been moved.
             await database.settle()
             plans = await _planned(database, target, await main.tables())
-        for plan in plans:
-            plan.settle()
-        if sum(len(plan.due) for plan in plans) > 1:
+        if sum([plan.settle() for plan in plans]) > 1:
             # To clean the only one deletes there, too.
             for plan in plans:
                 await plan.hide()
@@ -96,7 +92,8 @@ async def _planned(database: db.Database, target: Target, tables: Sequence[Table
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
     of = {plan.name: plan for plan in plans}
-    due = {ref.name for plan in plans for ref in plan.due}
+    refs_due = [ref for plan in plans for ref in plan.due]
+    due = {ref.name for ref in refs_due}
     of_records, of_sessions = of.get(db.RECORDS_TABLE), of.get(db.SESSIONS_TABLE)
     kept = [of[name] for name in (db.RECORDS_TABLE, db.COLD_TABLE) if name in of]
     derived = of_records.derived if of_records else set()
@@ -111,7 +108,7 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
         else 0,
         sessions=len(of_sessions.matched) if of_sessions else 0,
         mentions=len(of_records.mentions) if of_records else 0,
-        versions_removed=sum(len(ref.versions) for plan in plans for ref in plan.due),
+        versions_removed=sum(len(ref.versions) for ref in refs_due),
         branches=tuple(sorted(one for ref in due if (one := refs.branch_of(ref)) is not None)),
         tags=tuple(sorted(tag for ref in due if ref and (tag := refs.tag_of(ref)) is not None)),
         may_linger=may_linger,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
+from lance_context_core._retrying import FEW_ATTEMPTS
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import erasing
@@ -13,9 +13,9 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import of_graph
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Link, Names, State
-from lance_context_core.errors import NotFoundError
+from lance_context_core.errors import ConflictError, NotFoundError
 
-_OTHERS_MAKE_REFS = "branches and tags kept being made by others"
+_OTHERS_MAKE_REFS = "branches and tags kept being made by others: try again"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,38 +62,37 @@ class Plan:
             if ref.name not in self.touched and await self._is_shown(ref):
                 self.touched.add(ref.name)
 
-    def settle(self) -> None:
-        """Leave those refs alone from now on that are not to be cleaned as far as is known."""
+    def settle(self) -> int:
+        """Leave those refs alone from now on that are not to be cleaned; returns how many are."""
         due = {ref.name for ref in self.due}
         self.left_alone = frozenset(ref.name for ref in self.refs if ref.name not in due)
+        return len(due)
 
     async def hide(self) -> None:
         """Delete it from all refs, also from those that others make meanwhile."""
         done: set[str | None] = set()
-        rounds = Attempts(_OTHERS_MAKE_REFS, FEW_ATTEMPTS)
-        while True:
-            rounds.begin()
+        for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
                 if ref.name not in done:
-                    if not _is_past(ref) and await self._is_there(ref):
+                    if not refs.is_kept(ref.name) and await self._is_there(ref):
                         await erasing.delete(ref.table, await self._gone_from(ref))
                         await self._scrub(ref.table)
                     done.add(ref.name)
             await self._look_again()
             if done >= {ref.name for ref in self.due}:
                 return
+        raise ConflictError(_OTHERS_MAKE_REFS)
 
     async def scour(self, *, sole_writer: bool) -> list[Removed]:
         """Clean the files of all refs that may hold it, those that others were made from last."""
         removed: list[Removed] = []
         done: set[str | None] = set()
-        rounds = Attempts(_OTHERS_MAKE_REFS, FEW_ATTEMPTS)
-        while True:
-            rounds.begin()
+        for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
                 if ref.name in done or not await self._is_there(ref):
                     continue
-                if _is_past(ref):
+                # One that only keeps an older version would be one more copy.
+                if refs.is_kept(ref.name):
                     await ref.table.access.drop(str(ref.name))
                 else:
                     await self._scrub(ref.table)
@@ -107,6 +106,7 @@ class Plan:
                 return removed
             # What others have just made of a ref may hold what that one held.
             done -= {ref.fork.ref for ref in new if ref.fork is not None}
+        raise ConflictError(_OTHERS_MAKE_REFS)
 
     async def _look_again(self) -> None:
         """See which refs others have made meanwhile; what is known of the others stays so."""
@@ -176,8 +176,3 @@ class GraphPlan(Plan):
 
     async def _scrub(self, table: Table) -> None:
         await of_graph.scrub(table, self.names, self.scope_condition, all_of_them=not self.removes)
-
-
-def _is_past(ref: TableRef) -> bool:
-    """Whether it only keeps an older version, as erasing does not: it would be one more copy."""
-    return refs.is_kept(ref.name)

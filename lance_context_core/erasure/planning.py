@@ -81,6 +81,8 @@ async def _with_graph(
     plans: list[Plan], database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
     """The plans, with what is known in the graph from what they erase."""
+    if db.GRAPH_TABLE not in specs or target.is_whole_scope:
+        return plans
     names = Names()
     for plan in plans:
         if plan.name == db.RECORDS_TABLE:
@@ -88,7 +90,7 @@ async def _with_graph(
         elif plan.name == db.DOCUMENTS_TABLE or is_collection(plan.name):
             for state in plan.states:
                 names.add(state.id, state.means_within)
-    if db.GRAPH_TABLE not in specs or target.is_whole_scope or not names.ids:
+    if not names.ids:
         return plans
     async with database.table(db.GRAPH_TABLE, GRAPH).access.separately(is_settled=True) as main:
         table_refs = await erasing.table_refs(database, db.GRAPH_TABLE, GRAPH, main)

@@ -21,6 +21,8 @@ class Target:
     """What is to be erased: of some records, of some documents, or all that a scope has."""
 
     scope: Scope
+    scope_condition: Clause
+    """The condition of being in the scope."""
     records: Clause | None = None
     """The condition on records; None if none is meant."""
     ids: tuple[str, ...] = ()
@@ -39,11 +41,6 @@ class Target:
         return self.staying is None or (is_present and key not in self.staying)
 
     @property
-    def scope_condition(self) -> Clause:
-        """The condition of being in the scope."""
-        return _in_scope(self.scope)
-
-    @property
     def is_nothing(self) -> bool:
         """Whether nothing at all is asked for."""
         return self.records in {None, NOTHING} and not self.documents
@@ -58,19 +55,27 @@ def records(
     """
     if derived not in (True, False, "rebuild"):
         raise InvalidRequestError(f"derived={shown(derived)}: there are True, False and 'rebuild'")
+    in_scope = _in_scope(scope)
     if named := _named(ids, filter, RECORD_FIELDS):
         return Target(
             scope=scope,
-            records=named if named == NOTHING else sql.all_of([_in_scope(scope), named]),
+            scope_condition=in_scope,
+            records=named if named == NOTHING else sql.all_of([in_scope, named]),
             ids=tuple(ids) if ids is not None and filter is None else (),
             derived=bool(derived),
         )
-    if not scope.parts():
+    if not in_scope:
         raise InvalidRequestError(
             "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
             "somebody has; if nothing shall stay, remove the store's directory"
         )
-    return Target(scope=scope, records=_in_scope(scope), is_whole_scope=True, derived=bool(derived))
+    return Target(
+        scope=scope,
+        scope_condition=in_scope,
+        records=in_scope,
+        is_whole_scope=True,
+        derived=bool(derived),
+    )
 
 
 def documents(
@@ -81,14 +86,21 @@ def documents(
     if not named and not in_scope:
         raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
     where = named if named == NOTHING else sql.all_of([in_scope, named])
-    return Target(scope=scope, documents={} if where == NOTHING else {table: where})
+    return of_table(scope, table, where)
+
+
+def of_table(scope: Scope, table: str, where: Clause) -> Target:
+    """The documents of one table that meet a condition."""
+    documents = {} if where == NOTHING else {table: where}
+    return Target(scope=scope, scope_condition=_in_scope(scope), documents=documents)
 
 
 def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> Clause:
     """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
     named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
-    matching = sql.filtered(filter, columns=columns)
-    named += [] if matching == EVERYTHING else [matching]
+    if filter is not None:
+        matching = sql.filtered(filter, columns=columns)
+        named += [] if matching == EVERYTHING else [matching]
     return NOTHING if NOTHING in named else sql.all_of(named)
 
 

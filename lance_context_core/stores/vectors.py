@@ -196,6 +196,7 @@ class AsyncVectors:
         With neither `ids` nor `filter`, in a scope, all documents that the scope has in this
         collection; else InvalidRequestError is raised: see `delete_collection`.
         """
+        check_progress(progress)
         whole = Whole(self._resources, self._scope)
         meant = target.documents(self._scope, table_of(self.collection), ids=ids, filter=filter)
         return await erase.erase(

@@ -23,7 +23,6 @@ from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table import reading
-from lance_context_core.engine.table.table import Table
 from lance_context_core.protocols import Clock
 
 UPKEEP_TABLE = "upkeep"
@@ -83,6 +82,7 @@ class Claims:
         """Nothing is read or written before the first claim is asked for."""
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database = database
+        self._table = database.table(UPKEEP_TABLE, UPKEEP)
         self._clock = clock
         self._returned: dict[str, Mapping[str, Any]] = {}
         """The rows as this holder left them: most are as they were when the claim is asked for again."""
@@ -103,7 +103,7 @@ class Claims:
             "until": self._clock.now() + CLAIM,
             "revision": new_revision() if row is None else next_revision(row["revision"]),
         }
-        if not (await self._table().upsert_of_store([taken]))[0]:
+        if not (await self._table.upsert_of_store([taken]))[0]:
             return None
         if row is not None and row["holder"] is not None:
             log.warning(
@@ -127,15 +127,15 @@ class Claims:
             }
         if did is not None:
             row["last_did"] = json.dumps(did)
-        n_written, version = await self._table().upsert_of_store([row])
+        n_written, version = await self._table.upsert_of_store([row])
         if n_written:
             self._returned[row[KEY]] = row
         if version % _PRUNE_EVERY < 2:
-            await maintenance.forget_versions(self._table(), older_than=_PRUNE_AGE)
+            await maintenance.forget_versions(self._table, older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
         """What was done to each table, by the name of its claim."""
-        if UPKEEP_TABLE not in await self._database.table_names():
+        if not await self._database.has(UPKEEP_TABLE):
             return {}
         return {
             row[KEY]: Log(
@@ -147,15 +147,12 @@ class Claims:
                 n_failed=row["n_failed"],
                 held_by=row["holder"] if self._is_held(row) else None,
             )
-            for row in (await self._table().select(None, columns=_READ)).to_pylist()
+            for row in (await self._table.select(None, columns=_READ)).to_pylist()
         }
-
-    def _table(self) -> Table:
-        return self._database.table(UPKEEP_TABLE, UPKEEP)
 
     async def _newest(self, key: str) -> dict[str, Any] | None:
         """The row as it is now, whatever this process has seen of it; None if there is none."""
-        table = self._table()
+        table = self._table
         handle = await table.access.opened()
         with translated(f"read {table.label}"):
             await handle.checkout_latest()

@@ -226,7 +226,7 @@ class Upkeep:
             for table in sorted(tables, key=_key):  # In one order: nobody waits for each other.
                 claim = await _on_the_store_loop(self._claim(table, patience=_PATIENCE_SECONDS))
                 if claim is not None:
-                    held.push_async_callback(self._claims.give_back, claim)
+                    held.push_async_callback(self._give_back, claim)
             yield
 
     async def stop(self) -> None:
@@ -306,6 +306,10 @@ class Upkeep:
             patience -= _PAUSE_SECONDS
             await asyncio.sleep(_PAUSE_SECONDS)
         return claim
+
+    async def _give_back(self, claim: Claim) -> None:
+        """End the claim of who held the table, also where he is cancelled."""
+        await _on_the_store_loop(self._claims.give_back(claim))
 
     async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
         found = await maintenance.due(table, self._merges_of(table, settings), policy)

@@ -1,7 +1,7 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,17 +133,14 @@ class Whole:
         """
         records = Path(self.resources.database.uri) / f"{db.RECORDS_TABLE}.lance"
         # One of its folders, since commits to it lock others.
-        async with AsyncExitStack() as held:
-            try:
-                await held.enter_async_context(
-                    locked(records / "_transactions", patience_seconds=_PATIENCE_SECONDS)
-                )
-            except TimeoutError as error:
-                raise StorageError(
-                    f"somebody else has been making or removing a tag or a branch of "
-                    f"{self.resources.database.uri!r} for {_PATIENCE_SECONDS} seconds: nothing was "
-                    "done. A process that is stopped keeps its lock: end it, or let it go on"
-                ) from error
+        refusal = StorageError(
+            f"somebody else has been making or removing a tag or a branch of "
+            f"{self.resources.database.uri!r} for {_PATIENCE_SECONDS} seconds: nothing was "
+            "done. A process that is stopped keeps its lock: end it, or let it go on"
+        )
+        async with locked(
+            records / "_transactions", patience_seconds=_PATIENCE_SECONDS, refusal=lambda: refusal
+        ):
             yield
 
     def main(self) -> "Whole":

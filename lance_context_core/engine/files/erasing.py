@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import asked, is_missing_file
+from lance_context_core.engine.errors import asked, asked_again, is_missing_file
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
@@ -136,7 +136,9 @@ async def past(
     async with apart as root:
         for version in reversed(ref.telling):
             try:
-                handle = await refs.opened(root, table.name, table.ref, version)
+                handle = root
+                if ref.name is not None or version != await root.version():
+                    handle = await refs.opened(root, table.name, table.ref, version)
                 rows = await asked(f"read {table.label}", _read(handle, wanted, table.spec))
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
@@ -155,7 +157,9 @@ async def _read(
     return [
         pa.table({})
         if any(name in where for name in lacking)
-        else await reading.scan(handle, where, columns)
+        else await reading.scan(
+            handle, where, [one for one in columns if one in present], are_there=True
+        )
         for where, columns in wanted
     ]
 
@@ -203,15 +207,15 @@ async def _delete(table: Table, handle: Any, gone: Gone) -> None:
     row_ids = await asked(f"read {table.label}", gone.shown(handle))
     if not row_ids:
         return
-    delete = table.access.commits.in_flight.guarded(
-        lambda handle: handle.delete(_among("_rowid", row_ids))
-    )
-    await retried(
-        lambda: asked(f"delete from {table.label}", delete(handle)),
-        on=ConflictError,
-        attempts=FEW_ATTEMPTS,
-        between=lambda _: handle.checkout_latest(),
-    )
+    where = _among("_rowid", row_ids)
+    async with table.access.commits.in_flight.committing():
+        await asked_again(
+            f"delete from {table.label}",
+            lambda: handle.delete(where),
+            on=ConflictError,
+            attempts=FEW_ATTEMPTS,
+            between=lambda _: handle.checkout_latest(),
+        )
 
 
 async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
@@ -259,9 +263,7 @@ async def _move_rows(table: Table, handle: Any) -> None:
     if table.ref is None and int(newest["metadata"]["total_deletion_file_rows"]) == 0:
         return
     end: int | None = None
-    attempts = Attempts("the same rows kept being changed by others", FEW_ATTEMPTS)
-    while True:
-        attempts.begin()
+    for _ in range(FEW_ATTEMPTS):
         fragments = await _fragments(handle)
         end = max(fragments, default=0) + 1 if end is None else end
         old = {number: n_rows for number, n_rows in fragments.items() if number < end}
@@ -271,6 +273,7 @@ async def _move_rows(table: Table, handle: Any) -> None:
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
             async with table.access.commits.in_flight.committing():
                 await handle.update(where=where, updates_sql=_UNCHANGED)
+    raise ConflictError("the same rows kept being changed by others: try again")
 
 
 async def _fragments(handle: Any) -> dict[int, int]:
@@ -303,10 +306,12 @@ class _History:
 
 
 async def _history(root: Any, table: Table) -> _History:
-    handle = await refs.opened(root, table.name, table.ref)
+    # On main it is at the newest version.
+    handle = root if table.ref is None else await refs.opened(root, table.name, table.ref)
     found = await refs.versions_of(handle, table.name)
     listed = sorted(found, key=lambda about: int(about["version"]))
-    handle.close()
+    if handle is not root:
+        handle.close()
     steps = list(pairwise(listed))
     plain_until = listed[0]["version"]
     for old, new in steps:

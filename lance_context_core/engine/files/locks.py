@@ -7,7 +7,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -29,45 +29,34 @@ async def locked(
     shared: bool = False,
     behind: Path | None = None,
     patience_seconds: float = math.inf,
+    refusal: Callable[[], Exception] = TimeoutError,
 ) -> AsyncIterator[None]:
     """Have the locks of those directories, one after the other; alone, or beside others who share them.
 
     With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
-    and nothing is held, where there are no such directories, or no such locks. Raises TimeoutError,
+    and nothing is held, where there are no such directories, or no such locks. Raises a `refusal`,
     before anything is done, where somebody else has it for longer than `patience_seconds`.
     """
-    until = time.monotonic() + patience_seconds
-    opened = [*places] if behind is None else [behind, *places]
-    files = await _opened(opened) if fcntl is not None and opened[0].is_absolute() else []
-    try:
-        if files and behind is not None:
-            await _lock(files[0], shared=shared, until=until)
-            _close(files.pop(0))
-        for file in files:
-            await _lock(file, shared=shared, until=until)
+    gates = [] if behind is None else [behind]
+    if fcntl is None or not places[0].is_absolute():
         yield
-    finally:
-        for file in files:
-            _close(file)
-
-
-async def _opened(places: list[Path]) -> list[int]:
-    """Their file descriptors; none unless all are there."""
-    opening = asyncio.ensure_future(asyncio.to_thread(_open, places))
+        return
+    opening = asyncio.ensure_future(asyncio.to_thread(_open, [*gates, *places]))
     try:
-        return await asyncio.shield(opening)
+        files = await asyncio.shield(opening)
     except asyncio.CancelledError:
         opening.add_done_callback(_close_opened)
         raise
-
-
-def _close_opened(opening: asyncio.Future[list[int]]) -> None:
-    if not opening.cancelled():
-        for file in opening.result():
-            _close(file)
+    try:
+        if not await _lock(files, len(gates), shared=shared, seconds=patience_seconds):
+            raise refusal()
+        yield
+    finally:
+        _close(files)
 
 
 def _open(places: list[Path]) -> list[int]:
+    """Their file descriptors; none unless all are there."""
     files: list[int] = []
     try:
         files.extend(os.open(place, os.O_RDONLY) for place in places)
@@ -78,24 +67,35 @@ def _open(places: list[Path]) -> list[int]:
     return files
 
 
-def _close(file: int) -> None:
-    with suppress(OSError):  # Not every file system has locks.
-        # A child that was forked meanwhile has the file too, and would keep its lock.
-        fcntl.flock(file, fcntl.LOCK_UN)
-    os.close(file)
+def _close_opened(opening: asyncio.Future[list[int]]) -> None:
+    if not opening.cancelled():
+        _close(opening.result())
 
 
-async def _lock(file: int, *, shared: bool, until: float) -> None:
-    kind, pause = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _LOOK_SECONDS
-    while True:
+def _close(files: list[int]) -> None:
+    for file in files:
+        with suppress(OSError):  # Not every file system has locks.
+            # A child that was forked meanwhile has the file too, and would keep its lock.
+            fcntl.flock(file, fcntl.LOCK_UN)
+        os.close(file)
+
+
+async def _lock(files: list[int], n_gates: int, *, shared: bool, seconds: float) -> bool:
+    """Lock them one after the other, the gates for a moment alone; False where that takes longer."""
+    kind, pause, n_locked = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _LOOK_SECONDS, 0
+    until = time.monotonic() + seconds
+    while n_locked < len(files):
         try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            fcntl.flock(files[n_locked], kind | fcntl.LOCK_NB)
+            if n_locked < n_gates:
+                fcntl.flock(files[n_locked], fcntl.LOCK_UN)
         except BlockingIOError:
             if time.monotonic() > until:
-                raise TimeoutError from None
+                return False
             await asyncio.sleep(pause)
             pause = min(pause * 1.1, _LONGEST_LOOK_SECONDS)
+            continue
         except OSError:  # Not every file system has them.
-            return
-        else:
-            return
+            pass
+        n_locked, pause = n_locked + 1, _LOOK_SECONDS
+    return True

@@ -121,19 +121,22 @@ def log_bytes(path: Path) -> int:
 
 def wipe(path: Path) -> None:
     """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read."""
-    with Translated(path):
+    connection: sqlite3.Connection | None = None
+    try:
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-        try:
-            connection.execute("PRAGMA secure_delete=ON")
-            # What is there is written anew by way of a database that is not to be a file elsewhere.
-            connection.execute("PRAGMA temp_store=MEMORY")
-            # It tells of versions that go with what is erased.
-            connection.execute("DELETE FROM removals")
-            index.forget(connection)
-            connection.execute("VACUUM")
-            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise BusyError
-        finally:
+        connection.execute("PRAGMA secure_delete=ON")
+        # What is there is written anew by way of a database that is not to be a file elsewhere.
+        connection.execute("PRAGMA temp_store=MEMORY")
+        # It tells of versions that go with what is erased.
+        connection.execute("DELETE FROM removals")
+        index.forget(connection)
+        connection.execute("VACUUM")
+        if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise BusyError
+    except sqlite3.Error as error:
+        raise meaning(path, error) from error
+    finally:
+        if connection is not None:
             connection.close()
 
 

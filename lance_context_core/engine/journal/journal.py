@@ -8,8 +8,8 @@ others fold, and reads need no lock: the journal says which version of a table g
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,14 +23,12 @@ from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.transactions import Transactions
 from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
+from lance_context_core.engine.life import Life
 
 T = TypeVar("T")
 
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 """What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
-
-_LONG_PATIENCE_SECONDS = 600
-"""How long a commit to a table waits for somebody else's, which may bring a million rows."""
 
 _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
@@ -45,13 +43,13 @@ class Journal:
         policy: JournalPolicy | None,
         *,
         is_synced: bool,
-        require_open: Callable[[], None],
+        life: Life,
     ) -> None:
         """That of the store in the directory `root`; without a `policy` it takes nothing new.
 
         Nor does it where other machines may have that directory: SQLite could not keep them apart.
 
-        `require_open` raises once the store is closed, and in a process forked since it was opened.
+        It is used as long as `life` lasts.
         """
         self._policy = policy
         self._has_others: bool | None = None
@@ -65,7 +63,7 @@ class Journal:
             self._path,
             self.waiting,
             is_synced=is_synced,
-            require_open=require_open,
+            life=life,
             on_loss=self.mirrors.clear,
         )
         self.transactions = Transactions(root, self.ways, self.mirrors)
@@ -165,11 +163,11 @@ class Journal:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here: nobody else does."""
-        return self._held(shared=False)
+        return lock.held(self._root, shared=False, refusal=self.waiting.locked)
 
     def beside_others(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here, as others may who do so too."""
-        return self._held(shared=True)
+        return lock.held(self._root, shared=True, refusal=self.waiting.locked)
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
@@ -180,19 +178,6 @@ class Journal:
         self.ways.close()
 
     # Helpers
-
-    @asynccontextmanager
-    async def _held(self, *, shared: bool) -> AsyncIterator[None]:
-        """Have the store's lock, which is waited for."""
-        patience = _LONG_PATIENCE_SECONDS
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(
-                    lock.held(self._root, shared=shared, patience_seconds=patience)
-                )
-            except TimeoutError as error:
-                raise self.waiting.locked(patience) from error
-            yield
 
     def _wipe(self) -> bool:
         try:

@@ -44,7 +44,7 @@ class Ledger:
 
     async def exists(self) -> bool:
         """As `Journal.exists`."""
-        return await self._journal.exists()
+        return await self._ways.opened() is not None
 
     # Reading
 
@@ -158,13 +158,12 @@ class Ledger:
     async def note(self, version: int, *, is_change: bool = True) -> None:
         """Know the table, and that this version goes with the entries; in `committing`, or `folding`.
 
-        `is_change` says whether the version holds anything else than the one before, as always in
+        The journal is there, as a look just before has shown. `is_change` says whether the version holds anything else than the one before, as always in
         `committing`. Where it does not, what is looked up beside the entries counts on.
         """
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:
-            await self._ways.opened()
             await self._do(statements.noted(self.part, version, is_change=is_change))
 
     async def begin(self, last: int | None) -> View | None:

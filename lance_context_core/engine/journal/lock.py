@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,17 +13,26 @@ LOCK = "journal.lock"
 """The file that is locked, in the directory of the store."""
 
 
+_PATIENCE_SECONDS = 600
+"""How long a commit to a table waits for somebody else's, which may bring a million rows."""
+
+
 @asynccontextmanager
-async def held(root: Path, *, shared: bool, patience_seconds: float) -> AsyncIterator[None]:
+async def held(
+    root: Path, *, shared: bool, refusal: Callable[[float], Exception]
+) -> AsyncIterator[None]:
     """Have the lock of the store in that directory, which is made if it is absent.
 
-    Alone, or beside others who share it. Raises TimeoutError where somebody else has it for longer
-    than `patience_seconds`.
+    Alone, or beside others who share it. Raises a `refusal` of so many seconds where somebody else has
+    it for longer.
     """
     lock = root / LOCK
     if not lock.exists():
         await asyncio.to_thread(_make, lock)
-    async with locked(lock, shared=shared, patience_seconds=patience_seconds):
+    seconds = _PATIENCE_SECONDS
+    async with locked(
+        lock, shared=shared, patience_seconds=seconds, refusal=lambda: refusal(seconds)
+    ):
         yield
 
 

@@ -169,9 +169,10 @@ class Mirrors:
 
     def within(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
         """As `now`, also for who is in a transaction; raises errors of SQLite as they are."""
-        known = self._get(part)
+        known = self._mirrors.get(part)
         state = connection.execute(statements.TABLE, part).fetchone()
         if known is not None and known.state == state:
+            self._mirrors.move_to_end(part)
             return known
         if state is None:
             self.drop(part)

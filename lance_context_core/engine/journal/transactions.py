@@ -109,25 +109,32 @@ class Transactions:
 
     def do(self, done: statements.Statements) -> None:
         """Say these, all or none."""
-        with self._ways.lock, file.Transaction(self._ways.shared(), self._path) as connection:
+        with self._ways.lock, self._ways.begun() as connection:
             for statement, values in done:
                 connection.execute(statement, values)
 
     def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work` in a transaction."""
-        with self._ways.lock, file.Transaction(self._ways.shared(), self._path) as connection:
+        with self._ways.lock, self._ways.begun() as connection:
             return work(connection)
 
     def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement."""
-        with self._ways.lock, file.Translated(self._path):
-            return work(self._ways.shared())
+        with self._ways.lock:
+            try:
+                return work(self._ways.shared())
+            except sqlite3.Error as error:
+                raise file.meaning(self._path, error) from error
 
     def asked(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """What the file says; nothing if there is none."""
-        with self._ways.lock, file.Translated(self._path):
-            connection = self._ways.connection
-            return [] if connection is None else connection.execute(statement, values).fetchall()
+        with self._ways.lock:
+            if (connection := self._ways.connection) is None:
+                return []
+            try:
+                return connection.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                raise file.meaning(self._path, error) from error
 
     def require_fences(self, connection: sqlite3.Connection) -> None:
         """Raise StaleLockError if a lock that this task's writes depend on is held no more."""

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from lance_context_core import _steps as steps
 from lance_context_core.engine.journal import file
+from lance_context_core.engine.life import Life
 from lance_context_core.errors import StorageError
 
 P = ParamSpec("P")
@@ -92,7 +93,7 @@ class Ways:
         waiting: Waiting,
         *,
         is_synced: bool,
-        require_open: Callable[[], None],
+        life: Life,
         on_loss: Callable[[], None],
     ) -> None:
         """Nothing is opened yet; `on_loss` is called where what was read through them counts no more."""
@@ -104,7 +105,7 @@ class Ways:
         self._path = path
         self._waiting = waiting
         self._is_synced = is_synced
-        self._require_open = require_open
+        self._life = life
         self._on_loss = on_loss
         self._identity: object | None = None
         """Of the file to which that connection is."""
@@ -114,13 +115,15 @@ class Ways:
 
     def is_open(self) -> bool:
         """Whether the shared connection is there, and still to the file; see `opened`."""
-        self._require_open()
+        if not self._life.is_open:
+            self._life.require()
         identity = file.identity(self._path, is_still=self._is_still)
         return identity == self._identity and identity is not None
 
     async def opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
         """The shared connection; None if there is no file, unless it is to be made."""
-        self._require_open()
+        if not self._life.is_open:
+            self._life.require()
         identity = file.identity(self._path, is_still=self._is_still)
         if identity == self._identity and identity is not None:
             return self.connection
@@ -135,6 +138,12 @@ class Ways:
         if self.connection is None:
             raise self._gone()
         return self.connection
+
+    def begun(self) -> file.Transaction:
+        """One through the shared connection, for who has the lock. Raises as `shared`."""
+        if self.transaction is None:
+            raise self._gone()
+        return self.transaction
 
     async def take(self) -> sqlite3.Connection:
         """A connection of one's own: a transaction through the shared one would be everybody's."""

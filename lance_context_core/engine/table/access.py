@@ -132,7 +132,8 @@ class Access:
     async def peek(self) -> Any | None:
         """As `reader`, without what the journal holds."""
         connection, handle = self.connection, self.handle
-        connection.require_open()
+        if not connection.life.is_open:
+            connection.life.require()
         connection.keep_caches_small()
         is_outworn = self._opened_for != connection.n_renewals and self._pin is None
         view = None if self._pin is not None else await self.view()
@@ -241,7 +242,7 @@ class Access:
                 f"{self.label} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
-        self.connection.require_open()
+        self.connection.life.require()
 
     async def ready(self) -> None:
         """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
@@ -254,12 +255,13 @@ class Access:
 
         What the journal holds is folded before.
         """
-        await self.settle()
+        await self.commits.settle()
         return await self.opened()
 
     async def opened(self) -> Any:
         """As `writer`, without what the journal holds."""
-        self.require_writable()
+        if self._pin is not None or not self.connection.life.is_open:
+            self.require_writable()
         if self.handle is None:
             self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()

@@ -6,9 +6,8 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, TypeGuard, TypeVar
 
-from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked
+from lance_context_core.engine.errors import asked, asked_again
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -178,8 +177,9 @@ class Commits:
             elif not await reading.has_moved(handle, error):
                 raise error
 
-        return await retried(
-            lambda: asked(action, work(handle)),
+        return await asked_again(
+            action,
+            lambda: work(handle),
             on=(ConflictError, StorageError),
             attempts=_ATTEMPTS,
             between=catch_up,

@@ -149,7 +149,8 @@ async def _is_passed(access: Access, view: View) -> bool:
     """Whether a read shows more than the journal knows: what another program wrote into the table."""
     if view.entries:
         return False  # Then no read does.
-    access.connection.require_open()
+    if not access.connection.life.is_open:
+        access.connection.life.require()
     folder = f"{access.connection.uri}/{access.name}.lance"
     if access.ref is None and manifests.is_newest(folder, view.version):
         # Two looks at the disk, instead of the engine's, which takes longer than a search.

@@ -49,7 +49,7 @@ def is_long(where: str | None) -> bool:
 
 async def apart(handle: Any, where: str | None) -> tuple[list[Listed], str | None]:
     """The long lists of a condition that are to be looked for by `among`, and the rest of it."""
-    if where is None or not is_long(where):
+    if where is None or len(where) <= _LONG:
         return [], where
     lists, rest = lists_apart(where, _MANY_VALUES)
     if not lists:

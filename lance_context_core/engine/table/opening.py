@@ -70,9 +70,9 @@ class Opening:
 
     async def open(self) -> Any | None:
         """A new handle; None if the table is absent."""
-        if not await self._connection.has_place():
-            return None
         connection = self._connection
+        if await connection.existing() is None:
+            return None
         await connection.mend(self.name, is_journaled=self._spec.is_journaled)
         try:
             handle = await connection.table(self.name)
@@ -88,8 +88,11 @@ class Opening:
                 await self._require_branch()
                 return None
             await connection.mend(self.name, self.ref)
-            async with connection.explaining(self.name, self.ref):
+            try:
                 handle = await refs.opened(handle, self.name, self.ref)
+            except StorageError as error:
+                await connection.explain(error, self.name, self.ref)
+                raise
         self.is_incomplete = False
         try:
             await self.complete(handle)

@@ -9,6 +9,7 @@ from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.errors import is_division_by_zero
 from lance_context_core.engine.journal.entries import New
 from lance_context_core.engine.journal.transactions import Amending, NotKnownError
+from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.sql.clauses import Clause, Value, literal
 from lance_context_core.engine.table import conditional, keyed, writing
@@ -97,15 +98,23 @@ class Table(Readable):
         return await self.access.write("upsert into", write)
 
     async def upsert_of_store(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """As `upsert`, into a table that serves the store: its versions go by their age alone."""
-        data = to_table(rows, self._incoming.fields)
+        """As `upsert`, into a table that serves the store, which has no journal and no upkeep.
+
+        Its versions go by their age alone: nobody is kept from removing some meanwhile.
+        """
+        access, data = self.access, to_table(rows, self._incoming.fields)
+        handle = await access.opened()
+        if fencing.are_any():
+            await fencing.require(access.connection.place)
 
         async def write(handle: Any) -> tuple[int, int]:
             # On top of a version whose successors are gone, a commit would take nothing for a conflict.
             await handle.checkout_latest()
             return await writing.upsert(handle, data)
 
-        return await self.access.write("upsert into", write, is_guarded=False)
+        done = await access.commits.insist(f"upsert into {access.label}", handle, write)
+        await access.commits.sync(handle)
+        return done
 
     async def replace(self, rows: Sequence[Row]) -> int:
         """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""

@@ -45,7 +45,7 @@ def apart(records: Records) -> Records:
 
 async def are_any(records: Records) -> bool:
     """Whether the store has such records, or had."""
-    return COLD_TABLE in await records.resources.database.table_names()
+    return await records.resources.database.root.has(COLD_TABLE)
 
 
 async def put_away(records: Records, *conditions: sql.Clause) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lance_context_core.engine.journal import file
 from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.journal.ways import Ways
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.store.store import AsyncContextStore
 
@@ -111,19 +112,19 @@ def _after_commit(stop, is_meant):
 
 
 def _in_transaction(stop, is_meant):
-    forget, transaction = Ledger.forget, file.Transaction
+    forget, begun = Ledger.forget, Ways.begun
 
     @contextmanager
-    def unfinished(connection, path):
-        with transaction(connection, path) as begun:
-            yield begun
+    def unfinished(ways):
+        with begun(ways) as connection:
+            yield connection
             stop()
 
     async def begin_to_forget(self, *args, **more):
         if is_meant(self):
-            file.Transaction = unfinished
+            Ways.begun = unfinished
         await forget(self, *args, **more)
-        file.Transaction = transaction
+        Ways.begun = begun
 
     Ledger.forget = begin_to_forget
 

@@ -10,7 +10,7 @@ import pytest
 from core.reliability.stopping import go_on, stopped
 from efforts import in_proofs
 
-from lance_context_core.engine.journal import journal, ways
+from lance_context_core.engine.journal import lock, ways
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.records import Item
@@ -252,7 +252,7 @@ def impatient(monkeypatch):
     """Who meets a lock of the journal waits a moment alone."""
     with monkeypatch.context() as patch:
         patch.setattr(ways, "_PATIENCE_SECONDS", 0.2)
-        patch.setattr(journal, "_LONG_PATIENCE_SECONDS", 0.2)
+        patch.setattr(lock, "_PATIENCE_SECONDS", 0.2)
         yield
 
 
