@@ -1,13 +1,28 @@
 """What each store's handle is: a frozen value over what all handles share, told by its place and scope."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
 from lance_context_core._resources import Resources
 from lance_context_core.scope import Scope
 
 T = TypeVar("T")
+
+
+class Opened(ABC):
+    """What somebody opens, and a block with it ends by closing it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End what is at work for it, and let go of what it has opened."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 @dataclass_transform(frozen_default=True)

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from lance_context_core._handle import place_and_scope
+from lance_context_core._handle import Opened, place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
@@ -35,7 +35,7 @@ from lance_context_core.versioning import thin
 from lance_context_core.versioning.thin import Thinned
 
 
-class AsyncContextStore(AsyncAnswers):
+class AsyncContextStore(AsyncAnswers, Opened):
     """An agent's memory in one directory, or under one URI of an object store.
 
     Safe to share between tasks, threads and event loops. Opening does nothing yet: the directory
@@ -300,12 +300,6 @@ class AsyncContextStore(AsyncAnswers):
         """
         if self._is_owner:
             await self._resources.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({place_and_scope(self._resources, self._scope)})"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from lance_context_core._checks import check_name
+from lance_context_core._handle import Opened
 from lance_context_core._opening import opened
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
@@ -20,7 +21,7 @@ from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole
 
 
-class ContextHandle:
+class ContextHandle(Opened):
     """What a context is beside its records; `AsyncContext` adds the verbs of these."""
 
     def __init__(self, records: Records, *, is_owner: bool = False) -> None:
@@ -69,12 +70,6 @@ class ContextHandle:
         """End the store that `create` or `open` opened; a store's own context closes nothing."""
         if self._is_owner:
             await self._live.resources.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri()!r}, name={self.name!r})"
