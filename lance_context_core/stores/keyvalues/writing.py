@@ -43,6 +43,17 @@ Telling = Callable[[Progress], object] | None
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 
+class _Keyed(NamedTuple):
+    """What is to become of keys."""
+
+    ways: Mapping[ItemKey, str]
+    """How each key is written."""
+    items: Mapping[ItemKey, _Draft]
+    """What is written under those that are not removed."""
+    expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED
+    """The revisions that keys have to have."""
+
+
 @frozen
 class Changes:
     """What a call of `AsyncKeyValues.write` is given."""
@@ -98,8 +109,8 @@ async def put(
     drafted = {
         one.key: one for one in await _drafted(items, "items", scope=scope, resources=resources)
     }
-    ways = dict.fromkeys(drafted, keyed.PUT)
-    await _write(table, ways, drafted, scope=scope, resources=resources, progress=progress)
+    meant = _Keyed(dict.fromkeys(drafted, keyed.PUT), drafted)
+    await _write(table, meant, scope=scope, resources=resources, progress=progress)
 
 
 def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> bool:
@@ -109,8 +120,8 @@ def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Res
     drafted = {
         one.key: one for one in _drafted_now(items, "items", scope=scope, resources=resources)
     }
-    ways = dict.fromkeys(drafted, keyed.PUT)
-    return _write_now(table, ways, drafted, scope=scope, resources=resources) is not None
+    meant = _Keyed(dict.fromkeys(drafted, keyed.PUT), drafted)
+    return _write_now(table, meant, scope=scope, resources=resources) is not None
 
 
 async def add(
@@ -124,8 +135,8 @@ async def add(
     """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
     offered = await _drafted(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
-    ways = dict.fromkeys(first, keyed.ADD)
-    existed = await _write(table, ways, first, scope=scope, resources=resources, progress=progress)
+    meant = _Keyed(dict.fromkeys(first, keyed.ADD), first)
+    existed = await _write(table, meant, scope=scope, resources=resources, progress=progress)
     return _added(offered, first, existed)
 
 
@@ -137,8 +148,8 @@ def add_now(
         return None
     offered = _drafted_now(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
-    ways = dict.fromkeys(first, keyed.ADD)
-    done = _write_now(table, ways, first, scope=scope, resources=resources)
+    meant = _Keyed(dict.fromkeys(first, keyed.ADD), first)
+    done = _write_now(table, meant, scope=scope, resources=resources)
     return None if done is None else _added(offered, first, done[0])
 
 
@@ -155,16 +166,8 @@ async def write(
     gone = await _checked_keys(changes.deletes, "deletes")
     added = await _drafted(changes.adds, "adds", scope=scope, resources=resources)
     put = await _drafted(changes.puts, "puts", scope=scope, resources=resources)
-    ways, items = _ways(gone, added, put)
-    existed = await _write(
-        table,
-        ways,
-        items,
-        expected=wanted,
-        scope=scope,
-        resources=resources,
-        progress=progress,
-    )
+    meant = _meant(gone, added, put, wanted)
+    existed = await _write(table, meant, scope=scope, resources=resources, progress=progress)
     return ItemsWritten(deleted=[existed[key] for key in gone], version=await table.last_seen())
 
 
@@ -187,8 +190,8 @@ def write_now(
     gone = [itemrows.checked_key(key, f"deletes[{n}]") for n, key in enumerate(deletes)]
     added = _drafted_now(adds, "adds", scope=scope, resources=resources)
     put = _drafted_now(puts, "puts", scope=scope, resources=resources)
-    ways, items = _ways(gone, added, put)
-    done = _write_now(table, ways, items, expected=wanted, scope=scope, resources=resources)
+    meant = _meant(gone, added, put, wanted)
+    done = _write_now(table, meant, scope=scope, resources=resources)
     if done is None:
         return None
     existed, token = done
@@ -214,9 +217,12 @@ def _is_few(*lists: Sequence[object]) -> bool:
     return 0 < sum(map(len, lists)) <= _FEW
 
 
-def _ways(
-    gone: Iterable[ItemKey], added: Iterable[_Draft], put: Iterable[_Draft]
-) -> tuple[dict[ItemKey, str], dict[ItemKey, _Draft]]:
+def _meant(
+    gone: Iterable[ItemKey],
+    added: Iterable[_Draft],
+    put: Iterable[_Draft],
+    expected: Mapping[ItemKey, int | None],
+) -> _Keyed:
     """How each key is written that is to be deleted, added, and put, in this order; and its item."""
     ways = dict.fromkeys(gone, keyed.REMOVE)
     items: dict[ItemKey, _Draft] = {}
@@ -227,7 +233,7 @@ def _ways(
     for one in put:
         way = ways.get(key := one.key, keyed.PUT)
         items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
-    return ways, items
+    return _Keyed(ways, items, expected)
 
 
 def _added(
@@ -237,16 +243,10 @@ def _added(
 
 
 async def _write(
-    table: Table,
-    ways: Mapping[ItemKey, str],
-    items: Mapping[ItemKey, _Draft],
-    *,
-    expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
-    scope: Scope,
-    resources: Resources,
-    progress: Telling,
+    table: Table, meant: _Keyed, *, scope: Scope, resources: Resources, progress: Telling
 ) -> dict[ItemKey, bool]:
     """Write checked items, each key in its way; for each key whether it held one."""
+    ways, items, expected = meant
     now = resources.clock.now()
     if not items and (not (ways or expected) or not await table.exists()):
         # There need not be a table for nothing to be in it.
@@ -256,7 +256,7 @@ async def _write(
         return dict.fromkeys(ways, False)
     written = await _rows(table, [*items.values()], resources, progress)
     made = dict(zip(items, written, strict=True))
-    rows = _keyed_rows(ways, made, expected, scope=scope, now=now)
+    rows = _keyed_rows(meant, made, scope=scope, now=now)
     try:
         existed = await table.write_keyed([*rows.values()])
     except (keyed.Taken, keyed.Unexpected) as error:
@@ -265,19 +265,13 @@ async def _write(
 
 
 def _write_now(
-    table: Table,
-    ways: Mapping[ItemKey, str],
-    items: Mapping[ItemKey, _Draft],
-    *,
-    expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED,
-    scope: Scope,
-    resources: Resources,
+    table: Table, meant: _Keyed, *, scope: Scope, resources: Resources
 ) -> tuple[dict[ItemKey, bool], int] | None:
     """As `_write`, in any thread, and a version that shows it; None where one would have to wait."""
-    if any(one.item.vectors for one in items.values()):
+    if any(one.item.vectors for one in meant.items.values()):
         return None
-    made = {key: one.row for key, one in items.items()}
-    rows = _keyed_rows(ways, made, expected, scope=scope, now=resources.clock.now())
+    made = {key: one.row for key, one in meant.items.items()}
+    rows = _keyed_rows(meant, made, scope=scope, now=resources.clock.now())
     try:
         done = table.write_keyed_now([*rows.values()])
     except (keyed.Taken, keyed.Unexpected) as error:
@@ -286,14 +280,10 @@ def _write_now(
 
 
 def _keyed_rows(
-    ways: Mapping[ItemKey, str],
-    made: Mapping[ItemKey, dict[str, Any]],
-    expected: Mapping[ItemKey, int | None],
-    *,
-    scope: Scope,
-    now: datetime,
+    meant: _Keyed, made: Mapping[ItemKey, dict[str, Any]], *, scope: Scope, now: datetime
 ) -> dict[ItemKey, dict[str, Any]]:
     """The rows that are handed to the table: those that were `made` of items, and of keys alone."""
+    ways, expected = meant.ways, meant.expected
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
         row = made.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
