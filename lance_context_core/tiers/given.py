@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from lance_context_core._checks import (
     check_json_object,
@@ -18,7 +18,14 @@ from lance_context_core.rows.records import new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries
-from lance_context_core.tiers.values import Authority, Tier, TierConfig, WriteGrant, check_share
+from lance_context_core.tiers.values import (
+    Authority,
+    Ranking,
+    Tier,
+    TierConfig,
+    WriteGrant,
+    check_share,
+)
 
 
 def tier_of(value: Tier | str) -> Tier:
@@ -47,6 +54,25 @@ def check_grant(record: ContextRecord, grant: WriteGrant | None) -> None:
             raise InvalidRequestError(
                 f"the grant is for {part}={wanted!r}, and entry {record.id!r} is not of it"
             )
+
+
+def check_policy(config: object, **wording: object) -> None:
+    """Refuse a policy that is none, and wording that nobody can call."""
+    if config is not None and not isinstance(config, TierConfig):
+        raise InvalidRequestError(f"config is {shown(config)}: pass a TierConfig")
+    for name, function in wording.items():
+        if function is not None and not callable(function):
+            raise InvalidRequestError(f"{name} is {shown(function)}: pass what can be called")
+
+
+def check_ranking(ranking: object, top_k: object) -> None:
+    """Refuse a ranking that there is not, and a number of hits that is none."""
+    if ranking not in get_args(Ranking):
+        raise InvalidRequestError(
+            f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
+        )
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+        raise InvalidRequestError(f"top_k={shown(top_k)}: give a number of hits, 0 or more")
 
 
 def entry_record(

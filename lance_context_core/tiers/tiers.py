@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from lance_context_core._checks import (
     check_json_object,
@@ -13,7 +13,6 @@ from lance_context_core._checks import (
     check_span,
     check_text,
     check_time,
-    shown,
 )
 from lance_context_core._handle import handle
 from lance_context_core._retrying import Attempts
@@ -70,11 +69,7 @@ class AsyncTieredMemory:
 
         Either may be awaited. No search calls them.
         """
-        if config is not None and not isinstance(config, TierConfig):
-            raise InvalidRequestError(f"config is {shown(config)}: pass a TierConfig")
-        for name, function in (("summarise", summarise), ("state", state)):
-            if function is not None and not callable(function):
-                raise InvalidRequestError(f"{name} is {shown(function)}: pass what can be called")
+        given.check_policy(config, summarise=summarise, state=state)
         wording = self._wording
         made = copy(self)
         object.__setattr__(made, "_config", config or self._config)
@@ -216,12 +211,7 @@ class AsyncTieredMemory:
         the policy's `access_interval`. What is less similar than the policy asks of its tier is no
         hit; what nobody has looked at for long is a later one. No model is called.
         """
-        if ranking not in get_args(Ranking):
-            raise InvalidRequestError(
-                f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
-            )
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-            raise InvalidRequestError(f"top_k={shown(top_k)}: give a number of hits, 0 or more")
+        given.check_ranking(ranking, top_k)
         meant = {given.tier_of(one) for one in tiers}
         question = finding.Question(
             query=check_text(query, "query"),
