@@ -50,10 +50,7 @@ class FastEmbedEmbedder:
         self._prompts, self.model = chosen(source.name, source.folder, prompts)
         self.dimension = checked_dimension(_dimension_of(source))
         self.batch_size = check_count(batch_size, "batch_size")
-        if threads is not None:
-            check_count(threads, "threads")
-        cache = None if cache_dir is None else os.fspath(cache_dir)
-        self._loaded = Loaded(partial(_load, source, cache, threads))
+        self._loaded = Loaded(partial(_load, source, *checked_place(cache_dir, threads)))
         self._truncation = Truncation(self.model)
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:
@@ -83,6 +80,15 @@ class FastEmbedEmbedder:
         if limit:
             self._truncation.look(given, limit["max_length"], partial(_n_tokens, tokenizer))
         return given
+
+
+def checked_place(
+    cache_dir: str | os.PathLike[str] | None, threads: int | None
+) -> tuple[str | None, int | None]:
+    """Where fastembed keeps what it downloads, and in how many threads it runs, as it takes them."""
+    if threads is not None:
+        check_count(threads, "threads")
+    return None if cache_dir is None else os.fspath(cache_dir), threads
 
 
 def _library() -> Any:

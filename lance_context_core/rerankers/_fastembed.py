@@ -7,6 +7,7 @@ from typing import Any
 
 from lance_context_core._checks import check_count, shown
 from lance_context_core._extras import Loaded, importing, require
+from lance_context_core.embedders._fastembed import checked_place
 from lance_context_core.embedders._folders import Source, onnx_file, source_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rerankers._texts import TextReranker, sigmoid
@@ -29,14 +30,11 @@ class FastEmbedReranker(TextReranker):
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         require("fastembed", extra="fastembed", by="FastEmbedReranker")
+        self._batch_size = check_count(batch_size, "batch_size")
         source = source_of(model)
         _check_known(source)
         self.model = source.name
-        self._batch_size = check_count(batch_size, "batch_size")
-        if threads is not None:
-            check_count(threads, "threads")
-        cache = None if cache_dir is None else os.fspath(cache_dir)
-        self._loaded = Loaded(partial(_load, source, cache, threads))
+        self._loaded = Loaded(partial(_load, source, *checked_place(cache_dir, threads)))
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """See `TextReranker.scores`."""
@@ -45,12 +43,6 @@ class FastEmbedReranker(TextReranker):
 
     def __repr__(self) -> str:
         return f"FastEmbedReranker({self.model!r})"
-
-
-def _library() -> Any:
-    with importing("fastembed", extra="fastembed", by="FastEmbedReranker"):
-        from fastembed.rerank.cross_encoder import TextCrossEncoder
-    return TextCrossEncoder
 
 
 def _check_known(source: Source) -> None:
@@ -79,3 +71,9 @@ def _load(source: Source, cache_dir: str | None, threads: int | None) -> Any:
             model_file=onnx_file(source.folder),
         )
     return encoder(source.given, threads=threads, specific_model_path=source.given)
+
+
+def _library() -> Any:
+    with importing("fastembed", extra="fastembed", by="FastEmbedReranker"):
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+    return TextCrossEncoder
