@@ -35,7 +35,8 @@ _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MU
 _ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
 _OVER = {f"{PACKAGE}.sync._blocking.{how}" for how in ("giving", "showing")}
 _MADE = _OVER | {
-    f"{PACKAGE}.sync._blocking.{how}" for how in ("blocking", "handing", "iterating", "same")
+    f"{PACKAGE}.sync._blocking.{how}"
+    for how in ("blocking", "field", "handing", "iterating", "same")
 }
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
 _MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")

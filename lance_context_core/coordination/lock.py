@@ -23,10 +23,13 @@ class AsyncLock:
     """
 
     resource: str
+    """What is locked."""
     mode: str
+    """Which others it excludes."""
     owner: str
+    """Who holds it."""
     token: int
-    """Larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
+    """The fencing token, larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
     _seq: int = field(repr=False)
     _keeper: Keeper = field(repr=False)
     _now: Callable[[], float] = field(repr=False)

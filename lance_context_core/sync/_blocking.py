@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from lance_context_core._loop import LATER, Later, block_on
@@ -139,6 +139,18 @@ def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:
 def same(prop: Callable[[Any], T]) -> Shown[T]:
     """The property that is, in the asynchronous one's words, what it is there."""
     return _over(prop, lambda value: value, returns=_getter(prop).__annotations__["return"])
+
+
+def field(slot: T) -> Shown[T]:
+    """The property whose value is that of a field of the asynchronous one: to type checkers, a value."""
+    name = cast(MemberDescriptorType, slot).__name__
+
+    def get(self: Blocking[Any]) -> T:
+        value: T = getattr(self._aio, name)
+        return value
+
+    get.__name__ = name
+    return cast(Shown[T], property(get))
 
 
 def _over(prop: Callable[[Any], A], made: Callable[[A], T], *, returns: object) -> Shown[T]:

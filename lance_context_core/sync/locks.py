@@ -8,10 +8,34 @@ from lance_context_core._loop import LATER, block_on
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.locks import LEASE, AsyncLocks
 from lance_context_core.coordination.owners import current_owner
-from lance_context_core.sync._blocking import Blocking, blocking, handing
+from lance_context_core.sync._blocking import Blocking, blocking, field, handing
 
 _ACQUIRE = AsyncLocks.acquire
 """As it is here: where it is replaced, as by what tells of calls, that is called."""
+
+
+class Lock(Blocking[AsyncLock]):
+    """A lock that is held until it is released; `AsyncLock` is the asynchronous one."""
+
+    resource = field(AsyncLock.resource)
+    mode = field(AsyncLock.mode)
+    owner = field(AsyncLock.owner)
+    token = field(AsyncLock.token)
+
+    release = blocking(AsyncLock.release, at_once=AsyncLock._release_at_once)  # noqa: SLF001
+    renew = blocking(AsyncLock.renew)
+    is_held = blocking(AsyncLock.is_held)
+
+    def fencing(self) -> AbstractContextManager[None]:
+        """A block whose writes depend on the lock. See `AsyncLock.fencing`."""
+        return self._aio.fencing()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if not self.release() and kind is None:
+            raise self._aio._lost()  # noqa: SLF001
 
 
 class Locks(Blocking[AsyncLocks]):
@@ -27,7 +51,7 @@ class Locks(Blocking[AsyncLocks]):
         lease: timedelta = LEASE,
         wait: timedelta | None = None,
         owner: str | None = None,
-    ) -> "Lock":
+    ) -> Lock:
         """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
         asked: Asked = {"mode": mode, "lease": lease, "wait": wait, "owner": owner}
@@ -44,7 +68,7 @@ class Locks(Blocking[AsyncLocks]):
         mode: str = "exclusive",
         lease: timedelta = LEASE,
         owner: str | None = None,
-    ) -> "Lock | None":
+    ) -> Lock | None:
         """The lock on `resource` if it is free; else None. See `AsyncLocks.try_acquire`."""
         owner = current_owner() if owner is None else owner
         held = block_on(self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner))
@@ -54,45 +78,6 @@ class Locks(Blocking[AsyncLocks]):
     stats = blocking(AsyncLocks.stats)
     force_release = blocking(AsyncLocks.force_release)
     release_stale = blocking(AsyncLocks.release_stale)
-
-
-class Lock(Blocking[AsyncLock]):
-    """A lock that is held until it is released; `AsyncLock` is the asynchronous one."""
-
-    @property
-    def resource(self) -> str:
-        """What is locked."""
-        return self._aio.resource
-
-    @property
-    def mode(self) -> str:
-        """Which others it excludes."""
-        return self._aio.mode
-
-    @property
-    def owner(self) -> str:
-        """Who holds it."""
-        return self._aio.owner
-
-    @property
-    def token(self) -> int:
-        """The fencing token: larger than that of every lock granted before."""
-        return self._aio.token
-
-    release = blocking(AsyncLock.release, at_once=AsyncLock._release_at_once)  # noqa: SLF001
-    renew = blocking(AsyncLock.renew)
-    is_held = blocking(AsyncLock.is_held)
-
-    def fencing(self) -> AbstractContextManager[None]:
-        """A block whose writes depend on the lock. See `AsyncLock.fencing`."""
-        return self._aio.fencing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if not self.release() and kind is None:
-            raise self._aio._lost()  # noqa: SLF001
 
 
 class Asked(TypedDict):
