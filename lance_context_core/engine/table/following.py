@@ -1,6 +1,7 @@
 """A part of a table that is kept in memory: how it is read at first, and what has come about since."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, UnsureError
-from lance_context_core.engine.table import indexes, overlay
+from lance_context_core.engine.table import indexes, overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.text import TextIndex
@@ -107,9 +108,8 @@ async def read(
             return Part(_state(view), None)
         schema = await access.schema_at(view.moment)
         there = [name for name in columns if name in schema.names]
-        rows = await overlay.select(
-            access, view, where or None, there, most=most + 1, are_there=True
-        )
+        scan = partial(reading.scan, most=most + 1, are_there=True)
+        rows = await overlay.select(access, view, where or None, there, scan=scan)
         if rows.num_rows > most:
             return Part(_state(view), None)
         vectors = schema.field(VECTOR) if VECTOR in there else None

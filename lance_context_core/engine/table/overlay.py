@@ -1,7 +1,7 @@
 """Reads of a table with what the journal holds laid over it, as if that had been folded."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,9 @@ from lance_context_core.engine.table.arrow import Row, column_of
 
 FIRST_ID = 1 << 62
 """Rows of the journal have ids from here on: those of the engine stay far below."""
+
+Scan = Callable[[Any, str | None, Sequence[str]], Awaitable[pa.Table]]
+"""Reads of a handle, a condition and columns what `reading.scan` does, or a part of it."""
 
 
 class Presence(Protocol):
@@ -123,23 +126,15 @@ async def select(
     where: str | None,
     columns: Sequence[str],
     *,
-    most: int | None = None,
-    are_there: bool = False,
+    scan: Scan = reading.scan,
 ) -> pa.Table:
-    """The matching rows, in order, with their `_rowid`; any `most` of those that the table has.
-
-    `are_there` as in `reading.scan`.
-    """
+    """The matching rows, in order, with their `_rowid`; those of the table as `scan` reads them."""
     mine = matching(view, where)
     in_place = [entry.key for entry in mine if entry.key in view.in_place]
     below = beneath(view, where)
     if in_place:
         return await _put_in_place(access, view, below, columns, mine, in_place)
-    rows = await access.read_at(
-        view.moment,
-        "read {}",
-        lambda handle: reading.scan(handle, below, columns, most=most, are_there=are_there),
-    )
+    rows = await access.read_at(view.moment, "read {}", lambda handle: scan(handle, below, columns))
     return laid_over(rows, mine)
 
 
