@@ -2,17 +2,9 @@
 
 import json
 
-from lance_context_core.auditing import chain, deriving, keeping
+from lance_context_core.auditing import chain, deriving, keeping, values
 from lance_context_core.auditing.keeping import Place, Sealed
 from lance_context_core.auditing.log import Link, Log, head_of
-from lance_context_core.auditing.values import (
-    AuditEntry,
-    AuditHead,
-    AuditProblem,
-    AuditProblemKind,
-    AuditReport,
-    AuditRow,
-)
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.table.table import Table
@@ -24,11 +16,11 @@ _MOST = 100
 """So many rows are told one by one."""
 
 
-async def verify(whole: Whole, head: AuditHead | None) -> AuditReport:
+async def verify(whole: Whole, head: values.AuditHead | None) -> values.AuditReport:
     """What `AsyncAudit.verify` returns."""
     await whole.resources.settle()
     links = await Log(whole.resources.database).links()
-    problems, entries = _chain(links), list[AuditEntry]()
+    problems, entries = _chain(links), list[values.AuditEntry]()
     if head is not None:
         problems += _head(links, head)
     for link in links:
@@ -43,7 +35,7 @@ async def verify(whole: Whole, head: AuditHead | None) -> AuditReport:
     n_unsealed = 0
     if links and not problems:
         n_unsealed = await _tables(whole, links, entries, problems)
-    return AuditReport(
+    return values.AuditReport(
         n_entries=len(links),
         n_rows=sum(len(entry.rows) + entry.n_erased for entry in entries),
         n_unsealed=n_unsealed,
@@ -51,7 +43,7 @@ async def verify(whole: Whole, head: AuditHead | None) -> AuditReport:
     )
 
 
-def _chain(links: list[Link]) -> list[AuditProblem]:
+def _chain(links: list[Link]) -> list[values.AuditProblem]:
     problems, previous = [], chain.START
     for n, link in enumerate(links, 1):
         where = f"entry {int(link.key)}"
@@ -69,7 +61,7 @@ def _chain(links: list[Link]) -> list[AuditProblem]:
     return problems
 
 
-def _head(links: list[Link], head: AuditHead) -> list[AuditProblem]:
+def _head(links: list[Link], head: values.AuditHead) -> list[values.AuditProblem]:
     there = head_of(links[: head.n])
     if there == head:
         return []
@@ -77,8 +69,8 @@ def _head(links: list[Link], head: AuditHead) -> list[AuditProblem]:
     return [_problem("chain", f"entry {head.n}", what)]
 
 
-def _gaps(entries: list[AuditEntry]) -> list[AuditProblem]:
-    problems, last = [], dict[Place, AuditEntry]()
+def _gaps(entries: list[values.AuditEntry]) -> list[values.AuditProblem]:
+    problems, last = [], dict[Place, values.AuditEntry]()
     for entry in entries:
         if entry.table is None or entry.branch is None:
             continue
@@ -99,7 +91,10 @@ def _gaps(entries: list[AuditEntry]) -> list[AuditProblem]:
 
 
 async def _tables(
-    whole: Whole, links: list[Link], entries: list[AuditEntry], problems: list[AuditProblem]
+    whole: Whole,
+    links: list[Link],
+    entries: list[values.AuditEntry],
+    problems: list[values.AuditProblem],
 ) -> int:
     """Compare each table with what the entries tell; returns how many versions came since."""
     known, told, n_unsealed = keeping.sealed(links), keeping.net(entries), 0
@@ -119,7 +114,7 @@ async def _of_table(
     whole: Whole,
     table: Table,
     at: Sealed,
-    told: dict[Place, dict[tuple[str, int], AuditRow]],
+    told: dict[Place, dict[tuple[str, int], values.AuditRow]],
 ) -> list[str]:
     kept = {one.number: one for one in await versions.versions(table)}
     if at.version not in kept:
@@ -152,5 +147,5 @@ def _where(place: Place) -> str:
     return table if branch == MAIN else f"{table} on {branch}"
 
 
-def _problem(kind: AuditProblemKind, where: str, what: str) -> AuditProblem:
-    return AuditProblem(kind=kind, where=where, what=what)
+def _problem(kind: values.AuditProblemKind, where: str, what: str) -> values.AuditProblem:
+    return values.AuditProblem(kind=kind, where=where, what=what)

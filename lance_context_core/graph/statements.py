@@ -51,9 +51,9 @@ class AsyncStatements:
         subject_id: str | None = None,
         *,
         predicate: str | None = None,
+        include_superseded: bool = False,
         at: datetime | None = None,
         known_at: datetime | None = None,
-        include_superseded: bool = False,
     ) -> builtins.list[Statement]:
         """What is said of an entity, or of all; what is superseded only if that is asked for.
 

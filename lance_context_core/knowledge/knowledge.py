@@ -63,20 +63,20 @@ class AsyncKnowledge:
     def using(
         self,
         *,
+        model: Model | None = None,
+        model_name: str = "model",
         extractor: Extractor | None = None,
         consolidator: Consolidator | None = None,
         summariser: SessionSummariser | None = None,
-        model: Model | None = None,
-        model_name: str = "model",
     ) -> Self:
         """The same knowledge, made by others than the rules.
 
-        - `extractor`, `consolidator`, `summariser`: who finds the facts, who says what becomes of
-          those without a slot beside the known ones, and who summarises sessions.
         - `model`: a `LanguageModel`, which is the extractor and the consolidator, where these are not
           given. Or a function, which is called with the sentences of one job, and returns one for
           each: what is empty, far longer, repeats itself or is JSON is refused, and the sentence
           itself kept. `model_name` says which one it is: another one's jobs are others.
+        - `extractor`, `consolidator`, `summariser`: who finds the facts, who says what becomes of
+          those without a slot beside the known ones, and who summarises sessions.
 
         None of them is ever called by a search.
         """
@@ -104,9 +104,9 @@ class AsyncKnowledge:
         *,
         session_id: str | None = None,
         user_id: str | None = None,
+        infer: Infer = "auto",
         content_type: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        infer: Infer = "auto",
         progress: Callable[[Progress], object] | None = None,
     ) -> Added:
         """Keep what was said, and have knowledge made of it.
