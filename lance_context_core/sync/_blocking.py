@@ -141,15 +141,15 @@ def same(prop: Callable[[Any], T]) -> Shown[T]:
     return _over(prop, lambda value: value, returns=_getter(prop).__annotations__["return"])
 
 
-def field(slot: T) -> Shown[T]:
-    """The property whose value is that of a field of the asynchronous one: to type checkers, a value."""
+def field(slot: T, says: str) -> Shown[T]:
+    """The property whose value is that of a field of the asynchronous one, which has no words at run time."""
     name = cast(MemberDescriptorType, slot).__name__
 
     def get(self: Blocking[Any]) -> T:
         value: T = getattr(self._aio, name)
         return value
 
-    get.__name__ = name
+    get.__name__, get.__doc__ = name, says
     return cast(Shown[T], property(get))
 
 

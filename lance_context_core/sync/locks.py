@@ -17,10 +17,12 @@ _ACQUIRE = AsyncLocks.acquire
 class Lock(Blocking[AsyncLock]):
     """A lock that is held until it is released; `AsyncLock` is the asynchronous one."""
 
-    resource = field(AsyncLock.resource)
-    mode = field(AsyncLock.mode)
-    owner = field(AsyncLock.owner)
-    token = field(AsyncLock.token)
+    resource = field(AsyncLock.resource, "What is locked.")
+    mode = field(AsyncLock.mode, "Which others it excludes.")
+    owner = field(AsyncLock.owner, "Who holds it.")
+    token = field(
+        AsyncLock.token, "The fencing token, larger than that of every lock granted before it."
+    )
 
     release = blocking(AsyncLock.release, at_once=AsyncLock._release_at_once)  # noqa: SLF001
     renew = blocking(AsyncLock.renew)
