@@ -173,8 +173,7 @@ async def _found(
         or is_hot
         or bool(boosts)
         or room.without_names
-        or options.reranker is not None
-        or options.mmr_lambda is not None
+        or is_picked
         or with_turns
     )
     columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
@@ -226,17 +225,8 @@ async def _found(
     wanted = dict.fromkeys([hit.id for hit in best])
     for ids in beside.values():
         wanted |= dict.fromkeys(ids)
-    wanted_columns, read = searched.columns, searched.read
-    if isinstance(table, HotTable):
-        records = await table.made(
-            [*wanted], columns=wanted_columns, read=read, in_two=searched.in_two
-        )
-    else:
-        rows = (found.vector if question.mode == "vector" else found.text).table()
-        if in_two_steps:
-            rows = await table.take([*wanted], columns=wanted_columns)
-        pairs = await steps.each_row(lambda row: (row["_rowid"], read(row)), rows)
-        records = dict(pairs)
+    asked_of = found.vector if question.mode == "vector" else found.text
+    records = await _read(searched, table, [*wanted], None if in_two_steps else asked_of)
     return [
         Around(
             SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why),
@@ -245,6 +235,17 @@ async def _found(
         for hit in best
         if hit.id in records  # What was deleted meanwhile is gone.
     ]
+
+
+async def _read(
+    searched: Searched[R], table: Table | HotTable, ids: Sequence[int], whole: Found | None
+) -> dict[int, R]:
+    """What these rows are to the caller, by id; as they are now, unless they were found `whole`."""
+    columns, read = searched.columns, searched.read
+    if isinstance(table, HotTable):
+        return await table.made(ids, columns=columns, read=read, in_two=searched.in_two)
+    rows = await table.take(ids, columns=columns) if whole is None else whole.table()
+    return dict(await steps.each_row(lambda row: (row["_rowid"], read(row)), rows))
 
 
 async def _asked(
