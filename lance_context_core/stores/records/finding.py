@@ -1,8 +1,9 @@
 """What both searches of the record API share: what they take, and what they answer with."""
 
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
+from lance_context_core._options import defaults_of
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
@@ -32,16 +33,6 @@ class HitArguments(TypedDict, total=False):
     """How the search ranks."""
 
 
-DEFAULTS: HitArguments = {
-    "include_expired": False,
-    "include_retired": False,
-    "include_relationships": False,
-    "include_binary": True,
-    "include_embedding": True,
-    "options": None,
-}
-
-
 async def found(
     records: Records,
     query: str | Sequence[float] | None,
@@ -51,23 +42,30 @@ async def found(
     vector: Sequence[float] | None = None,
     mode: SearchMode | None = None,
     room: Room = CONVERSATION,
-    **arguments: Unpack[HitArguments],
+    include_expired: bool = False,
+    include_retired: bool = False,
+    include_relationships: bool = False,
+    include_binary: bool = True,
+    include_embedding: bool = True,
+    options: SearchOptions | None = None,
 ) -> list[RecordDict]:
     """The hits as mappings; payloads that are not included are not read."""
-    wanted: HitArguments = {**DEFAULTS, **arguments}
     hits = await records.search(
         query,
         vector=vector,
         mode=mode,
         filter=filters,
         limit=_MOST_HITS if limit is None else limit,
-        options=wanted["options"],
-        include_expired=wanted["include_expired"],
-        include_retired=wanted["include_retired"],
-        columns=columns_of(binary=wanted["include_binary"], embedding=wanted["include_embedding"]),
+        options=options,
+        include_expired=include_expired,
+        include_retired=include_retired,
+        columns=columns_of(binary=include_binary, embedding=include_embedding),
         room=room,
     )
-    return [hit_dict(hit, relationships=wanted["include_relationships"]) for hit in hits]
+    return [hit_dict(hit, relationships=include_relationships) for hit in hits]
+
+
+DEFAULTS = defaults_of(found)
 
 
 def columns_of(*, binary: bool, embedding: bool) -> list[str]:
