@@ -64,7 +64,8 @@ async def may_take(n: int) -> int:
     It waits where others have already converted as many in this turn of the loop as one may hold,
     be they a hundred tasks with a few items each.
     """
-    turn = _turn()
+    if (turn := _thread.turn) is None or turn.loop is not asyncio.get_running_loop():
+        turn = _turn()
     return turn.take(n) or await turn.take_later(n)
 
 
@@ -82,14 +83,19 @@ async def of_text(work: Callable[[str], R], text: str) -> R:
 
 def _turn() -> "_Turn":
     loop = asyncio.get_running_loop()
-    turn: _Turn | None = getattr(_thread, "turn", None)
-    if turn is None or turn.loop is not loop:
+    if (turn := _thread.turn) is None or turn.loop is not loop:
         turn = _thread.turn = _Turn(loop)
     return turn
 
 
-_thread = threading.local()
-"""The turn of the loop that runs in this thread."""
+class _Thread(threading.local):
+    """What a thread knows."""
+
+    turn: "_Turn | None" = None
+    """That of the loop that runs in it."""
+
+
+_thread = _Thread()
 
 
 class _Turn:

@@ -112,27 +112,6 @@ class Connection:
             return None
         return self._engine or await self._connected()
 
-    async def has(self, name: str) -> bool:
-        """Whether there is a table of that name."""
-        if not (place := Path(self.uri)).is_absolute():
-            return name in await self.table_names()
-        if not self.life.is_open:
-            self.life.require()
-        return not await asyncio.to_thread(_is_missing, place / f"{name}.lance")
-
-    async def table_names(self) -> list[str]:
-        """The names of the tables that exist, in alphabetical order."""
-        if (engine := await self.existing()) is None:
-            return []
-        names: list[str] = []
-        token = None
-        while True:
-            asking = engine.list_tables(page_token=token)
-            page = await asked(f"list the tables of {self.uri!r}", asking)
-            names.extend(page.tables)
-            if not (token := page.page_token):
-                return sorted(names)
-
     async def _connected(self) -> Any:
         connecting = lancedb.connect_async(
             self.uri,

@@ -1,11 +1,13 @@
 """A LanceDB database: hands out its tables by name, on a branch, or as they were."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import asked, translated
@@ -102,11 +104,24 @@ class Database:
 
     async def table_names(self) -> list[str]:
         """The names of the tables that exist, in alphabetical order."""
-        return await self.connection.table_names()
+        if (engine := await self.connection.existing()) is None:
+            return []
+        names: list[str] = []
+        token = None
+        while True:
+            asking = engine.list_tables(page_token=token)
+            page = await asked(f"list the tables of {self.uri!r}", asking)
+            names.extend(page.tables)
+            if not (token := page.page_token):
+                return sorted(names)
 
     async def has(self, name: str) -> bool:
         """Whether there is a table of that name."""
-        return await self.connection.has(name)
+        if not (place := Path(self.uri)).is_absolute():
+            return name in await self.table_names()
+        if not self.connection.life.is_open:
+            self.connection.life.require()
+        return await asyncio.to_thread(os.path.isdir, place / f"{name}.lance")
 
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error.
@@ -154,10 +169,6 @@ class Database:
         with suppress(NotFoundError):
             # A branch is hidden before it is deleted, and what the journal holds of it goes with it.
             await self.at_ref(part.name, spec, part.ref).access.settle()
-
-    async def wipe_journal(self) -> bool:
-        """As `Journal.wipe`; True where there is none."""
-        return self.connection.journal is None or await self.connection.journal.wipe()
 
     @asynccontextmanager
     async def _dropping(self, name: str) -> AsyncIterator[None]:

@@ -14,7 +14,6 @@ from lance_context_core.auditing.log import AUDIT_TABLE, Log
 from lance_context_core.engine import database as db
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
@@ -49,7 +48,7 @@ async def erase(
         await branching.finish_deletions(main, tables)
         if is_noted:
             await keeping.seal(main.resources)
-    plans = await _planned(database, target, tables)
+    plans = await due_plans(database, tables, target)
     report = _report(plans, may_linger=bool(plans) and not sole_writer)
     if dry_run:
         return report
@@ -57,7 +56,7 @@ async def erase(
     async with whole.resources.upkeep.hold(written):
         if await database.has(db.COLD_TABLE):  # Until now it may have been moved.
             await database.settle()
-            plans = await _planned(database, target, await main.tables())
+            plans = await due_plans(database, await main.tables(), target)
         if sum([plan.settle() for plan in plans]) > 1:
             # To clean the only one deletes there, too.
             for plan in plans:
@@ -70,7 +69,8 @@ async def erase(
             now = Progress(n_done=n, n_total=len(plans), what="tables", name=plan.name)
             await tell(progress, now)
         # Also what came and went between two folds, which no table has seen.
-        is_wiped = await database.wipe_journal()
+        journal = database.connection.journal
+        is_wiped = journal is None or await journal.wipe()
     if is_noted:
         await keeping.forget(
             whole.resources,
@@ -84,10 +84,6 @@ async def erase(
         bytes_removed=sum(one.n_bytes for one in removed),
         may_linger=report.may_linger or not is_wiped or not all(one.is_all for one in removed),
     )
-
-
-async def _planned(database: db.Database, target: Target, tables: Sequence[Table]) -> list[Plan]:
-    return await due_plans(database, {table.name: table.spec for table in tables}, target)
 
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:

@@ -74,7 +74,7 @@ class Plan:
         for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
                 if ref.name not in done:
-                    if not refs.is_kept(ref.name) and await self._is_there(ref):
+                    if not refs.is_kept(ref.name) and (ref.name is None or await _is_there(ref)):
                         await erasing.delete(ref.table, await self._gone_from(ref))
                         await self._scrub(ref.table)
                     done.add(ref.name)
@@ -89,7 +89,7 @@ class Plan:
         done: set[str | None] = set()
         for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
-                if ref.name in done or not await self._is_there(ref):
+                if ref.name in done or not (ref.name is None or await _is_there(ref)):
                     continue
                 # One that only keeps an older version would be one more copy.
                 if refs.is_kept(ref.name):
@@ -117,16 +117,6 @@ class Plan:
                 self.refs = await erasing.table_refs(self.database, self.name, self.spec, handle)
             await self.look()
 
-    async def _is_there(self, ref: TableRef) -> bool:
-        """Whether nobody has deleted the ref meanwhile."""
-        if ref.name is None:
-            return True
-        try:
-            await ref.table.access.writer()
-        except NotFoundError:
-            return False
-        return True
-
     async def _is_shown(self, ref: TableRef) -> bool:
         """Whether the newest version of a ref shows what is to go from it."""
         return await erasing.shows(ref.table, await self._gone_from(ref))
@@ -147,7 +137,8 @@ class Plan:
         """Take this process's handles off the versions that are gone."""
         for ref in self.refs:
             if (branch := refs.branch_of(ref.name)) is not None:
-                access = self.database.on(branch).table(self.name, self.spec).access
+                on = self.database if ref.name is None else self.database.on(branch)
+                access = on.table(self.name, self.spec).access
                 if access.handle is not None:
                     await asked(f"read {access.label}", access.handle.checkout_latest())
 
@@ -176,3 +167,12 @@ class GraphPlan(Plan):
 
     async def _scrub(self, table: Table) -> None:
         await of_graph.scrub(table, self.names, self.scope_condition, all_of_them=not self.removes)
+
+
+async def _is_there(ref: TableRef) -> bool:
+    """Whether nobody has deleted a ref beside main meanwhile."""
+    try:
+        await ref.table.access.writer()
+    except NotFoundError:
+        return False
+    return True

@@ -1,6 +1,6 @@
 """Finding what an erasure concerns: what matches, what was made of it, and what only that names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lance_context_core.engine import database as db
 from lance_context_core.engine import sql
@@ -15,6 +15,7 @@ from lance_context_core.engine.schema import (
     SESSIONS,
     TableSpec,
 )
+from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import holding, of_graph
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.plan import GraphPlan, Plan
@@ -29,13 +30,12 @@ _WHOLLY = (db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE)
 """The tables of which a scope's part goes with all that the scope has."""
 
 
-async def due_plans(
-    database: db.Database, specs: Mapping[str, TableSpec], target: Target
-) -> list[Plan]:
-    """What is to be done, of each table that has anything to clean, the bytes of blobs first.
+async def due_plans(database: db.Database, tables: Iterable[Table], target: Target) -> list[Plan]:
+    """What is to be done, of each of the tables that has anything to clean, the bytes of blobs first.
 
     What the journal holds is not looked at: it has just been folded.
     """
+    specs = {table.name: table.spec for table in tables}
     found = await _plans(database, specs, target)
     return [
         plan for plan in [*await _plan_blobs(database, specs, found, target), *found] if plan.due

@@ -105,7 +105,6 @@ class AsyncContextStore(AsyncAnswers, Opened):
         meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
         is_of_some = not meant.is_whole_scope and not meant.is_nothing
         if is_of_some:
-            self._resources.writable()
             await cold.bring_all_back(self._records())
         if derived == "rebuild" and is_of_some:
             staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)

@@ -4,9 +4,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lance_context_core._loop import store_loop
@@ -14,7 +15,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._telling import log
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.files import maintenance
+from lance_context_core.engine.files import locks, maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges, FragmentPolicy
 from lance_context_core.engine.files.maintenance import BUILD, MERGE
 from lance_context_core.engine.table.indexes import IndexPolicy
@@ -145,6 +146,7 @@ class Upkeep:
         """Thins one table if that pays; without it versions stay."""
         self.mend: Mend | None = None
         """Is called before a table is maintained."""
+        self._database = database
         self._claims = Claims(database, clock)
         self._merges: dict[str, FragmentMerges] = {}
         self._thinned: dict[str, datetime] = {}
@@ -218,11 +220,18 @@ class Upkeep:
 
     @asynccontextmanager
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
-        """Keep everybody from maintaining these tables, as long as a claim lasts.
+        """Keep everybody from maintaining these tables, or holding one of them, in here.
 
-        Waits for whoever is at one of them, up to a minute.
+        Waits for whoever is at one of them, up to a minute. Where other machines may have the store, it
+        is for as long as a claim lasts.
         """
         async with AsyncExitStack() as held:
+            if await self._is_of_one_machine():
+                for name in sorted({table.name for table in tables}):
+                    with suppress(_HeldError):
+                        await held.enter_async_context(self._locked(name, _PATIENCE_SECONDS))
+                yield
+                return
             for table in sorted(tables, key=_key):  # In one order: nobody waits for each other.
                 claim = await _on_the_store_loop(self._claim(table, patience=_PATIENCE_SECONDS))
                 if claim is not None:
@@ -274,11 +283,14 @@ class Upkeep:
             if (claim := await self._claim(table, patience=patience)) is None:
                 return TableUpkeep(table=table.name, skipped="another process is at it")
             try:
-                # Somebody else may have done it since.
-                due = await self._due(table, settings, policy)
-                done = await self._do(
-                    table, due if only_due else {_COMPACT, BUILD, _THIN}, settings, policy
-                )
+                async with self._locked(table.name, patience):
+                    # Somebody else may have done it since.
+                    due = await self._due(table, settings, policy)
+                    wanted = due if only_due else {_COMPACT, BUILD, _THIN}
+                    done = await self._do(table, wanted, settings, policy)
+            except _HeldError:
+                await self._claims.give_back(claim)
+                return TableUpkeep(table=table.name, skipped="another process is at it")
             except ConflictError as error:
                 log.info("%s: others were in the way of maintenance, it stays due", table.name)
                 await self._claims.give_back(claim)
@@ -299,6 +311,20 @@ class Upkeep:
             return done
         finally:
             self._is_working = False
+
+    async def _is_of_one_machine(self) -> bool:
+        """Whether nobody else can be at its tables but processes that have the locks of this machine."""
+        journal = self._database.connection.journal
+        return journal is not None and locks.ARE_THERE and await journal.is_kept()
+
+    def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
+        """Be the only one of this machine that maintains a table, on all its refs, or holds it.
+
+        Raises _HeldError where somebody else is for longer than that.
+        """
+        # A folder of the table's that nobody locks otherwise; without it there is nothing to maintain.
+        place = Path(self._database.uri) / f"{name}.lance" / "data"
+        return locks.locked(place, patience_seconds=patience, refusal=_HeldError)
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:
         """The claim of the table; None if others held it for `patience` seconds."""
@@ -375,6 +401,10 @@ def _is_enough(written: Written, settings: Maintenance) -> bool:
         or written.rows >= settings.indexes.unindexed_rows
         or written.bytes >= settings.indexes.unindexed_bytes
     )
+
+
+class _HeldError(Exception):
+    """Somebody else is at the table."""
 
 
 def _key(table: Table) -> str:

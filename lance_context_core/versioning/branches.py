@@ -6,7 +6,7 @@ from typing import Any
 
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.refs.versions import AtHead, Ref
 from lance_context_core.engine.table.table import Table
@@ -71,6 +71,9 @@ async def _delete(whole: Whole, name: str) -> bool:
 
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     """Remove what is left in its tables of branches whose deletion was interrupted."""
+    names = [table.name for table in tables]
+    if not tables or not await remains.may_be(tables[0].access.connection, names):
+        return
     async with main.naming():
         there = {table: await table.access.clear() for table in tables}
         if not (gone := refs.gone_among(there.get(main.resources.records, ()))):

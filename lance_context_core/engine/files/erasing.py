@@ -23,7 +23,7 @@ from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import asked, asked_again, is_missing_file
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
 from lance_context_core.engine.table import indexes, reading
@@ -85,7 +85,7 @@ class Gone:
 
     async def shown(self, handle: Any) -> list[int]:
         """The ids of those of them that a handle shows."""
-        rows = await reading.scan(handle, self.where, [KEY])
+        rows = await reading.scan(handle, self.where, [KEY], are_there=True)
         keys = pa.array(sorted(self.keys), pa.string())
         row_ids: list[int] = rows.filter(pc.is_in(rows[KEY], keys))["_rowid"].to_pylist()
         return row_ids
@@ -93,7 +93,12 @@ class Gone:
 
 async def forks(database: Database, name: str, spec: TableSpec) -> dict[str | None, At | None]:
     """The refs of a table that exists, and where each was forked; None is main, which was not."""
-    return await _forks(await database.table(name, spec).access.opened(), name)
+    if not await remains.may_be(database.connection, [name]):
+        return {None: None}
+    handle = await database.table(name, spec).access.opened()
+    found: dict[str | None, At | None] = {None: None}
+    found.update(await refs.listed(handle, name))
+    return found
 
 
 async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) -> list[TableRef]:
@@ -101,10 +106,10 @@ async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) 
 
     `main` is a handle of it on main.
     """
-    forks = await _forks(main, name)
+    forked = await forks(database, name, spec)
     found: dict[str | None, TableRef] = {}
-    for ref in sorted(forks, key=lambda ref: _depth(ref, forks)):
-        at = forks[ref]
+    for ref in sorted(forked, key=lambda ref: _depth(ref, forked)):
+        at = forked[ref]
         table = database.table(name, spec) if ref is None else database.at_ref(name, spec, ref)
         try:
             history = await _history(main, table)
@@ -143,7 +148,8 @@ async def past(
             except (NotFoundError, StorageError) as error:
                 # Whoever was killed while removing an old version has left a part of it.
                 is_remains = version != ref.versions[-1] and is_missing_file(error)
-                if version in await _numbers(root, table.name) and not is_remains:
+                there = await refs.versions_of(root, table.name)
+                if version in {about["version"] for about in there} and not is_remains:
                     raise
                 continue
             yield version == ref.versions[-1], rows
@@ -197,12 +203,6 @@ async def scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
     )
 
 
-async def _forks(handle: Any, name: str) -> dict[str | None, At | None]:
-    found: dict[str | None, At | None] = {None: None}
-    found.update(await refs.listed(handle, name))
-    return found
-
-
 async def _delete(table: Table, handle: Any, gone: Gone) -> None:
     row_ids = await asked(f"read {table.label}", gone.shown(handle))
     if not row_ids:
@@ -241,7 +241,8 @@ async def _remove_versions(table: Table, handle: Any, *, sole_writer: bool) -> R
             await handle.checkout_latest()
         done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
     # One that a machine with a clock ahead of this one's wrote may be left.
-    is_all = min(await _numbers(handle, table.name)) >= clean
+    left = await refs.versions_of(handle, table.name)
+    is_all = min(about["version"] for about in left) >= clean
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
@@ -356,10 +357,6 @@ def _depth(ref: str | None, forks: Mapping[str | None, At | None]) -> int:
     while (at := forks.get(ref)) is not None:
         ref, depth = at.ref, depth + 1
     return depth
-
-
-async def _numbers(handle: Any, name: str) -> list[int]:
-    return [about["version"] for about in await refs.versions_of(handle, name)]
 
 
 def _among(name: str, numbers: Collection[int]) -> str:

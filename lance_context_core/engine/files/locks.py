@@ -22,6 +22,9 @@ _LOOK_SECONDS = 0.001
 _LONGEST_LOOK_SECONDS = 0.02
 """How soon at last, where somebody has it for long: many who look often keep him from his end."""
 
+ARE_THERE = fcntl is not None
+"""Whether this system has such locks."""
+
 
 @asynccontextmanager
 async def locked(
@@ -41,43 +44,21 @@ async def locked(
     if fcntl is None or not places[0].is_absolute():
         yield
         return
-    opening = asyncio.ensure_future(asyncio.to_thread(_open, [*gates, *places]))
+    files: list[int] = []
     try:
-        files = await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(_close_opened)
-        raise
-    try:
-        if not await _lock(files, len(gates), shared=shared, seconds=patience_seconds):
+        # This is a word with the system, as asking for a lock is, and takes no thread.
+        with suppress(OSError):
+            files.extend(os.open(place, os.O_RDONLY) for place in [*gates, *places])
+        are_all = len(files) == len(gates) + len(places)
+        if are_all and not await _lock(files, len(gates), shared=shared, seconds=patience_seconds):
             raise refusal()
         yield
     finally:
-        _close(files)
-
-
-def _open(places: list[Path]) -> list[int]:
-    """Their file descriptors; none unless all are there."""
-    files: list[int] = []
-    try:
-        files.extend(os.open(place, os.O_RDONLY) for place in places)
-    except OSError:
         for file in files:
+            with suppress(OSError):  # Not every file system has locks.
+                # A child that was forked meanwhile has the file too, and would keep its lock.
+                fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
-        return []
-    return files
-
-
-def _close_opened(opening: asyncio.Future[list[int]]) -> None:
-    if not opening.cancelled():
-        _close(opening.result())
-
-
-def _close(files: list[int]) -> None:
-    for file in files:
-        with suppress(OSError):  # Not every file system has locks.
-            # A child that was forked meanwhile has the file too, and would keep its lock.
-            fcntl.flock(file, fcntl.LOCK_UN)
-        os.close(file)
 
 
 async def _lock(files: list[int], n_gates: int, *, shared: bool, seconds: float) -> bool:

@@ -164,7 +164,8 @@ class Ledger:
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:
-            await self._do(statements.noted(self.part, version, is_change=is_change))
+            done = statements.noted(self.part, version, is_change=is_change)
+            await self._waiting.insist(self._transactions.do, done)
 
     async def begin(self, last: int | None) -> View | None:
         """Say which entries are to be folded next, up to the `last`, and return these."""

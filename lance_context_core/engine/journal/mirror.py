@@ -159,35 +159,34 @@ class Mirrors:
         self._past = Past()
 
     def now(self, connection: sqlite3.Connection | None, part: Part) -> Mirror | None:
-        """What there is of a table; None if there is nothing of it. Raises ManyError."""
+        """What there is of a table; None if there is nothing of it. Raises ManyError.
+
+        Also for who is in a transaction.
+        """
         if connection is None:
             return None
         try:
-            return self.within(connection, part)
+            if (known := self._mirrors.get(part)) is not None:
+                self._mirrors.move_to_end(part)
+            state = connection.execute(statements.TABLE, part).fetchone()
+            if known is not None and known.state == state:
+                return known
+            if state is None:
+                self.drop(part)
+                return None
+            if connection.in_transaction:
+                return self._read(connection, part)
+            connection.execute("BEGIN")
+            try:
+                return self._read(connection, part)
+            finally:
+                connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise file.meaning(self._path, error) from error
 
-    def within(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
-        """As `now`, also for who is in a transaction; raises errors of SQLite as they are."""
-        known = self._mirrors.get(part)
-        state = connection.execute(statements.TABLE, part).fetchone()
-        if known is not None and known.state == state:
-            self._mirrors.move_to_end(part)
-            return known
-        if state is None:
-            self.drop(part)
-            return None
-        if connection.in_transaction:
-            return self._read(connection, part)
-        connection.execute("BEGIN")
-        try:
-            return self._read(connection, part)
-        finally:
-            connection.execute("COMMIT")
-
     def prepare(self, connection: sqlite3.Connection | None, many: ManyError) -> bool:
         """Read the next of those many entries, for the look that follows; whether there may be more."""
-        mirror = self._get(many.part)
+        mirror = self._mirrors.get(many.part)
         if connection is None or mirror is None or mirror.id != many.id:
             return False
         try:
@@ -229,7 +228,7 @@ class Mirrors:
             self.drop(part)
             return None
         id, version, folded, folding, token, stamp = state
-        mirror = self._get(part)
+        mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._begin(part, id)
         # An entry that was read is there until it is folded.
@@ -248,12 +247,6 @@ class Mirrors:
             raise StorageError(
                 f"the journal {str(self._path)!r} {file.DAMAGED} ({error})"
             ) from error
-
-    def _get(self, part: Part) -> Mirror | None:
-        """That of a table; None if there is none."""
-        if (mirror := self._mirrors.get(part)) is not None:
-            self._mirrors.move_to_end(part)
-        return mirror
 
     def _begin(self, part: Part, id: int) -> Mirror:
         """A new one, of a table of which nothing is remembered."""

@@ -68,7 +68,7 @@ class Transactions:
             written: list[Entry] = []
             with transaction as connection:
                 self.require_fences(connection)
-                mirror = self._mirrors.within(connection, part)
+                mirror = self._mirrors.now(connection, part)
                 if mirror is None or not (view := mirror.view).version:
                     return None
                 if (new := decide(view)) is None:

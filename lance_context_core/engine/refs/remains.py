@@ -20,6 +20,15 @@ _QUIET_SECONDS = 2
 """How long nothing has changed in what nobody is about to finish."""
 
 
+async def may_be(connection: Connection, tables: Iterable[str]) -> bool:
+    """Whether any of these tables may have a ref, or what is left of one: by a look at the disk."""
+    root = Path(connection.uri)
+    places = [root / f"{name}.lance" / folder for name in tables for folder in ("tree", "_refs")]
+    return not root.is_absolute() or await asyncio.to_thread(
+        lambda: any(place.exists() for place in places)
+    )
+
+
 async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At) -> Any:
     """As `refs.fork`, also where something is left of such a ref, of this version or another."""
     try:

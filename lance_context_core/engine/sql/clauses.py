@@ -282,7 +282,7 @@ def all_of(clauses: Iterable[str]) -> Clause:
 
     Of a row in memory they are asked in their order: those that few rows match belong first.
     """
-    parts = [_clause(clause) for clause in clauses if clause]
+    parts = [one if isinstance(one, Clause) else _clause(one) for one in clauses if one]
     if len(parts) < 2:
         return parts[0] if parts else _UNRESTRICTED
     tests = [part.holds for part in parts if part.holds is not None]

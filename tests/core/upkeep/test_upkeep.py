@@ -386,6 +386,88 @@ def test_two_processes_do_the_work_once(where, request):
     asyncio.run(look())
 
 
+@pytest.fixture(params=["locks", "claims"])
+def impatient(request, monkeypatch):
+    """Both ways in which a table is held, and nobody waits for long."""
+    monkeypatch.setattr("lance_context_core.upkeep.upkeep._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("lance_context_core.engine.files.locks.ARE_THERE", request.param == "locks")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_who_holds_a_table_keeps_others_from_maintaining_it(open_store):
+    ours, theirs = open_store(), open_store()
+    await fill(ours, 8)
+    upkeep, records = upkeep_of(theirs), theirs._resources.records
+    async with upkeep_of(ours).hold([ours._resources.records]):
+        (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+        assert done.skipped == "another process is at it"
+        assert (await table_stats(upkeep, records)).fragments == 8
+    (done,) = await upkeep.maintain([records], policy=None, only_due=True)
+    assert (done.skipped, done.fragments_removed) == (None, 8)
+
+
+@pytest.mark.parametrize("are_locks", [True, False], ids=["locks", "claims"])
+async def test_who_is_to_hold_a_table_waits_for_whoever_maintains_it(
+    open_store, monkeypatch, are_locks
+):
+    monkeypatch.setattr("lance_context_core.engine.files.locks.ARE_THERE", are_locks)
+    ours, theirs = open_store(), open_store()
+    await fill(ours, 8)
+    happened, started, go_on = [], threading.Event(), threading.Event()
+
+    async def slow(*_):
+        started.set()
+        await asyncio.to_thread(go_on.wait)
+        happened.append("maintained")
+        raise ConflictError("it does not matter")
+
+    async def hold():
+        async with upkeep_of(ours).hold([ours._resources.records]):
+            happened.append("held")
+
+    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", slow)
+    maintaining = upkeep_of(theirs).maintain(
+        [theirs._resources.records], policy=None, only_due=True
+    )
+    async with asyncio.TaskGroup() as both:
+        both.create_task(maintaining)
+        await asyncio.to_thread(started.wait)
+        both.create_task(hold())
+        await asyncio.sleep(0.2)
+        assert happened == []
+        go_on.set()
+    assert happened == ["maintained", "held"]
+
+
+def hold_in_a_process(uri, is_held):
+    async def main():
+        store = Backend(uri=uri).open()
+        async with upkeep_of(store).hold([store._resources.records]):
+            is_held.set()
+            await asyncio.sleep(600)
+
+    asyncio.run(main())
+
+
+async def test_a_table_is_free_when_its_holder_is_killed(open_store, local_backend):
+    store = open_store()
+    await fill(store, 8)
+    upkeep, records = upkeep_of(store), store._resources.records
+    spawn = multiprocessing.get_context("spawn")
+    is_held = spawn.Event()
+    holder = spawn.Process(target=hold_in_a_process, args=(local_backend.uri, is_held))
+    holder.start()
+    try:
+        await asyncio.to_thread(is_held.wait)
+        maintaining = asyncio.create_task(upkeep.maintain([records], policy=None, only_due=True))
+        assert await asyncio.wait([maintaining], timeout=0.5) == (set(), {maintaining})
+    finally:
+        holder.kill()
+        holder.join()
+    (done,) = await maintaining
+    assert done.fragments_removed == 8
+
+
 async def test_a_claim_goes_to_one_of_many_who_ask_at_once(open_store, clock):
     holders = [Claims(open_store()._resources.database, clock) for _ in range(6)]
     for _ in range(5):
