@@ -700,7 +700,7 @@ class Crashed(BaseException):
 
 STEPS = [
     (steps, "delete"), (traces, "scrub"), (steps, "_write_anew"), (steps.indexes, "build_anew"),
-    (steps, "_numbers"),
+    (steps.indexes, "optimize"),
 ]  # fmt: skip
 """What is called in an erasure, and may be the last that is."""
 
