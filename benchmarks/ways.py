@@ -1,10 +1,10 @@
 """How long the way of one warm call is: `python -m benchmarks.ways [CALL …]`.
 
-Of each call: how many files of the store and of its adapters it enters, how many rooms these are in (as
-`docs/house.md` counts them: a folder of the store, or a file beside them; each adapter is one), how many
-functions it calls there, and how many of these calls lead from a lower layer to a higher one (climbs).
-Beside what is wanted: so many files and calls. Nothing is timed, so two runs say the same, but for what
-others of the process do meanwhile. A framework's calls are made where it is installed, and named where not.
+Of each call: how many rooms it enters (as `docs/house.md` counts them: a folder of the store, or a file
+beside them; each adapter is one), how many files of these, how many functions it calls there, and how many
+of these calls lead from a lower layer to a higher one (climbs). Beside what is wanted: so many rooms and
+calls. Nothing is timed, so two runs say the same, but for what others of the process do meanwhile. A
+framework's calls are made where it is installed, and named where not.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ def main(names: Sequence[str]) -> None:
         sys.exit(f"unknown calls {sorted(unknown)}: there are {', '.join(CALLS)}")
     threading.setprofile(_seen)  # Before the threads of the store and of its engine are there.
     sys.setprofile(_seen)
-    print(f"{'call':36} {'files':>12} {'rooms':>6} {'calls':>12} {'climbs':>6}")
+    print(f"{'call':36} {'rooms':>12} {'files':>6} {'calls':>12} {'climbs':>6}")
     for name in names or CALLS:
         try:
             way = asyncio.run(_way(CALLS[name]))
         except ImportError as error:
             print(f"{name:36} not here: {error}")
             continue
-        files, calls = map(_beside, (len(way.files), way.calls), WANTED.get(name, (None, None)))
-        print(f"{name:36} {files:>12} {len(way.rooms):6} {calls:>12} {way.climbs:6}")
+        rooms, calls = map(_beside, (len(way.rooms), way.calls), WANTED.get(name, (None, None)))
+        print(f"{name:36} {rooms:>12} {len(way.files):6} {calls:>12} {way.climbs:6}")
 
 
 def _beside(n: int, wanted: int | None) -> str:
@@ -216,7 +216,7 @@ WANTED: dict[str, tuple[int, int | None]] = {
     "erase of one id": (20, 250),
     "LangGraph put": (18, None),
 }
-"""At most so many files, and calls."""
+"""At most so many rooms, and calls."""
 
 if __name__ == "__main__":
     main(sys.argv[1:])
