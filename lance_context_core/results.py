@@ -80,7 +80,7 @@ from lance_context_core.sync.windows import Windows
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, Imported
 from lance_context_core.upkeep.fragments import CompactionStats
-from lance_context_core.upkeep.upkeep import StoreStats, TableStats, TableUpkeep
+from lance_context_core.upkeep.values import StoreStats, TableStats, TableUpkeep
 from lance_context_core.verifying.verifying import Problem, Verification
 from lance_context_core.versioning.thin import Thinned, ThinnedTable
 from lance_context_core.window.windows import AsyncWindows

@@ -13,7 +13,7 @@ from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, 
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.opening import ContextOptions
-from lance_context_core.upkeep.upkeep import Maintenance
+from lance_context_core.upkeep.values import Maintenance
 from lance_context_core.words.analysis import index_words, query_words
 from lance_context_core.words.composition import (
     Composable,

@@ -1,27 +1,24 @@
 """The rows of one scope, in memory, and what both channels of a search find among them."""
 
-import sys
 import threading
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from lance_context_core.engine.journal.entries import Entry, How
-from lance_context_core.engine.schema import KEY, SEARCH_TEXT, TIMESTAMP, VECTOR, vector_length
+from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR, vector_length
 from lance_context_core.engine.sql.clauses import Clause
 from lance_context_core.engine.table.following import State
 from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
+from lance_context_core.hot.rows import Row, plain, size, size_of_rows
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
 from lance_context_core.words.analysis import is_short
 from lance_context_core.words.unspaced import without_runs
-
-Row = Mapping[str, Any]
 
 _HEARD = 0.99
 """What words are worth at most to a turn that has none of its own, of their worth to the turn before."""
@@ -32,18 +29,9 @@ LARGE = ("blob", "data")
 LINK = "previous_key"
 """The column that names the turn before, by its key."""
 
-_ROWS_AT_A_TIME = 512
-"""Arrow makes Python's values of a column of so many rows in a fraction of a millisecond, in which no
-other thread runs."""
-
 _MADE_BYTES = 1_500
 _MOST_MADE = 1_000
 """About what a record takes that was made of a row, whose texts it shares; and of how many it is kept."""
-
-_VALUE_BYTES = 50
-"""What Python takes for a value beside its text."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MOST_NEWS = 128
 """So many rows are taken in one after the other; of more, the scope is read anew beside the loop."""
@@ -130,7 +118,7 @@ class Block:
         self._made: dict[int, Any] = {}
         """What was made of rows that were found, by their numbers."""
         n = rows.num_rows
-        self._rows: list[Row] = _plain(rows)
+        self._rows: list[Row] = plain(rows)
         self._numbers = {row[KEY]: number for number, row in enumerate(self._rows)}
         if len(self._numbers) < n:
             raise OutdatedError
@@ -139,7 +127,7 @@ class Block:
         """By the names of conditions, the rows that are there and meet them."""
         self._handed: tuple[np.ndarray, np.ndarray] | None = None
         """Among which rows words were handed on last, and as `_handing`."""
-        self._row_bytes = _size_of_rows(rows, self._rows)
+        self._row_bytes = size_of_rows(rows, self._rows)
         self._n_unsure = 0
         self._next_place = n
         self._is_in_order = True
@@ -377,7 +365,7 @@ class Block:
         }
         self._rows.append(kept)
         self._numbers[row[KEY]] = number
-        self._row_bytes += _size(kept)
+        self._row_bytes += size(kept)
         self._places[number] = place
         self._is_in_order = self._is_in_order and place >= self._next_place
         self._has_changed()
@@ -417,7 +405,7 @@ class Block:
         former = self._rows[number]
         self._is_alive[number] = False
         self._has_changed()
-        self._row_bytes -= _size(former)
+        self._row_bytes -= size(former)
         text = former.get(SEARCH_TEXT)
         self._n_unsure -= self._words is not None and text is not None and not are_sure(text)
         self._rows[number] = {}
@@ -441,55 +429,3 @@ def _matrix_of(rows: pa.Table, vectors: pa.Field | None) -> Matrix:
     if vectors is not None:
         matrix.take(rows[VECTOR].combine_chunks())
     return matrix
-
-
-def _plain(rows: pa.Table) -> list[Row]:
-    """The rows without vectors, each without what is null."""
-    there = [name for name in rows.column_names if name not in (VECTOR, "_rowid")]
-    names = [name for name in there if rows[name].null_count < rows.num_rows]
-    kept = rows.select(names)
-    made: list[Row] = []
-    for start in range(0, kept.num_rows, _ROWS_AT_A_TIME):
-        some = kept.slice(start, _ROWS_AT_A_TIME)
-        rows_of_values = zip(*map(_values, some.columns), strict=True)
-        if any(column.null_count for column in some.columns):
-            made += [
-                {
-                    name: value
-                    for name, value in zip(names, values, strict=True)
-                    if value is not None
-                }
-                for values in rows_of_values
-            ]
-        else:
-            made += [dict(zip(names, values, strict=True)) for values in rows_of_values]
-    return made
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    if column.type != TIMESTAMP:
-        values: list[Any] = column.to_pylist()
-        return values
-    # Arrow looks for the time zone each time, which takes ten times as long.
-    numbers = column.cast(pa.int64()).to_pylist()
-    return [None if one is None else _EPOCH + timedelta(microseconds=one) for one in numbers]
-
-
-def _size_of_rows(rows: pa.Table, made: Sequence[Row]) -> int:
-    """About as the sum of `_size`, which takes longer than to make them."""
-    kept = rows.drop_columns([name for name in (VECTOR, "_rowid") if name in rows.column_names])
-    n_values = sum(map(len, made))
-    return int(kept.nbytes) + _VALUE_BYTES * n_values + sum(map(sys.getsizeof, made))
-
-
-def _size(row: Row) -> int:
-    return sys.getsizeof(row) + sum(map(_size_of_value, row.values()))
-
-
-def _size_of_value(value: Any) -> int:
-    if type(value) is str:
-        return sys.getsizeof(value)
-    if isinstance(value, Collection) and not isinstance(value, str | bytes):
-        parts = value.values() if isinstance(value, Mapping) else value
-        return sys.getsizeof(value) + sum(map(_size_of_value, parts))
-    return sys.getsizeof(value)

@@ -28,7 +28,7 @@ from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, ExportFormat, Imported
-from lance_context_core.upkeep.upkeep import StoreStats, TableUpkeep
+from lance_context_core.upkeep.values import StoreStats, TableUpkeep
 from lance_context_core.verifying import verifying
 from lance_context_core.verifying.verifying import Verification
 from lance_context_core.versioning import thin

@@ -9,7 +9,7 @@ from lance_context_core._options import check_options
 from lance_context_core._values import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.upkeep.fragments import CompactionSchedule
-from lance_context_core.upkeep.upkeep import Maintenance
+from lance_context_core.upkeep.values import Maintenance
 
 
 class OwnOptions(OpenOptions, total=False):

@@ -26,7 +26,8 @@ from lance_context_core.upkeep.claims import (
     UPKEEP_TABLE,
     Claims,
 )
-from lance_context_core.upkeep.upkeep import Maintenance, Upkeep
+from lance_context_core.upkeep.upkeep import Upkeep
+from lance_context_core.upkeep.values import Maintenance
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 
