@@ -133,12 +133,16 @@ class Shown(Protocol[T_co]):
 
 def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:
     """The property that is, in the asynchronous one's words, the blocking object over that one's."""
-    return _over(prop, made, returns=made)
+    asynchronous = cast(property, prop).fget
+    assert asynchronous is not None
+    name = asynchronous.__name__
 
+    def get(self: Blocking[Any]) -> T:
+        return made(getattr(self._aio, name))
 
-def same(prop: Callable[[Any], T]) -> Shown[T]:
-    """The property that is, in the asynchronous one's words, what it is there."""
-    return _over(prop, lambda value: value, returns=_getter(prop).__annotations__["return"])
+    get.__name__, get.__doc__ = name, asynchronous.__doc__
+    get.__annotations__["return"] = made
+    return cast(Shown[T], property(get))
 
 
 def field(slot: T, says: str) -> Shown[T]:
@@ -151,25 +155,6 @@ def field(slot: T, says: str) -> Shown[T]:
 
     get.__name__, get.__doc__ = name, says
     return cast(Shown[T], property(get))
-
-
-def _over(prop: Callable[[Any], A], made: Callable[[A], T], *, returns: object) -> Shown[T]:
-    asynchronous = _getter(prop)
-    name = asynchronous.__name__
-
-    def get(self: Blocking[Any]) -> T:
-        return made(getattr(self._aio, name))
-
-    get.__name__, get.__doc__ = name, asynchronous.__doc__
-    get.__annotations__["return"] = returns
-    return cast(Shown[T], property(get))
-
-
-def _getter(prop: Callable[..., Any]) -> Callable[[Any], Any]:
-    """The function of a property, which stands for one of the class to type checkers."""
-    getter = cast(property, prop).fget
-    assert getter is not None
-    return getter
 
 
 def _asking(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:

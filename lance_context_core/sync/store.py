@@ -5,9 +5,10 @@ from typing import Self, Unpack
 
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
+from lance_context_core.protocols import Clock
 from lance_context_core.store.handles import DEFAULT_CONTEXT
 from lance_context_core.store.store import AsyncContextStore
-from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, same, showing
+from lance_context_core.sync._blocking import Blocking, blocking, giving, handing, showing
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints
@@ -50,8 +51,15 @@ class ContextStore(Blocking[AsyncContextStore]):
         """The same store, asynchronous, for coroutines; closing either closes both."""
         return self._aio
 
-    uri = same(AsyncContextStore.uri)
-    clock = same(AsyncContextStore.clock)
+    @property
+    def uri(self) -> str:
+        """Where the store is; a local directory as an absolute path."""
+        return self._aio.uri
+
+    @property
+    def clock(self) -> Clock:
+        """Where the store has the time from: what is written bears it, and expires by it."""
+        return self._aio.clock
 
     # The stores
 

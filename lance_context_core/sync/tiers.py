@@ -1,8 +1,8 @@
 """The memory in tiers, from synchronous code."""
 
-from lance_context_core.sync._blocking import Blocking, blocking, handing, same
+from lance_context_core.sync._blocking import Blocking, blocking, handing
 from lance_context_core.tiers.tiers import AsyncTieredMemory
-from lance_context_core.tiers.values import WriteGrant
+from lance_context_core.tiers.values import TierConfig, WriteGrant
 
 
 class TieredMemory(Blocking[AsyncTieredMemory]):
@@ -10,7 +10,10 @@ class TieredMemory(Blocking[AsyncTieredMemory]):
 
     using = handing(AsyncTieredMemory.using)
 
-    config = same(AsyncTieredMemory.config)
+    @property
+    def config(self) -> TierConfig:
+        """The policy."""
+        return self._aio.config
 
     def grant(self) -> WriteGrant:
         """What `add`, `demote` and `delete` ask for where an entry is canonical."""
