@@ -8,7 +8,8 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 try:
@@ -40,43 +41,65 @@ async def locked(
     and nothing is held, where there are no such directories, or no such locks. Raises a `refusal`,
     before anything is done, where somebody else has it for longer than `patience_seconds`.
     """
-    gates = [] if behind is None else [behind]
     if fcntl is None or not places[0].is_absolute():
         yield
         return
-    files: list[int] = []
+    gates = [] if behind is None else [behind]
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    locks = _Locks([*gates, *places], len(gates), kind)
+    opening = asyncio.ensure_future(asyncio.to_thread(locks.take))
     try:
-        # This is a word with the system, as asking for a lock is, and takes no thread.
-        with suppress(OSError):
-            files.extend(os.open(place, os.O_RDONLY) for place in [*gates, *places])
-        are_all = len(files) == len(gates) + len(places)
-        if are_all and not await _lock(files, len(gates), shared=shared, seconds=patience_seconds):
-            raise refusal()
-        yield
-    finally:
-        for file in files:
-            with suppress(OSError):  # Not every file system has locks.
-                # A child that was forked meanwhile has the file too, and would keep its lock.
-                fcntl.flock(file, fcntl.LOCK_UN)
-            os.close(file)
-
-
-async def _lock(files: list[int], n_gates: int, *, shared: bool, seconds: float) -> bool:
-    """Lock them one after the other, the gates for a moment alone; False where that takes longer."""
-    kind, pause, n_locked = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, _LOOK_SECONDS, 0
-    until = time.monotonic() + seconds
-    while n_locked < len(files):
-        try:
-            fcntl.flock(files[n_locked], kind | fcntl.LOCK_NB)
-            if n_locked < n_gates:
-                fcntl.flock(files[n_locked], fcntl.LOCK_UN)
-        except BlockingIOError:
+        are_all = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda _: locks.held.close())
+        raise
+    with locks.held:
+        until, pause = time.monotonic() + patience_seconds, _LOOK_SECONDS
+        while not are_all:
             if time.monotonic() > until:
-                return False
+                raise refusal()
             await asyncio.sleep(pause)
             pause = min(pause * 1.1, _LONGEST_LOOK_SECONDS)
-            continue
-        except OSError:  # Not every file system has them.
-            pass
-        n_locked, pause = n_locked + 1, _LOOK_SECONDS
-    return True
+            are_all = locks.take()
+        yield
+
+
+@dataclass(slots=True)
+class _Locks:
+    """Locks that are being taken, one after the other."""
+
+    places: list[Path]
+    n_gates: int
+    """So many are at the beginning, and are let go of at once."""
+    kind: int
+    held: ExitStack = field(default_factory=ExitStack)
+    """Lets go of those that are taken."""
+    files: list[int] = field(default_factory=list)
+    n_taken: int = 0
+
+    def take(self) -> bool:
+        """Take those that are free, in their order; whether that is all.
+
+        They are opened the first time, which is to be in a thread; none is taken unless all are there.
+        """
+        try:
+            for place in self.places[len(self.files) :]:
+                self.files.append(os.open(place, os.O_RDONLY))
+                self.held.callback(os.close, self.files[-1])
+        except OSError:
+            self.held.close()
+            return True
+        for file in self.files[self.n_taken :]:
+            try:
+                fcntl.flock(file, self.kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError:
+                pass  # Not every file system has them.
+            else:
+                # A child that was forked meanwhile has the file too, and would keep its lock.
+                self.held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+                if self.n_taken < self.n_gates:
+                    fcntl.flock(file, fcntl.LOCK_UN)
+            self.n_taken += 1
+        return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -69,3 +70,48 @@ async def test_where_there_is_no_directory_nobody_waits(tmp_path, place):
     place = tmp_path / place if place == "missing" else type(tmp_path)(place)
     async with locked(place):
         await assert_free(place)
+
+
+async def test_nothing_is_opened_in_the_thread_of_the_loop(tmp_path, monkeypatch):
+    threads = []
+
+    def opened(place, flags):
+        threads.append(threading.get_ident())
+        return os_open(place, flags)
+
+    os_open = os.open
+    monkeypatch.setattr(locks.os, "open", opened)
+    (room := tmp_path / "room").mkdir()
+    async with locked(room, behind=tmp_path):
+        pass
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
+
+
+async def test_who_is_cancelled_while_it_is_opened_keeps_none_of_it(tmp_path, monkeypatch):
+    is_opening, go_on = threading.Event(), threading.Event()
+
+    def opened(place, flags):
+        is_opening.set()
+        go_on.wait()
+        return os_open(place, flags)
+
+    os_open = os.open
+    with monkeypatch.context() as patch:
+        patch.setattr(locks.os, "open", opened)
+        taking = asyncio.create_task(take(tmp_path))
+        await asyncio.to_thread(is_opening.wait)
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        go_on.set()
+    await assert_free(tmp_path)
+
+
+async def test_who_waits_too_long_is_refused_and_keeps_none_of_it(tmp_path):
+    (room := tmp_path / "room").mkdir()
+    async with locked(room):
+        with pytest.raises(LookupError):
+            async with locked(tmp_path, room, patience_seconds=0.05, refusal=LookupError):
+                pytest.fail("somebody else has it")
+        await assert_free(tmp_path)
