@@ -35,8 +35,7 @@ _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MU
 _ELSEWHERE = re.compile(r"\s*See `(?P<asynchronous>Async\w+\.\w+)`\.$")
 _OVER = {f"{PACKAGE}.sync._blocking.{how}" for how in ("giving", "showing")}
 _MADE = _OVER | {
-    f"{PACKAGE}.sync._blocking.{how}"
-    for how in ("blocking", "field", "handing", "iterating")
+    f"{PACKAGE}.sync._blocking.{how}" for how in ("blocking", "field", "handing", "iterating")
 }
 _WORD = r"(?P<bare>\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b)"
 _MODULE = re.compile(rf"^(?:{PACKAGE}\.)?(?:(?:{'|'.join(MODULES[:-1])})\.)?")
