@@ -45,17 +45,25 @@ async def retried(
     on: type[Exception] | tuple[type[Exception], ...],
     attempts: int = ATTEMPTS,
     between: Callable[[Exception], Awaitable[object]] | None = None,
+    meant: Callable[[Exception], Exception] | None = None,
 ) -> T:
     """What `work` returns, which is tried again while it raises an error of the kinds `on`.
 
     What the last attempt raises is raised, and all that is of another kind. `between` prepares the
-    next attempt; an error that cannot be overcome is raised by it.
+    next attempt; an error that cannot be overcome is raised by it. `meant` says what an error means, in
+    whose place that is looked at, and raised.
     """
-    for attempt in range(1, attempts):
+    n_tried = 0
+    while True:
         try:
             return await work()
-        except on as error:
-            log.debug("try %d of %d ended with %s", attempt, attempts, type(error).__name__)
+        except Exception as error:
+            n_tried += 1
+            failure = error if meant is None else meant(error)
+            if n_tried == attempts or not isinstance(failure, on):
+                if failure is error:
+                    raise
+                raise failure from error
+            log.debug("try %d of %d ended with %s", n_tried, attempts, type(failure).__name__)
             if between is not None:
-                await between(error)
-    return await work()
+                await between(failure)

@@ -1,11 +1,9 @@
 """The one place that reads the engine's error texts and says what they mean in the store's words."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
-from lance_context_core._retrying import ATTEMPTS
-from lance_context_core._telling import log
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -181,29 +179,13 @@ async def asked(action: str, work: Awaitable[T]) -> T:
         raise meaning(error, action) from error
 
 
-async def asked_again(
-    action: str,
-    ask: Callable[[], Awaitable[T]],
-    *,
-    on: type[ContextStoreError] | tuple[type[ContextStoreError], ...],
-    attempts: int = ATTEMPTS,
-    between: Callable[[Exception], Awaitable[object]] | None = None,
-) -> T:
-    """As `asked`, of what `ask` asks for; again while that fails with one of `on`, as `retried`."""
-    for _ in range(1, attempts):
-        try:
-            return await ask()
-        except ContextStoreError as error:
-            failure = error
-        except Exception as error:  # noqa: BLE001 - raised below, as the store's
-            failure = meaning(error, action)
-            failure.__cause__ = error
-        if not isinstance(failure, on):
-            raise failure
-        log.debug("cannot %s: trying again after %s", action, type(failure).__name__)
-        if between is not None:
-            await between(failure)
-    return await asked(action, ask())
+def meant(action: str, error: Exception) -> Exception:
+    """What an error that was raised while doing `action` means; one of the store's is what it is."""
+    if isinstance(error, ContextStoreError):
+        return error
+    failure = meaning(error, action)
+    failure.__cause__ = error
+    return failure
 
 
 def meaning(error: BaseException, action: str) -> ContextStoreError:

@@ -69,6 +69,24 @@ async def test_nobody_looks_at_the_error_of_the_last_attempt():
     assert seen == ["1"]
 
 
+async def test_what_an_error_means_is_looked_at_and_raised_in_its_place():
+    seen = []
+
+    async def between(error):
+        seen.append(type(error))
+
+    def meant(error):
+        return ConflictError("ours") if isinstance(error, OSError) else error
+
+    work = Work(OSError("theirs"), OSError("theirs"))
+    with pytest.raises(ConflictError, match="ours") as raised:
+        await retried(work, on=ConflictError, attempts=2, between=between, meant=meant)
+    assert seen == [ConflictError]
+    assert str(raised.value.__cause__) == "theirs"
+    with pytest.raises(KeyError):
+        await retried(Work(KeyError("k")), on=ConflictError, meant=meant)
+
+
 def test_a_loop_that_is_never_done_ends_with_the_problem_and_a_way_out():
     attempts = Attempts("the rows kept being changed by others", 3)
     for _ in range(3):

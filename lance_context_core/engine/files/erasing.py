@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import asked, asked_again, is_missing_file
+from lance_context_core.engine.errors import asked, is_missing_file, meant
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
@@ -209,12 +210,12 @@ async def _delete(table: Table, handle: Any, gone: Gone) -> None:
         return
     where = _among("_rowid", row_ids)
     async with table.access.commits.in_flight.committing():
-        await asked_again(
-            f"delete from {table.label}",
+        await retried(
             lambda: handle.delete(where),
             on=ConflictError,
             attempts=FEW_ATTEMPTS,
             between=lambda _: handle.checkout_latest(),
+            meant=partial(meant, f"delete from {table.label}"),
         )
 
 

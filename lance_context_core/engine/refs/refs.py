@@ -10,16 +10,17 @@ import re
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from lance_context_core._checks import check_name, shown
-from lance_context_core._retrying import FEW_ATTEMPTS, Attempts
+from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.errors import (
     asked,
-    asked_again,
     is_damage,
     is_missing_file,
+    meant,
     translated,
 )
 from lance_context_core.engine.names import shown_name
@@ -228,7 +229,7 @@ async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
     """What the engine tells of the versions of the ref that a handle is of."""
     action = f"list the versions of {shown_name(table)}"
     # One that others remove while all are listed makes the engine fail.
-    return await asked_again(action, handle.list_versions, on=StorageError)
+    return await retried(handle.list_versions, on=StorageError, meant=partial(meant, action))
 
 
 async def has_version(handle: Any, table: str, ref: str | None, version: int) -> bool:
@@ -269,7 +270,9 @@ async def _is_whole(handle: Any, table: str, ref: str) -> bool:
 async def _listed(handle: Any, table: str) -> dict[str, At]:
     action = f"list the branches of {shown_name(table)}"
     # A ref that others delete while they are listed makes the engine fail.
-    found = await asked_again(action, handle.branches.list, on=StorageError, attempts=FEW_ATTEMPTS)
+    found = await retried(
+        handle.branches.list, on=StorageError, attempts=FEW_ATTEMPTS, meant=partial(meant, action)
+    )
     return {
         name: At(about["parent_branch"], int(about["parent_version"]))
         for name, about in found.items()

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
+from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, asked_again
+from lance_context_core.engine.errors import asked, meant
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -177,12 +179,12 @@ class Commits:
             elif not await reading.has_moved(handle, error):
                 raise error
 
-        return await asked_again(
-            action,
+        return await retried(
             lambda: work(handle),
             on=(ConflictError, StorageError),
             attempts=_ATTEMPTS,
             between=catch_up,
+            meant=partial(meant, action),
         )
 
     def tell(self) -> None:
