@@ -36,7 +36,7 @@ class Closed:
         to the table next must not meet entries that were folded before. Returns the version, which
         the journal keeps as that before; 0 if it was not known.
         """
-        with file.Translated(self._path):
+        with file.translated(self._path):
             found = self._connection.execute(statements.TABLE, part).fetchone()
         self._do([(statements.DOUBTED, tuple(part))])
         await self._secure()
@@ -48,12 +48,12 @@ class Closed:
         await self._secure()
 
     async def _secure(self) -> None:
-        with file.Translated(self._path):
+        with file.translated(self._path):
             self._connection.execute("COMMIT")
         await self._begin()
 
     def _do(self, done: statements.Statements) -> None:
-        with file.Translated(self._path):
+        with file.translated(self._path):
             for statement, values in done:
                 self._connection.execute(statement, values)
 
@@ -85,7 +85,7 @@ async def closed(
 def _begin(
     connection: sqlite3.Connection, path: Path, require: Callable[[sqlite3.Connection], None]
 ) -> None:
-    with file.Translated(path):
+    with file.translated(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
             require(connection)
@@ -98,7 +98,7 @@ def _end(connection: sqlite3.Connection, path: Path) -> None:
     if not connection.in_transaction:
         return
     try:
-        with file.Translated(path):
+        with file.translated(path):
             connection.execute("COMMIT")
     except StorageError as error:
         # The table has it, and the journal does not know: it is seen after the next fold.

@@ -37,11 +37,11 @@ class Way(NamedTuple):
 def connect(path: Path, *, is_synced: bool) -> Way | None:
     """A way to the journal at `path`, which exists; None while it is still being made.
 
-    Raises as `Translated`.
+    Raises as `translated`.
     """
     if path.is_dir():
         raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
-    with Translated(path):
+    with translated(path):
         way = _connected(path)
         connection = way.connection
         try:
@@ -84,7 +84,7 @@ def create(path: Path, *, is_synced: bool) -> None:
     for rest in map(path.with_name, [*rests, new.name]):
         with translated_os(rest):
             rest.unlink(missing_ok=True)
-    with Translated(path):
+    with translated(path):
         connection = sqlite3.connect(new, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -121,22 +121,19 @@ def log_bytes(path: Path) -> int:
 
 def wipe(path: Path) -> None:
     """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read."""
-    connection: sqlite3.Connection | None = None
-    try:
+    with translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-        connection.execute("PRAGMA secure_delete=ON")
-        # What is there is written anew by way of a database that is not to be a file elsewhere.
-        connection.execute("PRAGMA temp_store=MEMORY")
-        # It tells of versions that go with what is erased.
-        connection.execute("DELETE FROM removals")
-        index.forget(connection)
-        connection.execute("VACUUM")
-        if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise BusyError
-    except sqlite3.Error as error:
-        raise meaning(path, error) from error
-    finally:
-        if connection is not None:
+        try:
+            connection.execute("PRAGMA secure_delete=ON")
+            # What is there is written anew by way of a database that is not to be a file elsewhere.
+            connection.execute("PRAGMA temp_store=MEMORY")
+            # It tells of versions that go with what is erased.
+            connection.execute("DELETE FROM removals")
+            index.forget(connection)
+            connection.execute("VACUUM")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise BusyError
+        finally:
             connection.close()
 
 
@@ -175,21 +172,13 @@ class Transaction:
             raise meaning(self._path, error) from error
 
 
-class Translated:
-    """Raises what SQLite raises inside as an error of the store that names the file and the way out."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: Path) -> None:
-        """Of the journal at `path`."""
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise meaning(self._path, error) from error
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises inside as an error of the store that names the file and the way out."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise meaning(path, error) from error
 
 
 def meaning(path: Path, error: sqlite3.Error) -> Exception:

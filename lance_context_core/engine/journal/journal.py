@@ -127,7 +127,11 @@ class Journal:
         if await self.ways.opened() is None:
             return True
         async with self.alone():
-            return await asyncio.to_thread(self._wipe)
+            try:
+                await asyncio.to_thread(patiently, lambda: file.wipe(self._path), _WIPE_SECONDS)
+            except file.BusyError:
+                return False
+            return True
 
     async def keep_log_small(self) -> None:
         """Move what is in the log into the database, if it has become much."""
@@ -176,12 +180,3 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
         self.ways.close()
-
-    # Helpers
-
-    def _wipe(self) -> bool:
-        try:
-            patiently(lambda: file.wipe(self._path), _WIPE_SECONDS)
-        except file.BusyError:
-            return False
-        return True
