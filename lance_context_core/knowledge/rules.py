@@ -46,15 +46,16 @@ _NAMED_SLOTS: Sequence[tuple[float, re.Pattern[str]]] = (
     (0.8, _rule(rf"\b[Mm]y (?P<slot>wife|husband|partner|son|daughter|sister|brother|mother|mom|father|dad|dog|cat|boss|manager)(?:'s| is) (?:called |named )?{_NAME}")),
 )  # fmt: skip
 
-_KINDS: Mapping[str, tuple[float, re.Pattern[str]]] = {
-    "need": (0.9, _rule(rf"{_I_AM} (?:allergic to|a vegan|vegan|a vegetarian|vegetarian|diabetic)\b")),
-    "preference": (0.7, _rule(r"\bI (?:(?:(?:really|absolutely|just) )?(?:like|love|enjoy|prefer|hate|dislike)|can't stand|don't like|do not like)\b")),
-    "decision": (0.7, _rule(r"\b(?:I|[Ww]e)(?:'ve| have)? decided\b")),
-    "plan": (0.6, _rule(rf"(?:{_I_AM} (?:going to|planning)|\bI(?:'ll| will| plan to| want to)\b)")),
-    "possession": (0.6, _rule(r"\bI(?:'ve got got| have| own)(?: an?| two| three| some)? [a-z]+")),
-    "identity": (0.6, _rule(rf"{_I_AM} an? [a-z]+")),
-}  # fmt: skip
-"""How much each kind matters, and what says that a sentence is of it; the first that does counts."""
+_KINDS: Sequence[tuple[str, float, re.Pattern[str]]] = (
+    ("need", 0.9, _rule(rf"{_I_AM} (?:allergic to|a vegan|vegan|a vegetarian|vegetarian|diabetic)\b")),
+    ("preference", 0.7, _rule(r"\bI(?: really| absolutely| just)? (?:like|love|enjoy|prefer|hate|dislike)\b")),
+    ("preference", 0.7, _rule(r"\bI (?:can't stand|don't like|do not like)\b")),
+    ("decision", 0.7, _rule(r"\b(?:I|[Ww]e)(?:'ve| have)? decided\b")),
+    ("plan", 0.6, _rule(rf"(?:{_I_AM} (?:going to|planning)|\bI(?:'ll| will| plan to| want to)\b)")),
+    ("possession", 0.6, _rule(r"\bI(?:'ve got got| have| own)(?: an?| two| three| some)? [a-z]+")),
+    ("identity", 0.6, _rule(rf"{_I_AM} an? [a-z]+")),
+)  # fmt: skip
+"""What says that a sentence is of a kind, and how much that matters; the first that does counts."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e)\b")
 _SAYS_WHEN = re.compile(
@@ -183,7 +184,7 @@ def _of_sentence(
         yield candidate("attribute", importance, slot=slot, value=value)
     if slots:
         return
-    for kind, (importance, pattern) in _KINDS.items():
+    for kind, importance, pattern in _KINDS:
         if pattern.search(sentence):
             yield candidate(kind, importance)
             return
