@@ -64,6 +64,7 @@ async def may_take(n: int) -> int:
     It waits where others have already converted as many in this turn of the loop as one may hold,
     be they a hundred tasks with a few items each.
     """
+    # Each look at the journal comes by here, so that it does not call for what is at hand.
     if (turn := _thread.turn) is None or turn.loop is not asyncio.get_running_loop():
         turn = _turn()
     return turn.take(n) or await turn.take_later(n)
