@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import lancedb
+from lancedb.index import FTS
 
 from lance_context_core import ContextStore, Message
 
@@ -37,7 +38,7 @@ def main() -> None:
             store.history.append_many("tutor", messages, session_id="s")
             rows = [{"id": f"m{n}", "text": text} for n, text in enumerate(texts)]
             table = lancedb.connect(place / "by-hand").create_table("messages", rows)
-            table.create_fts_index("text")
+            table.create_index("text", config=FTS())
             for n in range(options.rounds + 1):
                 ours.append(_seconds(partial(store.erase, ids=[f"m{n}"])))
                 theirs.append(_seconds(partial(_by_hand, table, f"m{n}")))
@@ -49,8 +50,8 @@ def main() -> None:
 def _by_hand(table: lancedb.table.Table, id: str) -> None:
     table.delete(f"id = '{id}'")
     table.update(where="true", values_sql={"text": "text"})
-    table.create_fts_index("text", replace=True)
-    table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+    table.create_index("text", config=FTS(), replace=True)
+    table.optimize(cleanup_older_than=timedelta(milliseconds=1), delete_unverified=True)
 
 
 def _seconds(do: Callable[[], object]) -> float:
