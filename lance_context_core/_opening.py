@@ -26,6 +26,7 @@ from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.rows.sources import DOCUMENT
+from lance_context_core.upkeep import links
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
 from lance_context_core.upkeep.values import DEFAULT_MAINTENANCE, Maintenance
@@ -151,7 +152,11 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
 
 
 async def _mend(table: Table) -> None:
-    """Take back what was added twice by two at once, of whom one was killed before it could."""
+    """Take back what was added twice by two at once, of whom one was killed before it could.
+
+    And forget what an earlier release stored of the order of turns.
+    """
+    await links.forget(table)
     if table.name == DOCUMENTS_TABLE:
         await table.take_back_later(sql.equals("kind", DOCUMENT))
 

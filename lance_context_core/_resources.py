@@ -6,7 +6,6 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from lance_context_core._recent import Recent
 from lance_context_core._values import frozen_by_name
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
@@ -32,17 +31,6 @@ class SystemClock:
     def now(self) -> datetime:
         """The current moment in UTC."""
         return datetime.now(UTC)
-
-
-class LastKeys(Recent[Hashable, str]):
-    """The key of the last record of each session that this process wrote to, the recent ones only.
-
-    A hint: it links neighbouring turns for search. Another process's writes may be missing from it.
-    """
-
-    def __init__(self) -> None:
-        """Know none."""
-        super().__init__(10_000)
 
 
 class Accesses:
@@ -116,7 +104,6 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
-    last_keys: LastKeys = field(default_factory=LastKeys)
     accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
@@ -136,7 +123,6 @@ class Resources:
             self,
             database=database,
             compaction=compaction,
-            last_keys=LastKeys(),
             accesses=Accesses(),
         )
 

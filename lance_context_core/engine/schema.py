@@ -28,6 +28,12 @@ IMAGES_COLLECTION = "lance_context.images"
 OWES = "owes"
 """What job a record is to be about, while that is no row yet."""
 
+LINK = "previous_key"
+"""Where a chunk names the chunk before it, by its key; turns follow each other in the order of their rows."""
+
+MADE = ("knowledge", "tiers", "summaries")
+"""The contexts of what is made of records of all contexts. There alone rows have a `LINK`."""
+
 LATER = ("author", OWES)
 """What conditions name, and what the versions that an older release wrote lack: there it is null."""
 
@@ -181,7 +187,7 @@ RECORDS = TableSpec(
             _required("kind"),
             *_text("layer"),
             pa.field("source_ids", pa.list_(pa.string())),
-            *_text("session_id", "run_id", "previous_key", "role", "name"),
+            *_text("session_id", "run_id", LINK, "role", "name"),
             _required("content_type"),
             # All but the large values once more, as JSON: reading a row costs by the column, and a
             # whole record would be thirty of them. Conditions look at the columns.

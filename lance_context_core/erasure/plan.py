@@ -57,9 +57,11 @@ class Plan:
         ]
 
     async def look(self) -> None:
-        """See which refs show it, of those that have not shown it before."""
+        """See which refs show or name it, of those that have not before."""
         for ref in self.refs:
-            if ref.name not in self.touched and await self._is_shown(ref):
+            if ref.name not in self.touched and (
+                await self._is_shown(ref) or await traces.is_linked_to(ref.table, self._gone)
+            ):
                 self.touched.add(ref.name)
 
     def settle(self) -> int:
@@ -123,15 +125,21 @@ class Plan:
 
     async def _gone_from(self, ref: TableRef) -> Gone:
         """The rows that are to go from a ref; where nobody writes, also what is otherwise elsewhere."""
-        keys = self.matched | self.derived
+        keys = self._gone
         return Gone(
             self.scope_condition, keys if refs.branch_of(ref.name) else keys | self.rewritten
         )
+
+    @property
+    def _gone(self) -> set[str]:
+        """The keys of what goes from every ref."""
+        return self.matched | self.derived
 
     async def _scrub(self, table: Table) -> None:
         """Let nothing that stays name what goes."""
         if self.mentions:
             await traces.scrub(table, self.names, self.scope_condition, sources=self.in_sources)
+        await traces.unlink(table, self._gone)
 
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""

@@ -13,7 +13,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
@@ -186,6 +186,31 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bo
         ]
         if not changed or await table.replace(changed) == len(changed):
             return
+
+
+async def is_linked_to(table: Table, keys: Collection[str]) -> bool:
+    """Whether a record of one ref names one of these keys as that of the record before it."""
+    return bool((await _linked_to(table, keys, [KEY])).num_rows)
+
+
+async def unlink(table: Table, keys: Collection[str]) -> None:
+    """Take the keys out of the records of one ref that name one of them as that before."""
+    attempts = Attempts("the same records kept being changed by others")
+    while True:
+        attempts.begin()
+        linked = await _linked_to(table, keys, [*table.spec.schema.names, VECTOR])
+        changed = [
+            row | {LINK: None, "revision": scrubbed_revision(row["revision"])}
+            for row in linked.drop_columns(["_rowid"]).to_pylist()
+        ]
+        if not changed or await table.replace(changed) == len(changed):
+            return
+
+
+async def _linked_to(table: Table, keys: Collection[str], columns: Sequence[str]) -> pa.Table:
+    if not keys or LINK not in table.spec.schema.names:
+        return table.nothing(columns)
+    return await erasing.present(table, sql.in_list(LINK, sorted(keys)), columns)
 
 
 def _scrubbed(

@@ -15,6 +15,7 @@ from lance_context_core.engine.table.following import State
 from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.rows import Row, plain, size, size_of_rows
+from lance_context_core.hot.turns import Turns, session_of
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
 from lance_context_core.words.analysis import is_short
@@ -25,9 +26,6 @@ _HEARD = 0.99
 
 LARGE = ("blob", "data")
 """The columns that are not kept."""
-
-LINK = "previous_key"
-"""The column that names the turn before, by its key."""
 
 _MADE_BYTES = 1_500
 _MOST_MADE = 1_000
@@ -135,15 +133,12 @@ class Block:
         self._is_searched = SEARCH_TEXT in columns or VECTOR in columns
         """Whether it is kept for searches, too; else nothing is made of its rows for these."""
         self._postings = Postings(map(self._words_of, self._rows) if self._is_searched else ())
-        # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
-        self._after: dict[str, int] = {}
-        self._others: dict[str, list[int]] = {}
-        """The row that follows a key, and what else does."""
-        self._before = array("i")
+        self._turns = Turns(self._numbers)
         self._is_short = array("b")
-        """Of each row the number of the turn before it, or -1, and whether its text is short."""
+        """Of each row whether its text is short."""
         for number, row in enumerate(self._rows if self._is_searched else ()):
-            self._link(row, number)
+            self._turns.add(row, number)
+            self._is_short.append(is_short(row.get("text")))
         self._room = 0
         self._places = np.empty(0, np.int64)
         self._is_alive = np.empty(0, bool)
@@ -158,7 +153,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = 15 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        arrays = 19 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         made = _MADE_BYTES * min(len(self), _MOST_MADE) if self._is_searched else 0
         return 2_000 + arrays + self._row_bytes + self._postings.n_bytes + made
 
@@ -190,10 +185,16 @@ class Block:
             if known is None and is_mine:
                 # It came from another scope, and stands where it stood.
                 raise OutdatedError
-            if known is not None:
+            if known is not None and is_mine:
+                if session_of(self._rows[known]) != session_of(entry.row):
+                    # It stands between the turns of another session.
+                    raise OutdatedError
                 self._remove(entry.key)
-                if is_mine:
-                    self._add(entry.row, int(self._places[known]))
+                self._add(entry.row, int(self._places[known]), former=known)
+            elif known is not None:
+                if self._is_searched:
+                    self._turns.remove(self._rows[known], known)
+                self._remove(entry.key)
         if len(self._rows) > 2 * len(self._numbers) + _FEWEST_ROOM:
             raise OutdatedError
         self.state, self.is_sound = state, True
@@ -262,7 +263,7 @@ class Block:
 
     def beside(self, where: Condition, numbers: np.ndarray) -> np.ndarray:
         """The rows that meet `where` just before and just after these, but these themselves; in order."""
-        before = np.frombuffer(self._before, np.int32)
+        before = self._turns.before
         are_these = np.zeros(len(before), bool)
         are_these[numbers] = True
         near = are_these[before] & (before >= 0)
@@ -278,9 +279,14 @@ class Block:
         numbers = self._in_order((places == 0).nonzero()[0])
         places[numbers] = np.arange(len(numbers))
         # That of none is the last of all places, where there is none.
-        previous = places[np.frombuffer(self._before, np.int32)[numbers]]
+        previous = places[self._turns.before[numbers]]
         rows = self.some(numbers.tolist())
         return Joined(self.places(numbers), previous, rows, [places[one] for one in found])
+
+    def before(self, numbers: np.ndarray) -> list[str | None]:
+        """The keys of the turns before these; None of what has none."""
+        there = self._turns.before[numbers].tolist() if self._is_searched else []
+        return [self._rows[one].get(KEY) if one >= 0 else None for one in there]
 
     def number(self, key: str) -> int | None:
         """Which row has this key; None if none has it any more."""
@@ -355,7 +361,7 @@ class Block:
         """Numbers that rise, in the order of writing."""
         return numbers if self._is_in_order else numbers[np.argsort(self._places[numbers])]
 
-    def _add(self, row: Row, place: int) -> None:
+    def _add(self, row: Row, place: int, *, former: int | None = None) -> None:
         number = len(self._rows)
         self._make_room(number + 1)
         kept = {
@@ -375,30 +381,19 @@ class Block:
             self._postings.add(self._words_of(kept))
             if self.vectors is not None:
                 self._matrix.add(number, row.get(VECTOR))
-            self._link(kept, number)
+            self._turns.add(kept, number, former=former)
+            self._is_short.append(is_short(kept.get("text")))
 
     def _handing(self, handing: np.ndarray) -> np.ndarray:
         """For each row the number of the turn whose words it has, too, or -1."""
         if self._handed is not None and self._handed[0] is handing:
             return self._handed[1]
-        before = np.frombuffer(self._before, np.int32)
+        before = self._turns.before
         is_short = np.frombuffer(self._is_short, np.bool_)
         is_heard = (before >= 0) & is_short & (is_short & handing)[before]
         heard: np.ndarray = np.where(is_heard, before, -1)
         self._handed = handing, heard
         return heard
-
-    def _link(self, row: Row, number: int) -> None:
-        self._before.append(self._numbers.get(row.get(LINK, ""), -1))
-        self._is_short.append(is_short(row.get("text")))
-        for later in (self._after.get(row[KEY]), *self._others.get(row[KEY], ())):
-            if later is not None:
-                # Its turn before is written anew.
-                self._before[later] = number
-        if (before := row.get(LINK)) is None:
-            return
-        if self._after.setdefault(before, number) != number:
-            self._others.setdefault(before, []).append(number)
 
     def _remove(self, key: str) -> None:
         number = self._numbers.pop(key)

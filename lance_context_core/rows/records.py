@@ -21,7 +21,7 @@ from lance_context_core._checks import (
     shown,
 )
 from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, MADE, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Part, parts_from_json, parts_to_json
 from lance_context_core.messages.parts import text_part
@@ -32,8 +32,8 @@ from lance_context_core.scope import Scope
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""
 
-KNOWLEDGE, TIERS, SUMMARIES = "knowledge", "tiers", "summaries"
-OF_ALL = frozenset({KNOWLEDGE, TIERS, SUMMARIES})
+KNOWLEDGE, TIERS, SUMMARIES = MADE
+OF_ALL = frozenset(MADE)
 """Contexts of what is made of records of all contexts: what is named there may be in any."""
 
 JOB = "job"

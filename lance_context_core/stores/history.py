@@ -29,7 +29,7 @@ from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import changing, cold, tails, writing
-from lance_context_core.stores.records.scoped import SESSION, Records
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
@@ -37,7 +37,6 @@ CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 
 _MESSAGES = sql.equals("kind", "message")
 COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
-_WITH_SESSION = [*COLUMNS, *SESSION]
 
 
 @handle
@@ -247,16 +246,12 @@ class AsyncHistory:
             where,
             within=self._within(agent_id, session_id),
             filter=filter,
-            columns=_WITH_SESSION,
+            columns=COLUMNS,
             offset=offset,
             limit=limit,
             last=last,
         )
-        if filter is None and limit is None and offset == 0:
-            self._records.remember_end(rows)
-        return await steps.each_row(
-            message_of, rows if isinstance(rows, list) else rows.select(COLUMNS)
-        )
+        return await steps.each_row(message_of, rows)
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
