@@ -19,6 +19,7 @@ from lance_context_core.engine.database import DOCUMENTS_TABLE, Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.table import links
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
@@ -26,7 +27,6 @@ from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.rows.sources import DOCUMENT
-from lance_context_core.upkeep import links
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
 from lance_context_core.upkeep.values import DEFAULT_MAINTENANCE, Maintenance

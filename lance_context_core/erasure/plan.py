@@ -42,6 +42,8 @@ class Plan:
     """The keys of records that stay and name erased ones."""
     in_sources: bool = False
     """Whether that may be as their sources."""
+    is_linked: bool = False
+    """Whether records that stay name erased ones as those before them."""
     touched: set[str | None] = field(default_factory=set)
     """The refs that show what is erased, or name it."""
     left_alone: frozenset[str | None] = frozenset()
@@ -57,11 +59,9 @@ class Plan:
         ]
 
     async def look(self) -> None:
-        """See which refs show or name it, of those that have not before."""
+        """See which refs show it, of those that have not shown it before."""
         for ref in self.refs:
-            if ref.name not in self.touched and (
-                await self._is_shown(ref) or await traces.is_linked_to(ref.table, self._gone)
-            ):
+            if ref.name not in self.touched and await self._is_shown(ref):
                 self.touched.add(ref.name)
 
     def settle(self) -> int:
@@ -125,21 +125,18 @@ class Plan:
 
     async def _gone_from(self, ref: TableRef) -> Gone:
         """The rows that are to go from a ref; where nobody writes, also what is otherwise elsewhere."""
-        keys = self._gone
+        keys = self.matched | self.derived
         return Gone(
             self.scope_condition, keys if refs.branch_of(ref.name) else keys | self.rewritten
         )
 
-    @property
-    def _gone(self) -> set[str]:
-        """The keys of what goes from every ref."""
-        return self.matched | self.derived
-
     async def _scrub(self, table: Table) -> None:
         """Let nothing that stays name what goes."""
-        if self.mentions:
-            await traces.scrub(table, self.names, self.scope_condition, sources=self.in_sources)
-        await traces.unlink(table, self._gone)
+        if self.mentions or self.is_linked:
+            keys = self.matched | self.derived
+            await traces.scrub(
+                table, self.names, keys, self.scope_condition, sources=self.in_sources
+            )
 
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""

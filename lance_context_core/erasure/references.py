@@ -27,7 +27,7 @@ Within = tuple[str | None, ...]
 
 _STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id", "kind")
 _POINTERS = ("supersedes_id", "superseded_by_id")
-_LINKS = ("source_ids", "relationships", *_POINTERS)
+_LINKS = ("source_ids", "relationships", *_POINTERS, LINK)
 _LINKED = sql.any_of(
     [
         sql.is_not_empty("source_ids"),
@@ -76,6 +76,8 @@ class Link(NamedTuple):
     sources: frozenset[str]
     """What it was derived from."""
     mentions: frozenset[str]
+    before: str | None
+    """The key of the record before it, where it names that."""
     is_present: bool
     """Whether it still does, on some ref."""
 
@@ -145,7 +147,8 @@ async def found(ref: TableRef, where: str, scope_condition: str | None, main: An
         for rows in linked:
             for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
                 sources = frozenset(row.get("source_ids") or ())
-                links.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
+                mentions = frozenset(_mentioned(row))
+                links.add(Link(state, sources, mentions, row.get(LINK), is_present))
     return Found(states, links, is_shown)
 
 
@@ -171,8 +174,13 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
     return further
 
 
-async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bool) -> None:
-    """Take what `names` means out of the records of one ref; out of their sources too, if asked."""
+async def scrub(
+    table: Table, names: Names, keys: Collection[str], scope_condition: str, *, sources: bool
+) -> None:
+    """Take what `names` means, and those `keys`, out of the records of one ref.
+
+    Out of their sources too, if asked.
+    """
     columns = [*table.spec.schema.names, VECTOR]
     attempts = Attempts("the same records kept being changed by others")
     while True:
@@ -182,39 +190,20 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bo
         changed = [
             scrubbed
             for state, row in zip(_states(linked), rows, strict=True)
-            if (scrubbed := _scrubbed(row, state.named_within, names, sources=sources)) is not None
+            if (scrubbed := _scrubbed(row, state.named_within, names, keys, sources=sources))
+            is not None
         ]
         if not changed or await table.replace(changed) == len(changed):
             return
-
-
-async def is_linked_to(table: Table, keys: Collection[str]) -> bool:
-    """Whether a record of one ref names one of these keys as that of the record before it."""
-    return bool((await _linked_to(table, keys, [KEY])).num_rows)
-
-
-async def unlink(table: Table, keys: Collection[str]) -> None:
-    """Take the keys out of the records of one ref that name one of them as that before."""
-    attempts = Attempts("the same records kept being changed by others")
-    while True:
-        attempts.begin()
-        linked = await _linked_to(table, keys, [*table.spec.schema.names, VECTOR])
-        changed = [
-            row | {LINK: None, "revision": scrubbed_revision(row["revision"])}
-            for row in linked.drop_columns(["_rowid"]).to_pylist()
-        ]
-        if not changed or await table.replace(changed) == len(changed):
-            return
-
-
-async def _linked_to(table: Table, keys: Collection[str], columns: Sequence[str]) -> pa.Table:
-    if not keys or LINK not in table.spec.schema.names:
-        return table.nothing(columns)
-    return await erasing.present(table, sql.in_list(LINK, sorted(keys)), columns)
 
 
 def _scrubbed(
-    row: Mapping[str, Any], within: Within, names: Names, *, sources: bool
+    row: Mapping[str, Any],
+    within: Within,
+    names: Names,
+    keys: Collection[str],
+    *,
+    sources: bool,
 ) -> dict[str, Any] | None:
     """The row without the names; None if it has none of them."""
 
@@ -230,9 +219,12 @@ def _scrubbed(
         changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])] or None
     if sources and any(means(one) for one in row.get("source_ids") or ()):
         changes["source_ids"] = [one for one in row["source_ids"] if not means(one)] or None
-    if not changes:
+    is_behind = row.get(LINK) in keys
+    if not changes and not is_behind:
         return None
-    return with_values(row, changes) | {"revision": scrubbed_revision(row["revision"])}
+    own = {LINK: None} if is_behind else {}
+    scrubbed = with_values(row, changes) if changes else dict(row)
+    return scrubbed | own | {"revision": scrubbed_revision(row["revision"])}
 
 
 def scrubbed_revision(revision: int) -> int:

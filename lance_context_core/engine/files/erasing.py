@@ -27,7 +27,7 @@ from lance_context_core.engine.errors import asked, is_missing_file, meant
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
-from lance_context_core.engine.table import indexes, reading
+from lance_context_core.engine.table import indexes, links, reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError, StorageError
 
@@ -249,6 +249,7 @@ async def _remove_versions(table: Table, handle: Any, *, sole_writer: bool) -> R
 
 async def _write_anew(table: Table, handle: Any) -> None:
     """Build every index anew, over rows that are beside no deleted one any more."""
+    await links.forget_on(table, handle)
     await _move_rows(table, handle)
     await indexes.build_anew(handle)
 
