@@ -49,8 +49,8 @@ async def order(
 ) -> Order:
     """The order of the turns of these keys, which are in these sessions, and of so many around each.
 
-    What the turns farthest from these come after is known, too. One query, of the rows of these
-    sessions inside the `scope`, where a session is as a whole or not at all.
+    What the turns farthest from these come after is known, too. One query, of all rows of these
+    sessions in the `scope`, which holds each session as a whole or not at all.
     """
     if not keys or not sessions:
         return Order({})
