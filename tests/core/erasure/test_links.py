@@ -71,7 +71,9 @@ async def pop(store):
 
 
 async def replace(store):
-    await store.history.replace_tail("a", [Message.user("anew", id="m0")], session_id="s", after=None)
+    await store.history.replace_tail(
+        "a", [Message.user("anew", id="m0")], session_id="s", after=None
+    )
 
 
 async def expire(store):
