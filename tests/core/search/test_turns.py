@@ -8,6 +8,8 @@ import pytest
 from core.conformance.doubles import ManualClock, WordVectors
 
 from lance_context_core import ContextStore, Message
+from lance_context_core._loop import block_on
+from lance_context_core.engine.sql import equals
 from lance_context_core.settings import SearchCache, SearchOptions
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -43,10 +45,6 @@ def ranks(store, questions=QUESTIONS):
         [(hit.record.id, hit.neighbour_bonus > 0, round(hit.score, 4)) for hit in hits]
         for hits in found
     ]
-
-
-def ids(ranked):
-    return [[id for id, *_ in hits] for hits in ranked]
 
 
 @pytest.fixture
@@ -124,6 +122,26 @@ def test_what_is_recalled_does_not_depend_on_how_many_processes_wrote(tmp_path, 
         worker.join()
     with opened(tmp_path / "two", **options) as store:
         assert found == ranks(store) == by_one(**options)
+
+
+def test_the_links_that_an_earlier_release_stored_do_not_count(tmp_path, by_one):
+    with opened(tmp_path / "two") as store:
+        for number in range(len(TURNS)):
+            say(store, number)
+        store.flush()
+        table = store._aio._resources.records
+        rows = block_on(table.select(None, columns=["id", "key"])).to_pylist()
+        keys = {row["id"]: row["key"] for row in rows}
+        # As two workers in turn stored them.
+        for number in range(2, len(TURNS)):
+            before = {"previous_key": keys[f"m{number - 2}"]}
+            block_on(table.update(equals("id", f"m{number}"), before))
+        found = [ranks(store)]
+        with opened(tmp_path / "two") as later:
+            found.append(ranks(later))
+        store.maintain()
+        found.append(ranks(store))
+    assert found == [by_one()] * 3
 
 
 def pop(store):
