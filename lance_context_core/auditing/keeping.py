@@ -169,16 +169,22 @@ async def _derived(
 ) -> list[New]:
     known, new = sealed(links), list[New]()
     whole = Whole(resources, Scope()).main()
-    for branch in [MAIN, *(one.name for one in await branches.listed(whole))]:
-        on = whole.on(branch)
+
+    async def step(branch: str) -> None:
+        on, found = whole.on(branch), list[New]()
         tables = {one.name: one for one in await on.tables()}
+        if branch != MAIN and not tables:
+            return  # Others have just removed it: each branch has records.
         for name in sorted(tables):
             if not only or name in only:
-                new += await _of_table(on.resources, tables[name], known.get((name, branch)), gap)
+                found += await _of_table(on.resources, tables[name], known.get((name, branch)), gap)
         dropped = [] if only else [at for at in known if at[1] == branch and at[0] not in tables]
         for place in dropped:
             if known[place].version:
-                new += await _of_dropped(resources, place)
+                found += await _of_dropped(resources, place)
+        new.extend(found)
+
+    await branches.on_each(whole, step)
     return new
 
 

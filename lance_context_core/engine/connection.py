@@ -87,6 +87,8 @@ class Connection:
         journal says what is in it; must be quick."""
         self.n_renewals = 0
         """How often it was made anew: what was opened before is to be opened again."""
+        self.turns = threading.Lock()
+        """Whose turn it is among the verbs that concern the whole store, where no directory tells."""
         self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._engine: Any = None
         self._caches = Caches()

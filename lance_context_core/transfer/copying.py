@@ -27,6 +27,7 @@ from lance_context_core.errors import (
 from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
 from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.turns import turn
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ async def copy(
         raise NotFoundError(f"there is no store at {source.uri!r}: nothing to copy")
     async with AsyncExitStack() as held:
         held.push_async_callback(asyncio.to_thread, goal.discard)
+        await held.enter_async_context(turn(connection))  # A branch is made in several tables.
         await held.enter_async_context(whole.resources.upkeep.hold(tables))
         await _to_its_end(goal, goal.begin)
         await _with_journal(whole, connection.journal, goal, held)

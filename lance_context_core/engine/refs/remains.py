@@ -4,6 +4,7 @@ A process that is killed while it makes or drops a ref leaves a directory that b
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -56,8 +57,9 @@ async def _places(connection: Connection, table: str) -> list[str]:
     tree = _tree(connection, table)
     if not tree.is_absolute():
         return []
-    places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
-    return [place.relative_to(tree).as_posix() for place in places]
+    return await asyncio.to_thread(
+        lambda: [f"{use}/{name}" for use in _folders(tree) for name in _folders(tree / use)]
+    )
 
 
 async def _removed(connection: Connection, table: str, ref: str) -> bool:
@@ -80,6 +82,12 @@ async def _removed(connection: Connection, table: str, ref: str) -> bool:
         return False
     await refs.clear(handle, table, ref)
     return True
+
+
+def _folders(place: Path) -> list[str]:
+    """The names of the folders in a folder; none if it does not exist, or is removed meanwhile."""
+    _, names, _ = next(os.walk(place), ("", [], []))
+    return sorted(names)
 
 
 def _tree(connection: Connection, table: str) -> Path:

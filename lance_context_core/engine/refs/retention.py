@@ -102,7 +102,7 @@ async def holders(table: Table) -> dict[int, Reason]:
     held: dict[int, Reason] = {}
     if table.ref is not None:
         # It is a version of the ref that this one was made from, and held there.
-        held[forks[table.ref].version] = "branch"
+        held[refs.fork_of(table.ref, forks).version] = "branch"
     for ref, at in forks.items():
         if at.ref == table.ref and not refs.is_kept(ref):
             is_tag = refs.tag_of(ref) is not None

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from lance_context_core._retrying import retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, is_missing_file, meaning, translated
+from lance_context_core.engine.errors import is_missing_file, meaning, meant, translated
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
@@ -21,7 +22,7 @@ from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.schema import TableSpec, check_format
 from lance_context_core.engine.sql.clauses import UnsureError
-from lance_context_core.engine.table import overlay, reading
+from lance_context_core.engine.table import overlay, reading, removed
 from lance_context_core.engine.table.commits import Commits
 from lance_context_core.engine.table.opening import Beside, Opening
 from lance_context_core.engine.table.presence import Presence
@@ -222,16 +223,30 @@ class Access:
         """What `read` finds through the handle; `absent` if there is no table.
 
         `action` says it for an error message, with `{}` for the table.
-        It is asked once more if others removed the version that it was looking at.
+        It is asked again if others removed the version that it was looking at.
         """
         if (handle := await self.reader()) is None:
             return absent
-        try:
-            return await asked(action.format(self.label), read(handle))
-        except StorageError as error:
+
+        async def catch_up(error: Exception) -> None:
             if self._pin is not None or not await reading.has_moved(handle, error):
-                raise
-        return await asked(action.format(self.label), read(handle))
+                await self.explain(handle, error)
+                raise error
+
+        return await retried(
+            lambda: read(handle),
+            on=StorageError,
+            attempts=_LOOKS,
+            between=catch_up,
+            meant=partial(meant, action.format(self.label)),
+        )
+
+    async def explain(self, handle: Any, error: Exception) -> None:
+        """As `removed.explain`, of an error that reading through a handle ended with."""
+        if isinstance(error, StorageError):
+            at = At(handle.current_branch(), int(await handle.version()))
+            is_pinned = self._pin is not None
+            await removed.explain(error, self.connection, self.name, at, is_pinned=is_pinned)
 
     # Writing
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
@@ -11,9 +12,9 @@ from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
-from lance_context_core.engine.table import creation, indexes
+from lance_context_core.engine.table import creation, indexes, removed
 from lance_context_core.engine.table.commits import Commits
-from lance_context_core.errors import NotFoundError, StorageError
+from lance_context_core.errors import ConflictError, NotFoundError, StorageError
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
@@ -81,8 +82,13 @@ class Opening:
             return None
         check_format(await handle.schema(), self.name)
         if self._pin is not None:
-            at = await self._pin.locate(self.name, handle)
-            return at and await refs.opened(handle, self.name, at.ref, at.version)
+            if (at := await self._pin.locate(self.name, handle)) is None:
+                return None
+            try:
+                return await refs.opened(handle, self.name, at.ref, at.version)
+            except (NotFoundError, StorageError) as error:
+                await removed.explain(error, connection, self.name, at, is_pinned=True)
+                raise
         if self.ref is not None:
             if self.ref not in await refs.listed(handle, self.name):
                 await self._require_branch()
@@ -104,7 +110,11 @@ class Opening:
     async def create(self) -> Any:
         """Make the table; raises AlreadyExistsError, or ConflictError, where another was faster."""
         if self._beside is not None:
-            return await self._forked_empty(self._beside)
+            # Others may erase from main, and so remove the version that it begins with.
+            beside = self._beside
+            return await retried(
+                lambda: self._forked_empty(beside), on=ConflictError, attempts=FEW_ATTEMPTS
+            )
         self._commits.require_sound()
         engine = await self._connection.engine()
         with translated(f"create {self._label}"):
@@ -139,9 +149,18 @@ class Opening:
     # Refs
 
     async def fork(self, handle: Any, ref: str, at: At) -> Any:
-        """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
+        """A handle of a new ref that begins with what `at` shows; the ref must not exist.
+
+        Raises ConflictError if others have removed that version.
+        """
         async with self._connection.making(self.name, ref):
-            forked = await remains.fork(self._connection, handle, self.name, ref, at)
+            try:
+                # Nobody erases the files of that version before it has the ref.
+                async with self._commits.in_flight.committing():
+                    forked = await remains.fork(self._connection, handle, self.name, ref, at)
+            except (NotFoundError, StorageError) as error:
+                await removed.explain(error, self._connection, self.name, at, is_pinned=False)
+                raise
             await self._commits.sync(forked)
             await self._commits.sync_refs()
         return forked
@@ -174,9 +193,8 @@ class Opening:
         records = self._beside.records
         handle = await records.peek()
         if handle is None or self.ref not in await refs.listed(handle, records.name):
-            raise NotFoundError(
-                f"branch {refs.branch_of(self.ref)!r} does not exist: see branches(), or create it"
-            )
+            what = refs.named(self._beside.ref)
+            raise NotFoundError(f"{what} does not exist: see branches(), or create it")
 
     async def _forked_empty(self, beside: Beside) -> Any:
         """Make a table that main may have, but had not when this branch was made."""
@@ -186,6 +204,7 @@ class Opening:
         if base in await refs.listed(root, self.name):
             empty = await refs.opened(root, self.name, base)
         else:
+            root = await self._connection.table(self.name)  # What it shows is there.
             empty = await self.fork(root, base, At(None, await root.version()))
         with translated(f"create {self._label}"):
             if await empty.count_rows():

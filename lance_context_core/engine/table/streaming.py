@@ -1,6 +1,7 @@
 """All matching rows of one moment, batch by batch: what is read of a table at length, and in no order."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError
 from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
+from lance_context_core.errors import StorageError
 
 
 @frozen
@@ -51,7 +53,7 @@ class Snapshot:
             mine = overlay.matching(self.view, where)
             where = overlay.beneath(self.view, where)
         if self.handle is not None:
-            with translated(f"read {self.access.label}"):
+            async with self._reading():
                 present = await reading.present(self.handle, columns)
                 async for batch in reading.stream(self.handle, where, present, batch_rows):
                     yield batch
@@ -73,7 +75,7 @@ class Snapshot:
         """
         if self.handle is None:
             return
-        with translated(f"read {self.access.label}"):
+        async with self._reading():
             present = await reading.present(self.handle, columns)
             ids = (await reading.stored_ids(self.handle, where)).astype(np.int64)
             if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
@@ -85,6 +87,16 @@ class Snapshot:
                 rows = await reading.take(self.handle, ids[start : start + batch_rows], present)
                 for batch in rows.select(present).combine_chunks().to_batches():
                     yield batch
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Read through the handle in here. Raises ConflictError if others remove the version meanwhile."""
+        try:
+            with translated(f"read {self.access.label}"):
+                yield
+        except StorageError as error:
+            await self.access.explain(self.handle, error)
+            raise
 
     def close(self) -> None:
         """Let go of the engine's handle, if it is this one's own."""
