@@ -5,6 +5,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from lance_context_core.records import Progress
 from lance_context_core.records.problems import Checked, Wrong
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.turns import turn
 
 _BATCH_ROWS = 4_096
 _SAMPLES = 16
@@ -71,6 +73,19 @@ async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None)
     """What `ContextStore.verify` returns."""
     whole.require("verify")
     check_progress(progress)
+    found = await _look(whole, progress)
+    if not found.problems:
+        return found
+    # Others may have removed a version, a branch or a table while it was looked at. What is wrong still
+    # is when nobody does.
+    async with turn(whole.resources.database.root.connection):
+        again = await _look(whole, progress)
+    seen = {(one.kind, one.where) for one in found.problems}
+    problems = [one for one in again.problems if (one.kind, one.where) in seen]
+    return replace(again, problems=tuple(problems))
+
+
+async def _look(whole: Whole, progress: Callable[[Progress], object] | None) -> Verification:
     looked = _Looked(progress)
     place = Path(whole.resources.database.uri)
     names = await whole.resources.database.table_names()
@@ -115,8 +130,12 @@ class _Looked:
     def files_of(self, place: Path, names: list[str]) -> None:
         """Look at the files of all versions."""
         for name in names:
-            for file, what in damaged(place / f"{name}.lance", self.files):
-                self.wrong("file", str(file), what, _RESTORE)
+            try:
+                for file, what in damaged(place / f"{name}.lance", self.files):
+                    self.wrong("file", str(file), what, _RESTORE)
+            except FileNotFoundError as error:
+                # A folder was removed while it was listed, as with a branch.
+                self.wrong("file", name, f"cannot be read: {error}", _RESTORE)
 
     async def journal(self, resources: Resources) -> None:
         """Look at the journal, if there is one."""
