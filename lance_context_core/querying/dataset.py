@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 from lance_context_core._loop import begin
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
+from lance_context_core.errors import ContextStoreError
 from lance_context_core.querying.pushing import pushed
 
 Batches = AsyncGenerator[pa.RecordBatch]
@@ -34,6 +35,8 @@ class ViewDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self.failure: ContextStoreError | None = None
+        """What reading it ended with, if it failed: the database tells of it in words of its own."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -56,9 +59,16 @@ class ViewDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
             also = meant.columns
             asked = [one for one in names if also is None or one in also or one in wanted]
         schema = pa.schema([self.schema.field(one) for one in asked])
-        found = _pulled(self._view.read(where, asked))
+        found = self._noted(_pulled(self._view.read(where, asked)))
         rows = pa.RecordBatchReader.from_batches(schema, found)
         return ds.Scanner.from_batches(rows, columns=columns or wanted, filter=filter)
+
+    def _noted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except ContextStoreError as error:
+            self.failure = error
+            raise
 
 
 def _pulled(batches: Batches) -> Iterator[pa.RecordBatch]:
