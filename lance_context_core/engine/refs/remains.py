@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import is_damage
@@ -28,6 +29,18 @@ async def may_be(connection: Connection, tables: Iterable[str]) -> bool:
     return not root.is_absolute() or await asyncio.to_thread(
         lambda: any(place.exists() for place in places)
     )
+
+
+def mark(uri: str, table: str, ref: str) -> tuple[int, int] | None:
+    """What tells a ref from another one that is made under its name later; None if there is none.
+
+    None too where that is no file of a directory.
+    """
+    try:
+        found = os.stat(f"{uri}/{table}.lance/_refs/branches/{quote(ref, safe='')}.json")  # noqa: PTH116 - a path takes longer
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At) -> Any:

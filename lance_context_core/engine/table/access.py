@@ -18,7 +18,7 @@ from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.schema import TableSpec, check_format
 from lance_context_core.engine.sql.clauses import UnsureError
@@ -87,6 +87,8 @@ class Access:
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
+        self._mark: object = None
+        """Which ref of the name it was when that was last looked at."""
         self._seen: _Seen | None = None
         """What the last look for what others wrote found."""
         is_listed = connection.journal is not None and self.ref is None
@@ -132,6 +134,7 @@ class Access:
 
     async def peek(self) -> Any | None:
         """As `reader`, without what the journal holds."""
+        self._let_go_of_another()
         connection, handle = self.connection, self.handle
         if not connection.life.is_open:
             connection.life.require()
@@ -246,7 +249,14 @@ class Access:
         if isinstance(error, StorageError):
             at = At(handle.current_branch(), int(await handle.version()))
             is_pinned = self._pin is not None
-            await removed.explain(error, self.connection, self.name, at, is_pinned=is_pinned)
+            try:
+                await removed.explain(error, self.connection, self.name, at, is_pinned=is_pinned)
+            except ConflictError:
+                if self.handle is handle:
+                    self.handle = (
+                        None  # Of a ref that was made anew it would show no later version.
+                    )
+                raise
 
     # Writing
 
@@ -277,6 +287,7 @@ class Access:
         """As `writer`, without what the journal holds."""
         if self._pin is not None or not self.connection.life.is_open:
             self.require_writable()
+        self._let_go_of_another()
         if self.handle is None:
             self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()
@@ -396,6 +407,14 @@ class Access:
             return False
         before, self._table = self._table, view.table
         return before not in (None, view.table)
+
+    def _let_go_of_another(self) -> None:
+        """Have no handle of a ref that was deleted since, and perhaps made anew under its name."""
+        if self.ref is None:
+            return
+        before, self._mark = self._mark, remains.mark(self.connection.uri, self.name, self.ref)
+        if before not in (None, self._mark):
+            self.handle = self._snapshot = None
 
     def _known_newest(self, handle: Any, view: View | None) -> int | None:
         """The version that the handle shows, if a look at the disk says that there is no later one."""

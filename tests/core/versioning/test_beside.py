@@ -270,6 +270,27 @@ async def test_a_tag_or_a_branch_that_others_delete_is_not_read_as_an_empty_stor
                 await read()
 
 
+async def test_a_branch_that_others_made_anew_is_read_and_written_as_it_is_now(open_store):
+    store, other = open_store(), open_store()
+    await put(store, "a")
+    await store.sessions.create("s")
+    await store.flush()
+    await store.create_branch("b")
+    branch = await other.branch("b")
+    for number in range(3):
+        await branch.sessions.create(f"former {number}")
+        await put(branch, f"former {number}")
+    await store.delete_branch("b")
+    anew = await store.create_branch("b")
+    assert [one.id for one in await branch.sessions.list()] == ["s"]
+    assert await ids(branch) == ["a"]
+    assert (await other.verify()).is_whole
+    await branch.sessions.create("new")
+    await put(branch, "new")
+    assert {one.id for one in await anew.sessions.list()} == {"new", "s"}
+    assert await ids(anew) == ["a", "new"]
+
+
 # Versions that others remove meanwhile
 
 
