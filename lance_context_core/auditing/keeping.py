@@ -18,6 +18,7 @@ from lance_context_core.auditing.values import AuditAction, AuditEntry, AuditHea
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.records import Version
 from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches
@@ -77,7 +78,11 @@ async def seal(
     while True:
         attempts.begin()
         links = await log.links(with_rows=False)
-        new = [*await _derived(resources, links, gap, only), *_told(resources, events)]
+        try:
+            derived = await _derived(resources, links, gap, only)
+        except (NotFoundError, ConflictError):
+            continue  # Others have just removed a version or a branch that was being looked at.
+        new = [*derived, *_told(resources, events)]
         if not new:
             return head_of(links)
         if (head := await log.append(new, head_of(links))) is not None:

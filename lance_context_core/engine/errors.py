@@ -205,6 +205,13 @@ def is_missing_file(error: Exception) -> bool:
     return "Not found: " in str(error.__cause__)
 
 
+def may_pass(error: ContextStoreError) -> bool:
+    """Whether it may come of what others are just making or removing, as a branch or a version."""
+    if isinstance(error, StorageError):
+        return is_damage(error) or "Directory not empty" in str(error.__cause__)
+    return isinstance(error, NotFoundError | AlreadyExistsError | InternalError)
+
+
 def is_division_by_zero(error: ContextStoreError) -> bool:
     """Whether an expression divided by zero, as one does which is to stop a write."""
     return "Divide by zero" in str(error.__cause__)

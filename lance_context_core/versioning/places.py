@@ -9,6 +9,7 @@ from lance_context_core._resources import Resources
 from lance_context_core._retrying import FEW_ATTEMPTS
 from lance_context_core._values import frozen
 from lance_context_core.engine import database as db
+from lance_context_core.engine.errors import may_pass
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.refs import At
@@ -17,11 +18,10 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
-    InternalError,
+    ContextStoreError,
     InvalidRequestError,
     NotFoundError,
     ReadOnlyError,
-    StorageError,
 )
 from lance_context_core.scope import Scope
 from lance_context_core.versioning.turns import turn
@@ -33,9 +33,6 @@ NAMED = (
     *(db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE),
 )
 """The tables of which there is one each."""
-
-_MAY_PASS = (NotFoundError, AlreadyExistsError, StorageError, InternalError)
-"""What comes upon a branch or a tag that others are just making or removing ends with one of these."""
 
 
 @frozen
@@ -142,16 +139,16 @@ class Whole:
 
         Verbs that do take turns. On an object store other processes do not, and `work` may come upon
         what they are just making or removing: it is begun anew. What fails twice in the same way is not
-        their doing. Raises ConflictError if others have the turn for ten minutes, or
-        are in the way again and again.
+        their doing. Raises ConflictError if others have the turn for ten minutes, or are in the way
+        again and again.
         """
         async with turn(self.resources.database.root.connection):
             failure: Exception | None = None
             for _ in range(FEW_ATTEMPTS):
                 try:
                     return await work()
-                except _MAY_PASS as error:
-                    if str(error) == str(failure):
+                except ContextStoreError as error:
+                    if not may_pass(error) or str(error) == str(failure):
                         raise
                     failure = error
             raise ConflictError(

@@ -123,6 +123,8 @@ def _round(folder: Path, seed: int, n_verbs: int, told: Told, tally: Tally) -> s
     place = str(folder / "store")
     with ContextStore.open(place) as store:
         store.memory.add([Message.user("the first")], user_id="u")
+        if seed % 4 == 0:
+            store.audit.seal()  # From now on verbs note what they did.
     crew = [
         context.Process(target=target, args=(place, f"{seed}-{number}", n_verbs), daemon=True)
         for number, target in enumerate([write] * _N_WRITERS + [work] * _N_WORKERS)
