@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.files.durability import sync_each
+from lance_context_core.engine.journal import identity as identities
 from lance_context_core.engine.journal import layout
 from lance_context_core.errors import StorageError, StoreFormatError
 
@@ -51,6 +52,7 @@ def connect(path: Path, *, is_synced: bool) -> Way | None:
                 return None
             _log_writes(connection)
             _renew(connection, path)
+            identities.require(path, connection, is_synced=is_synced)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
             # That is for `wipe`: each fold would write the pages that it lets go of once more.
@@ -72,9 +74,17 @@ def identity(path: Path, *, is_still: bool) -> object | None:
     return status.st_ino, status.st_mtime_ns, status.st_size, _log(path).exists()
 
 
+def is_absent(path: Path) -> bool:
+    """Whether there is no journal at `path`, as far as one may look, or an empty file."""
+    try:
+        return not path.stat().st_size
+    except OSError:
+        return True
+
+
 def create(path: Path, *, is_synced: bool) -> None:
     """Make the journal at `path`, unless it is there; nobody else may be at it."""
-    if path.exists() and path.stat().st_size:
+    if not is_absent(path):
         return
     # Whoever looks meanwhile, or after a crash, finds all of it or nothing.
     new = path.with_name(f"{path.name}.new")
@@ -99,6 +109,24 @@ def create(path: Path, *, is_synced: bool) -> None:
         if is_synced:
             # SQLite syncs what it writes; that the file is called so, nobody has told the disk.
             sync_each([path.parent])
+
+
+def is_lost(path: Path, error: StorageError) -> bool:
+    """Whether an error means that the store's journal is not there any more, or cannot be read as one."""
+    return is_absent(path) or any(one in str(error) for one in (DAMAGED, identities.NOT_OURS))
+
+
+def set_aside(path: Path) -> None:
+    """Have the store take any journal or none for its own; a file at `path` is kept under another name."""
+    with translated_os(path):
+        if not is_absent(path):
+            number = 1
+            while (kept := path.with_name(f"{path.name}.lost-{number}")).exists():
+                number += 1
+            path.rename(kept)
+            if _log(path).exists():
+                _log(path).rename(_log(kept))
+        identities.forget(path)
 
 
 def checkpoint(path: Path, *, is_synced: bool) -> None:
@@ -204,7 +232,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNKNOWN = "cannot be used: see what SQLite says of it"
 _NOT_OURS = "which is no journal of a store: move it away, or give the store another directory"
 DAMAGED = (
-    "is damaged: put it back from a copy, or move it away with its -wal: the store then lacks what "
+    "is damaged: put it back from a copy, or call accept_loss(), and the store goes on without what "
     "was not folded"
 )
 """What is said of such a journal."""
@@ -216,7 +244,7 @@ _MEANINGS = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: check who may read and write there, and beside it",
     sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and what this process may write",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_NOTADB: f"{DAMAGED}, if this ever was one",
+    sqlite3.SQLITE_NOTADB: f"{DAMAGED}; move it away if it never was one",
 }
 
 

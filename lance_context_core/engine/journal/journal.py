@@ -18,12 +18,14 @@ from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed, closed
+from lance_context_core.engine.journal.entries import is_whole
 from lance_context_core.engine.journal.mirror import Mirrors
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.transactions import Transactions
 from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
 from lance_context_core.engine.life import Life
+from lance_context_core.errors import StorageError
 
 T = TypeVar("T")
 
@@ -55,12 +57,13 @@ class Journal:
         self._has_others: bool | None = None
         """Whether other machines may have the directory; None if nobody has asked."""
         self._root = root
-        self._path = root / file.NAME
+        self.path = root / file.NAME
+        """Where its file is, or would be."""
         self._is_synced = is_synced
-        self.mirrors = Mirrors(self._path)
-        self.waiting = Waiting(self._path)
+        self.mirrors = Mirrors(self.path)
+        self.waiting = Waiting(self.path)
         self.ways = Ways(
-            self._path,
+            self.path,
             self.waiting,
             is_synced=is_synced,
             life=life,
@@ -92,6 +95,15 @@ class Journal:
         """The tables of which it holds something."""
         statement = "SELECT DISTINCT name, ref FROM rows JOIN tables ON tables.id = rows.tbl"
         return [Part(*row) for row in await self.asked(statement)]
+
+    async def known(self) -> list[Part]:
+        """The tables, each on each of its refs, of which it has noted a version."""
+        return [Part(*row) for row in await self.asked(statements.PARTS)]
+
+    @property
+    def identity(self) -> object | None:
+        """Another one where the file was removed or replaced; None until it was looked at."""
+        return self.ways.identity
 
     async def refs(self, name: str) -> list[str]:
         """The refs of a table that it knows; empty for main."""
@@ -128,15 +140,34 @@ class Journal:
             return True
         async with self.alone():
             try:
-                await asyncio.to_thread(patiently, lambda: file.wipe(self._path), _WIPE_SECONDS)
+                await asyncio.to_thread(patiently, lambda: file.wipe(self.path), _WIPE_SECONDS)
             except file.BusyError:
                 return False
             return True
 
+    async def accept_loss(self) -> str:
+        """Go on without a journal that is missing, damaged or another's; returns what was wrong.
+
+        Empty if nothing was. What is there is kept under another name; where single rows are damaged,
+        these go. Raises StorageError if the journal cannot be used for another reason.
+        """
+        try:
+            rows = await self.asked(statements.ALL)
+        except StorageError as error:
+            if not file.is_lost(self.path, error):
+                raise
+            self.close()
+            await asyncio.to_thread(file.set_aside, self.path)
+            return str(error)
+        lost = [row[0] for row in rows if not is_whole(*row)]
+        if lost:
+            await self.waiting.insist(self.transactions.do, statements.lost(lost))
+        return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
+
     async def keep_log_small(self) -> None:
         """Move what is in the log into the database, if it has become much."""
-        if file.log_bytes(self._path) > _MOST_LOG_BYTES:
-            await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+        if file.log_bytes(self.path) > _MOST_LOG_BYTES:
+            await asyncio.to_thread(file.checkpoint, self.path, is_synced=self._is_synced)
 
     # What else lives in its database
 
@@ -175,7 +206,7 @@ class Journal:
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        return closed(self.ways, self.waiting, self._path, self.transactions.require_fences)
+        return closed(self.ways, self.waiting, self.path, self.transactions.require_fences)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
