@@ -24,7 +24,9 @@ _MAX_SHOWN = 300
 _DAMAGE = re.compile(
     r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
     r"|does not have sufficient data|failed to decode Protobuf"
-    r"|fill whole buffer|Not found: |was not found|corrupt"
+    r"|fill whole buffer|Not found: |was not found|corrupt|outside metadata region"
+    r"|does not contain correct footer|negative or overflowing position|scalar value buffer"
+    r"|sliced Buffer cannot exceed|UnknownEnumValue|kind: OutOfOrder"
     r"|(EOF while parsing|expected value at) .{0,40}?line \d+ column \d+"
 )
 
@@ -213,6 +215,19 @@ def is_division_by_zero(error: ContextStoreError) -> bool:
 def is_damage(error: ContextStoreError) -> bool:
     """Whether it tells of a file that is not there, or not whole."""
     return isinstance(error, StorageError) and bool(_DAMAGE.search(str(error.__cause__)))
+
+
+def is_panic(error: ContextStoreError) -> bool:
+    """Whether the engine gave up in a way that it does not foresee, as over bytes that make no sense."""
+    return isinstance(error, InternalError) and "panicked" in str(error.__cause__)
+
+
+def damaged(action: str, file: str) -> StorageError:
+    """The error for a `file` that was found to be why one cannot do `action`."""
+    return StorageError(
+        f"cannot {action}: a file of the store is damaged: restore it from a copy, or an earlier "
+        f"version{file}"
+    )
 
 
 def _shown(text: str) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import StoreFormatError
+from lance_context_core.errors import StorageError, StoreFormatError
 
 FORMAT_VERSION = 1
 """Raised when a release writes what an older one cannot read."""
@@ -90,6 +90,20 @@ def check_format(schema: pa.Schema, name: str) -> None:
         raise StoreFormatError(
             f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
             "upgrade lance-context-core"
+        )
+
+
+def check_columns(schema: pa.Schema, spec: TableSpec, name: str) -> None:
+    """Raise StorageError if a column of the table has a name that none ever had, in the place of one's own.
+
+    An earlier release may lack some columns, and a later one have more.
+    """
+    lacking = [one for one in spec.schema.names if one not in schema.names]
+    strange = [one for one in schema.names if one not in {*spec.schema.names, VECTOR}]
+    if lacking and strange:
+        raise StorageError(
+            f"the newest manifest of {shown_name(name)}, in '{name}.lance/_versions', is damaged: it "
+            f"names the column {strange[0]!r}, and lacks {lacking[0]!r}: restore it from a copy"
         )
 
 
