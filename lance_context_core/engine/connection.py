@@ -17,15 +17,20 @@ from typing import Any
 import lancedb
 
 from lance_context_core._checks import check_name
-from lance_context_core.engine.errors import asked, is_damage
+from lance_context_core.engine.errors import asked, damaged, is_damage, is_panic
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.life import Life
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.table.mending import Mending
+from lance_context_core.engine.table.mending import Lacking, Mending
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.errors import InvalidRequestError, StorageError
+from lance_context_core.errors import (
+    ContextStoreError,
+    InvalidRequestError,
+    StorageError,
+    StoreFormatError,
+)
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
@@ -79,7 +84,7 @@ class Connection:
             )
         self._mending: Mending | None = None
         if self.journal is not None:
-            self._mending = Mending(place, self.journal, self.syncer)
+            self._mending = Mending(place, self.journal, self.syncer, self._opened)
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
         self.on_move: Callable[[str, str | None], None] | None = None
@@ -129,19 +134,38 @@ class Connection:
         """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
         if not self.life.is_open:
             self.life.require()
-        engine = self._engine or await self._connected()
-        if self._mending is not None:
-            await self._mending.mend(name)
+        await self.mend(name)
         try:
-            return await asked(f"open {shown_name(name)}", engine.open_table(name))
+            return await self._opened(name)
         except StorageError as error:
             await self.explain(error, name)
             raise
 
-    async def mend(self, name: str, ref: str | None = None, *, is_journaled: bool = True) -> None:
-        """As `Mending.mend`, where there can be anything to mend; before the table is opened."""
+    async def _opened(self, name: str) -> Any:
+        engine = self._engine or await self._connected()
+        return await asked(f"open {shown_name(name)}", engine.open_table(name))
+
+    async def mend(
+        self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
+    ) -> None:
+        """As `Mending.mend`, where there can be anything to mend; before the table is opened or read."""
         if self._mending is not None:
-            await self._mending.mend(name, ref, is_journaled=is_journaled)
+            await self._mending.mend(name, ref, is_kept=is_kept, is_again=is_again)
+
+    async def know(self, name: str, ref: str | None, handle: Any) -> None:
+        """As `Mending.know`, where there is a journal."""
+        if self._mending is not None:
+            await self._mending.know(name, ref, handle)
+
+    async def accept(self, name: str, ref: str) -> bool:
+        """As `Mending.accept`, of a store in a directory."""
+        return self._mending is not None and await self._mending.accept(name, ref)
+
+    async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
+        """As `Mending.lacking`; nothing where that cannot be known."""
+        if self._mending is None:
+            return []
+        return await self._mending.lacking(besides, is_damaged=is_damaged)
 
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
@@ -152,11 +176,27 @@ class Connection:
             async with self._mending.making(name, ref):
                 yield
 
-    async def explain(self, error: StorageError, name: str, ref: str | None = None) -> None:
-        """Raise it anew, with the file and the way out, if it tells of a version that is damaged."""
-        if self._mending is not None and is_damage(error):
+    async def explain(
+        self, error: ContextStoreError, name: str, ref: str | None = None, *, is_read: bool = False
+    ) -> None:
+        """Raise it anew, with the file and the way out, if it tells of a version that is damaged.
+
+        With `is_read` the table could be opened, and its rows are read for that.
+        """
+        if self._mending is None:
+            return
+        if is_damage(error):
             damage = await self._mending.damage(name, ref)
+            if not damage and is_read:
+                damage = await self._mending.unreadable(name, ref)
             raise StorageError(f"{error}{damage}") from error.__cause__
+        damage = ""
+        if isinstance(error, StoreFormatError):
+            damage = await self._mending.damage(name, ref)
+        elif is_read and is_panic(error):
+            damage = await self._mending.unreadable(name, ref)
+        if damage:
+            raise damaged(f"read {shown_name(name)}", damage) from error
 
     def require_sound(self) -> None:
         """Raise StorageError if what is written now could be lost unnoticed."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import asked, translated
+from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.locks.in_journal import InJournal
@@ -139,6 +140,9 @@ class Database:
                         await handle.delete("true")
                 return
         async with self._dropping(name):
+            if (place := Path(self.uri)).is_absolute():
+                # Who is killed in the midst of it has not lost what the rest of the files had.
+                await asyncio.to_thread(manifests.forget_hint, place / f"{name}.lance")
             dropping = engine.drop_table(name, ignore_missing=True)
             await asked(f"drop {shown_name(name)}", dropping)
         if (syncer := self.connection.syncer) is not None:
@@ -179,7 +183,9 @@ class Database:
         ledger = Ledger(journal, name, None)
         async with ledger.committing():
             await self.table(name, spec_of(name)).access.settle()
-            await ledger.discard()
+            # Its tags go with it, too.
+            for ref in {"", *await journal.refs(name)}:
+                await Ledger(journal, name, ref or None).discard()
             yield
 
     def on(self, branch: str) -> "Database | BranchDatabase":

@@ -29,8 +29,8 @@ from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, ExportFormat, Imported
 from lance_context_core.upkeep.values import StoreStats, TableUpkeep
-from lance_context_core.verifying import verifying
-from lance_context_core.verifying.verifying import Verification
+from lance_context_core.verifying import accepting, verifying
+from lance_context_core.verifying.verifying import Problem, Verification
 from lance_context_core.versioning import thin
 from lance_context_core.versioning.thin import Thinned
 
@@ -185,14 +185,28 @@ class AsyncContextStore(AsyncAnswers, Opened):
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Check that the store is whole, and tell what is not; nothing is written or mended.
 
-        Looked at are the files of every version, branch and tag, as long as they should be; all rows
-        as they are now, on every branch: that they can be read, say the same in both places where
-        they say it, and have keys of their own; that indexes find what is there; and the journal.
-        What bytes mean that no reader looks at is not known: there is no checksum of all files.
+        Looked at are the files of every version, branch and tag, as long as they should be, and
+        whether the newest version that was acknowledged of each exists; all rows as they are now, on
+        every branch: that they can be read, say the same in both places where they say it, and have
+        keys of their own; the bytes of blobs, by their hashes; that indexes find what is there; and
+        the journal, by its checksums. Of the files of tables there is no checksum. Without a journal a
+        table that is missing as a whole is not noticed, and on an object store no missing version.
         `progress` is told of the rows that were looked at. Raises InvalidRequestError
         in a scope, and ReadOnlyError at an earlier version.
         """
         return await verifying.verify(self._whole(), progress=progress)
+
+    async def accept_loss(self) -> tuple[Problem, ...]:
+        """Go on with what is left of a store that lacks what it has acknowledged; returns what is lost.
+
+        Until then the store refuses to read a table of which the newest version is missing or
+        damaged, or anything where its journal is. Restore the files from a copy if there is one.
+        Each table goes on from its newest whole version; one without any is empty. Branches and tags
+        that are missing do not exist any more. Files that cannot be used keep their content under
+        another name, with `.lost-` in it. Nothing is done to a store that lacks nothing. Raises
+        InvalidRequestError in a scope, and ReadOnlyError at an earlier version.
+        """
+        return await accepting.accept_loss(self._whole())
 
     # Upkeep
 

@@ -133,6 +133,7 @@ class ContextStore(Blocking[AsyncContextStore]):
     copy = blocking(AsyncContextStore.copy)
 
     verify = blocking(AsyncContextStore.verify)
+    accept_loss = blocking(AsyncContextStore.accept_loss)
 
     # Again, and in another way
 

@@ -12,14 +12,19 @@ import pyarrow as pa
 from lance_context_core._retrying import retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, is_missing_file, meaning, translated
+from lance_context_core.engine.errors import (
+    asked,
+    is_missing_file,
+    meaning,
+    translated,
+)
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.refs.refs import At, Pin
-from lance_context_core.engine.schema import TableSpec, check_format
+from lance_context_core.engine.schema import TableSpec, check_columns, check_format
 from lance_context_core.engine.sql.clauses import UnsureError
 from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.commits import Commits
@@ -28,6 +33,7 @@ from lance_context_core.engine.table.presence import Presence
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
+    InternalError,
     ReadOnlyError,
     StorageError,
 )
@@ -68,7 +74,8 @@ class Access:
         """Of a table as it was: what is laid over it, as if the journal held that."""
         if connection.journal is not None and pin is None and spec.is_journaled:
             self.ledger = Ledger(connection.journal, name, self.ref)
-        self.commits = Commits(connection, name, self.ledger)
+        is_noted = not (spec.is_journaled or spec.serves_the_store)
+        self.commits = Commits(connection, name, self.ledger, is_noted=is_noted)
         """What is written to it, whichever way."""
         self.presence = Presence(self.snapshot, self.label)
         """Which keys the table surely does not have."""
@@ -114,7 +121,10 @@ class Access:
         """What the journal holds of the table; None if it does not know it."""
         if self._pin is not None:
             return self.tail
-        return None if self.ledger is None else await self.ledger.view()
+        if self.ledger is None:
+            return None
+        await self.connection.mend(self.name, self.ref)
+        return await self.ledger.view()
 
     async def names(self) -> dict[int, int]:
         """As `Ledger.names`; none without a journal."""
@@ -153,6 +163,9 @@ class Access:
                 # Another process may have dropped the table; if it did not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
+        if view is not None and (handle is None or int(await handle.version()) < view.version):
+            # It is not what it was when it was opened.
+            await self.connection.mend(self.name, self.ref, is_again=True)
         if self._pin is None and (view is None or self._folder is not None):
             version = 0 if handle is None else int(await handle.version())
             self._see(handle, version)
@@ -187,11 +200,23 @@ class Access:
             if self.ledger is None or not is_missing_file(error):
                 raise error
             self._snapshot = None
+            await self.connection.mend(self.name, self.ref, is_again=True)
             handle, view = await self.connection.table(self.name), await self.view()
             if view and not await refs.has_version(handle, self.name, self.ref, view.version):
                 await self.catch_up()
 
-        return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
+        async with self.explained():
+            return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
+
+    @asynccontextmanager
+    async def explained(self) -> AsyncIterator[None]:
+        """Read in here: an error that tells of a damaged file names it, where that is to be found."""
+        try:
+            yield
+        except (StorageError, InternalError) as error:
+            if self._pin is None:
+                await self.connection.explain(error, self.name, self.ref, is_read=True)
+            raise
 
     async def read_at(self, moment: Moment, action: str, read: Callable[[Any], Awaitable[T]]) -> T:
         """What `read` finds through a handle at that version, which nobody moves; see `look`."""
@@ -226,12 +251,13 @@ class Access:
         """
         if (handle := await self.reader()) is None:
             return absent
-        try:
+        async with self.explained():
+            try:
+                return await asked(action.format(self.label), read(handle))
+            except StorageError as error:
+                if self._pin is not None or not await reading.has_moved(handle, error):
+                    raise
             return await asked(action.format(self.label), read(handle))
-        except StorageError as error:
-            if self._pin is not None or not await reading.has_moved(handle, error):
-                raise
-        return await asked(action.format(self.label), read(handle))
 
     # Writing
 
@@ -365,6 +391,7 @@ class Access:
         if (known := self._snapshot) is None or known[0] != wanted:
             handle = await self.at(moment.version)
             check_format(schema := await handle.schema(), self.name)
+            check_columns(schema, self.spec, self.name)
             self._snapshot = known = wanted, handle, schema
         return known
 

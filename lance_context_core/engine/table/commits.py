@@ -31,8 +31,13 @@ _WAIT_SECONDS = 0.05
 class Commits:
     """The commits to one table, through whichever of its handles."""
 
-    def __init__(self, connection: Connection, name: str, ledger: Ledger | None) -> None:
-        """Those to the table `name`; `ledger` is the journal's part about it."""
+    def __init__(
+        self, connection: Connection, name: str, ledger: Ledger | None, *, is_noted: bool = False
+    ) -> None:
+        """Those to the table `name`; `ledger` is the journal's part about it.
+
+        Without one it may be `is_noted` all the same which version was acknowledged.
+        """
         self.name = name
         self.in_flight = InFlight(connection.uri, name)
         self.committed: Callable[[], None] | None = None
@@ -43,6 +48,7 @@ class Commits:
         """Folds what other tables are to have before this one has a new version; cheap if nothing is."""
         self._connection = connection
         self._ledger = ledger
+        self._is_noted = is_noted
         self._upkeep: Future[None] | None = None
 
     async def commit(
@@ -82,8 +88,12 @@ class Commits:
         if (ledger := self._ledger) is None:
             yield
             await self.sync(handle)
+            if self._is_noted:
+                await self._connection.know(self.name, handle.current_branch(), handle)
             return
-        if self._connection.syncer is not None and await ledger.policy() is not None:
+        if await ledger.policy() is not None and (
+            self._connection.syncer is not None or await ledger.is_to_be_told()
+        ):
             await self.know(handle)
         async with ledger.committing():
             if self.before is not None:
@@ -98,10 +108,19 @@ class Commits:
             if int(await handle.version()) != before:
                 # What is changed or removed may have been folded by others.
                 await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
+                await self.require(handle, before)
             yield
             await self.sync(handle)
             # After a failure whoever comes next looks which version there is.
             await ledger.note(max(before, int(await handle.version())))
+
+    async def require(self, handle: Any, version: int) -> None:
+        """Raise StorageError if the newest version is older than that one, which was acknowledged.
+
+        What is committed on top of it would take the number of the one that is missing.
+        """
+        if int(await handle.version()) < version:
+            await self._connection.mend(self.name, handle.current_branch(), is_again=True)
 
     async def know(self, handle: Any) -> None:
         """Have the journal know the version that the table is at, once it is durable.

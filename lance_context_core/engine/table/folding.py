@@ -87,6 +87,7 @@ class Folding:
             with translated(f"write to {self._access.label}"):
                 await handle.checkout_latest()
                 is_as_known = int(await handle.version()) == view.version
+            await commits.require(handle, view.version)
 
             async def work(handle: Any) -> int:
                 return await self._commit(handle, view, is_as_known=is_as_known)

@@ -10,10 +10,10 @@ from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
-from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
+from lance_context_core.engine.schema import VECTOR, TableSpec, check_columns, check_format
 from lance_context_core.engine.table import creation, indexes
 from lance_context_core.engine.table.commits import Commits
-from lance_context_core.errors import NotFoundError, StorageError
+from lance_context_core.errors import NotFoundError, StorageError, StoreFormatError
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
@@ -73,13 +73,18 @@ class Opening:
         connection = self._connection
         if await connection.existing() is None:
             return None
-        await connection.mend(self.name, is_journaled=self._spec.is_journaled)
+        await connection.mend(self.name, is_kept=not self._spec.serves_the_store)
         try:
             handle = await connection.table(self.name)
         except NotFoundError:
             await self._require_branch()
             return None
-        check_format(await handle.schema(), self.name)
+        try:
+            check_format(schema := await handle.schema(), self.name)
+        except StoreFormatError as error:
+            await connection.explain(error, self.name)
+            raise
+        check_columns(schema, self._spec, self.name)
         if self._pin is not None:
             at = await self._pin.locate(self.name, handle)
             return at and await refs.opened(handle, self.name, at.ref, at.version)
@@ -144,6 +149,7 @@ class Opening:
             forked = await remains.fork(self._connection, handle, self.name, ref, at)
             await self._commits.sync(forked)
             await self._commits.sync_refs()
+        await self._connection.know(self.name, ref, forked)
         return forked
 
     async def drop(self, handle: Any, ref: str) -> None:
