@@ -6,7 +6,6 @@ begun anew once they have doubled: that drops what nobody asks for, and costs on
 """
 
 import asyncio
-import re
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +15,6 @@ from typing import Any
 
 import lancedb
 
-from lance_context_core._checks import check_name
 from lance_context_core.engine.errors import asked, is_damage
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
@@ -25,12 +23,11 @@ from lance_context_core.engine.life import Life
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table.mending import Mending
 from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.engine.uris import normalised
 from lance_context_core.errors import InvalidRequestError, StorageError
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
-
-_REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 _METADATA_BYTES = 64 * 1024 * 1024
 """What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
@@ -204,16 +201,6 @@ class Caches:
             self._settled_bytes = size
             return False
         return size > 2 * self._settled_bytes + _SLACK_BYTES
-
-
-def normalised(uri: str | Path) -> str:
-    """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme."""
-    if not isinstance(uri, str | Path):
-        raise InvalidRequestError(f"uri={uri!r}: give a directory or the URI of an object store")
-    text = check_name(str(uri), "uri")
-    if _REMOTE.match(text) and not text.startswith("file://"):
-        return text
-    return str(Path(text.removeprefix("file://")).expanduser().absolute())
 
 
 def _is_missing(place: Path) -> bool:

@@ -19,6 +19,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
+from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.records import Progress
 from lance_context_core.rows.records import from_rows
@@ -51,6 +52,7 @@ async def export(
             f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
         )
     check_progress(progress)
+    require_local(destination, "destination")
     goal = Path(destination)
     if await asyncio.to_thread(goal.exists):
         raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")

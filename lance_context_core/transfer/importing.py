@@ -26,6 +26,7 @@ from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.schema import VECTOR, vector_field
 from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.loading import load
+from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreFormatError
 from lance_context_core.records import Progress
 from lance_context_core.scope import Scope
@@ -52,6 +53,7 @@ async def import_(
     """What `ContextStore.import_` returns."""
     resources.writable()
     check_progress(progress)
+    require_local(source, "source")
     path = Path(source)
     if not await asyncio.to_thread(path.exists):
         raise NotFoundError(f"{str(path)!r} is not there")
