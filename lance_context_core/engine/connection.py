@@ -8,7 +8,7 @@ begun anew once they have doubled: that drops what nobody asks for, and costs on
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import lancedb
 
 from lance_context_core.engine.errors import asked, is_damage
+from lance_context_core.engine.files import relocation
 from lance_context_core.engine.files.durability import Durability, syncer_of
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
@@ -60,6 +61,8 @@ class Connection:
         if not isinstance(storage_options, Mapping | None):
             raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
         self.uri = normalised(uri)
+        if Path(self.uri).is_absolute():
+            self.uri = relocation.known_as(self.uri)
         self.life = Life(self.uri)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
@@ -88,6 +91,10 @@ class Connection:
         self._engine: Any = None
         self._caches = Caches()
         self._lock = threading.Lock()
+        self._is_placed = False
+        """Whether somebody has looked if the directory was moved or copied here."""
+        self._displaced = ""
+        """Why branches and tags name another place; empty if they do not."""
 
     @property
     def place(self) -> object:
@@ -110,6 +117,8 @@ class Connection:
         return self._engine or await self._connected()
 
     async def _connected(self) -> Any:
+        if not self._is_placed and self.journal is not None:
+            await self._settle_place(Path(self.uri), self.journal)
         connecting = lancedb.connect_async(
             self.uri,
             storage_options=self.storage_options or None,
@@ -121,6 +130,34 @@ class Connection:
             # or `memory://` would be two databases.
             self._engine = made = self._engine or made
         return made
+
+    async def _settle_place(self, root: Path, journal: Journal) -> None:
+        """Have branches and tags name this place, if the directory was moved or copied here."""
+        if not await asyncio.to_thread(relocation.is_settled, root):
+            try:
+                async with journal.alone():
+                    # Another process may have been faster.
+                    if not await asyncio.to_thread(relocation.is_settled, root):
+                        await asyncio.to_thread(relocation.settle, root)
+            except (OSError, StorageError) as error:
+                if await asyncio.to_thread(relocation.is_foreign, root):
+                    self._displaced = str(error)
+        self._is_placed = True
+
+    async def record_place(self) -> None:
+        """Record which place branches and tags name, before one is made; where that can be recorded."""
+        if self.journal is not None and not self._displaced:
+            with suppress(OSError):
+                await asyncio.to_thread(relocation.record, Path(self.uri))
+
+    def require_placed(self, label: str) -> None:
+        """Raise StorageError if branches and tags name another place; for who reads one of `label`."""
+        if self._displaced:
+            raise StorageError(
+                f"cannot read a branch or a tag of {label}: the store was moved or copied to "
+                f"{self.uri!r}, and its branches and tags still name the place where they were made. "
+                f"Open it once where it may be written ({self._displaced})"
+            )
 
     async def table(self, name: str) -> Any:
         """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""

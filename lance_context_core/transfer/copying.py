@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -14,7 +13,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.files import manifests
+from lance_context_core.engine.files import relocation
 from lance_context_core.engine.files.places import Directory, Files, copied, files_at, read
 from lance_context_core.engine.journal.file import NAME as JOURNAL
 from lance_context_core.engine.journal.journal import Journal
@@ -22,7 +21,6 @@ from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
     NotFoundError,
-    StorageError,
 )
 from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
@@ -111,6 +109,8 @@ async def _files(
         await _to_its_end(goal, partial(_copy, source, goal, some))
         now = Progress(n_done=start + len(some), n_total=len(names), what="files")
         await tell(progress, now)
+    if isinstance(goal, Directory):
+        goal.write(relocation.NAME, os.fsencode(goal.uri))
     await _to_its_end(goal, goal.finish)
     return Copied(files=len(names), bytes=sum(sizes.values()))
 
@@ -145,23 +145,7 @@ def _copy(source: Files, goal: Files, names: Sequence[str]) -> None:
 
 def _copy_one(source: Files, goal: Files, name: str) -> None:
     """Copy a file; one of a branch, so that it names the files of others where they are copied to."""
-    table, _, rest = name.partition(".lance/")
-    moved = partial(_moved, f"{table}.lance", goal.uri)
-    if not rest.startswith("tree/"):
-        copied(source, goal, name)
-    elif name.endswith(".manifest"):
-        goal.write(name, manifests.elsewhere(read(source, name), moved))
-    elif name.endswith(".txn"):
-        goal.write(name, manifests.transaction_elsewhere(read(source, name), moved))
+    if relocation.may_name_places(name):
+        goal.write(name, relocation.at_place(name, read(source, name), goal.uri))
     else:
         copied(source, goal, name)
-
-
-def _moved(folder: str, uri: str, path: str) -> str:
-    """Where the table in `folder`, or a branch of it, is below `uri`, of which `path` is elsewhere."""
-    found = re.fullmatch(rf".*?/{re.escape(folder)}(/tree/.+)?", path)
-    if found is None:
-        raise StorageError(
-            f"a branch is made of {path!r}, which is no table {folder!r}: not copied"
-        )
-    return f"{uri}/{folder}{found[1] or ''}"

@@ -64,7 +64,7 @@ def files_at(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | N
             f"cannot copy to or from {shown(text)}: give a directory or s3://…; export() writes what "
             "a store holds, and import_() reads it in anywhere"
         )
-    return Directory(path)
+    return Directory(Path(os.path.realpath(path)))
 
 
 def read(files: Files, name: str) -> bytes:

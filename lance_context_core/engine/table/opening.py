@@ -82,11 +82,14 @@ class Opening:
         check_format(await handle.schema(), self.name)
         if self._pin is not None:
             at = await self._pin.locate(self.name, handle)
+            if at is not None and at.ref is not None:
+                connection.require_placed(self._label)
             return at and await refs.opened(handle, self.name, at.ref, at.version)
         if self.ref is not None:
             if self.ref not in await refs.listed(handle, self.name):
                 await self._require_branch()
                 return None
+            connection.require_placed(self._label)
             await connection.mend(self.name, self.ref)
             try:
                 handle = await refs.opened(handle, self.name, self.ref)
@@ -140,6 +143,7 @@ class Opening:
 
     async def fork(self, handle: Any, ref: str, at: At) -> Any:
         """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
+        await self._connection.record_place()
         async with self._connection.making(self.name, ref):
             forked = await remains.fork(self._connection, handle, self.name, ref, at)
             await self._commits.sync(forked)
