@@ -103,16 +103,14 @@ class Connection:
 
     async def engine(self) -> Any:
         """The engine's connection, made at the first call; see `Life`."""
-        if not self.life.is_open:
-            self.life.require()
+        self.require_usable()
         return self._engine or await self._connected()
 
     async def existing(self) -> Any | None:
         """As `engine`; None where there is no store, which the engine would make."""
         if not self.life.is_open:
             self.life.require()
-        place = Path(self.uri)  # absolute, unless it is on an object store
-        if place.is_absolute() and await asyncio.to_thread(_is_missing, place):
+        if self.journal is not None and not await asyncio.to_thread(self.life.is_there):
             return None
         return self._engine or await self._connected()
 
@@ -161,8 +159,7 @@ class Connection:
 
     async def table(self, name: str) -> Any:
         """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
-        if not self.life.is_open:
-            self.life.require()
+        self.require_usable()
         engine = self._engine or await self._connected()
         if self._mending is not None:
             await self._mending.mend(name)
@@ -191,6 +188,12 @@ class Connection:
         if self._mending is not None and is_damage(error):
             damage = await self._mending.damage(name, ref)
             raise StorageError(f"{error}{damage}") from error.__cause__
+
+    def require_usable(self) -> None:
+        """Raise what `Life` raises if the store is closed, or its directory is not there any more."""
+        if not self.life.is_open:
+            self.life.require()
+        self.life.is_there()
 
     def require_sound(self) -> None:
         """Raise StorageError if what is written now could be lost unnoticed."""
@@ -238,14 +241,3 @@ class Caches:
             self._settled_bytes = size
             return False
         return size > 2 * self._settled_bytes + _SLACK_BYTES
-
-
-def _is_missing(place: Path) -> bool:
-    """Whether there is nothing; what cannot be looked at is for the engine to complain about."""
-    try:
-        place.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False

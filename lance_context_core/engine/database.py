@@ -119,8 +119,7 @@ class Database:
         """Whether there is a table of that name."""
         if not (place := Path(self.uri)).is_absolute():
             return name in await self.table_names()
-        if not self.connection.life.is_open:
-            self.connection.life.require()
+        self.connection.require_usable()
         return await asyncio.to_thread(os.path.isdir, place / f"{name}.lance")
 
     async def drop(self, name: str) -> None:

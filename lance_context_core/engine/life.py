@@ -1,9 +1,19 @@
-"""Whether a store may be used: until it is closed, and in no process that was forked since it was opened."""
+"""Whether a store may be used: until it is closed, and in no process that was forked since it was opened.
+
+And only as long as its directory is at its path: else reads would find nothing, and the next write would
+make a new store there.
+"""
 
 import os
+import threading
+import weakref
+from pathlib import Path
 from weakref import WeakSet
 
-from lance_context_core.errors import StoreClosedError
+from lance_context_core.errors import NotFoundError, StoreClosedError
+
+_LOOKING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+"""How a directory is opened that nothing is read of."""
 
 
 class Life:
@@ -14,7 +24,13 @@ class Life:
         self.is_open = True
         self._uri = uri
         self._is_forked = False
+        self._is_local = Path(uri).is_absolute()
+        self._identity: tuple[int, int] | None = None
+        """Of the directory, since it was first seen."""
+        self._holding: weakref.finalize[..., Life] | None = None
+        self._lock = threading.Lock()
         _lives.add(self)
+        self.is_there()
 
     def require(self) -> None:
         """Raise StoreClosedError where `is_open` is false."""
@@ -26,13 +42,55 @@ class Life:
         if not self.is_open:
             raise StoreClosedError(f"the store at {self._uri!r} was closed: open it again")
 
+    def is_there(self) -> bool:
+        """Whether its directory exists, which is one look at the disk; True for what is in none.
+
+        Raises NotFoundError if the directory was there, and was moved, removed or replaced since.
+        """
+        if not self._is_local:
+            return True
+        try:
+            status = os.stat(self._uri)  # noqa: PTH116 - a `Path` asks in thrice the time
+        except (FileNotFoundError, NotADirectoryError):
+            identity = None
+        except OSError:
+            return True  # What cannot be looked at is for the engine to complain about.
+        else:
+            identity = status.st_dev, status.st_ino
+        if identity == self._identity:
+            return identity is not None
+        if self._identity is None:
+            self._hold()
+            return True
+        now = "is not there any more" if identity is None else "was replaced by another one"
+        raise NotFoundError(
+            f"the directory of the store at {self._uri!r} {now}, since it was opened: nothing is read "
+            "or written. Open the store where it is now, or put it back"
+        )
+
     def close(self) -> None:
         """Let nobody use it any more."""
         self.is_open = False
+        if self._holding is not None:
+            self._holding()
 
     def fork(self) -> None:
         """Let nobody use it in this process: what the engine has open here may crash it."""
         self.is_open, self._is_forked = False, self.is_open
+
+    def _hold(self) -> None:
+        """Know the directory from now on; as long as it is open, no other one has its number."""
+        with self._lock:
+            if self._identity is not None or not self.is_open:
+                return
+            try:
+                descriptor = os.open(self._uri, _LOOKING)
+            except OSError:
+                return  # It is gone again, or this system opens no directories.
+            self._holding = weakref.finalize(self, os.close, descriptor)
+            self._holding.atexit = False
+            status = os.fstat(descriptor)
+            self._identity = status.st_dev, status.st_ino
 
 
 _lives: WeakSet[Life] = WeakSet()

@@ -57,6 +57,7 @@ class Journal:
         self._root = root
         self._path = root / file.NAME
         self._is_synced = is_synced
+        self._life = life
         self.mirrors = Mirrors(self._path)
         self.waiting = Waiting(self._path)
         self.ways = Ways(
@@ -167,10 +168,12 @@ class Journal:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here: nobody else does."""
+        self._life.is_there()  # Else the lock would make the directory anew.
         return lock.held(self._root, shared=False, refusal=self.waiting.locked)
 
     def beside_others(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here, as others may who do so too."""
+        self._life.is_there()
         return lock.held(self._root, shared=True, refusal=self.waiting.locked)
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:

@@ -127,6 +127,8 @@ class Ways:
         identity = file.identity(self._path, is_still=self._is_still)
         if identity == self._identity and identity is not None:
             return self.connection
+        # It may be gone with all of the store, or belong to another one.
+        self._life.is_there()
         if identity is None and not is_made:
             if self._identity is not None:
                 self.close()

@@ -132,8 +132,7 @@ class Access:
     async def peek(self) -> Any | None:
         """As `reader`, without what the journal holds."""
         connection, handle = self.connection, self.handle
-        if not connection.life.is_open:
-            connection.life.require()
+        connection.require_usable()
         connection.keep_caches_small()
         is_outworn = self._opened_for != connection.n_renewals and self._pin is None
         view = None if self._pin is not None else await self.view()
@@ -262,6 +261,7 @@ class Access:
         """As `writer`, without what the journal holds."""
         if self._pin is not None or not self.connection.life.is_open:
             self.require_writable()
+        self.connection.life.is_there()
         if self.handle is None:
             self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()
