@@ -122,7 +122,13 @@ class Resources:
     """What callers were warned of, which is said once; and what needs no warning any more."""
 
     def writable(self) -> Database | BranchDatabase:
-        """The database; raises ReadOnlyError for one as it was earlier."""
+        """The database; raises ReadOnlyError for one as it was earlier, or opened for reading only."""
+        database = self.current()
+        database.connection.require_writable()
+        return database
+
+    def current(self) -> Database | BranchDatabase:
+        """The database, to be read; raises ReadOnlyError for one as it was earlier."""
         if not isinstance(self.database, PinnedDatabase):
             return self.database
         raise ReadOnlyError(

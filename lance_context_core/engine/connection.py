@@ -6,6 +6,7 @@ begun anew once they have doubled: that drops what nobody asks for, and costs on
 """
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +19,7 @@ import lancedb
 from lance_context_core.engine.errors import asked, is_damage
 from lance_context_core.engine.files import relocation
 from lance_context_core.engine.files.durability import Durability, syncer_of
+from lance_context_core.engine.journal.file import NAME as JOURNAL
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.life import Life
@@ -25,7 +27,12 @@ from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.table.mending import Mending
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.engine.uris import normalised
-from lance_context_core.errors import InvalidRequestError, StorageError
+from lance_context_core.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    ReadOnlyError,
+    StorageError,
+)
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
@@ -56,6 +63,7 @@ class Connection:
         text_index: TextIndex | None = None,
         durability: Durability = "process",
         journal: JournalPolicy | None = None,
+        is_read_only: bool = False,
     ) -> None:
         """Name the place; see `ContextStore.open` for what the arguments mean."""
         if not isinstance(storage_options, Mapping | None):
@@ -63,7 +71,7 @@ class Connection:
         self.uri = normalised(uri)
         if Path(self.uri).is_absolute():
             self.uri = relocation.known_as(self.uri)
-        self.life = Life(self.uri)
+        self.life = Life(self.uri, is_read_only=is_read_only)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
         self.syncer = syncer_of(self.uri, durability)
@@ -78,7 +86,7 @@ class Connection:
                 life=self.life,
             )
         self._mending: Mending | None = None
-        if self.journal is not None:
+        if self.journal is not None and not is_read_only:
             self._mending = Mending(place, self.journal, self.syncer)
         self.on_commit: Callable[[Any], None] | None = None
         """Is told the table of each commit; must be quick."""
@@ -93,6 +101,7 @@ class Connection:
         self._lock = threading.Lock()
         self._is_placed = False
         """Whether somebody has looked if the directory was moved or copied here."""
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._displaced = ""
         """Why branches and tags name another place; empty if they do not."""
 
@@ -123,6 +132,11 @@ class Connection:
             session=self._caches.session,
         )
         made = await asked(f"open {self.uri!r}", connecting)
+        if self.is_read_only and self.journal is None:
+            found = await asked(f"list the tables of {self.uri!r}", made.list_tables())
+            if not found.tables:
+                made.close()  # type: ignore[no-untyped-call]  # the engine has no types
+                raise self._absent()
         with self._lock:
             # Two first calls may both have connected; every table must use the same one,
             # or `memory://` would be two databases.
@@ -137,7 +151,7 @@ class Connection:
                     # Another process may have been faster.
                     if not await asyncio.to_thread(relocation.is_settled, root):
                         await asyncio.to_thread(relocation.settle, root)
-            except (OSError, StorageError) as error:
+            except (OSError, ReadOnlyError, StorageError) as error:
                 if await asyncio.to_thread(relocation.is_foreign, root):
                     self._displaced = str(error)
         self._is_placed = True
@@ -146,7 +160,8 @@ class Connection:
         """Record which place branches and tags name, before one is made; where that can be recorded."""
         if self.journal is not None and not self._displaced:
             with suppress(OSError):
-                await asyncio.to_thread(relocation.record, Path(self.uri))
+                is_synced = self.syncer is not None
+                await asyncio.to_thread(relocation.record, Path(self.uri), is_synced=is_synced)
 
     def require_placed(self, label: str) -> None:
         """Raise StorageError if branches and tags name another place; for who reads one of `label`."""
@@ -189,6 +204,31 @@ class Connection:
             damage = await self._mending.damage(name, ref)
             raise StorageError(f"{error}{damage}") from error.__cause__
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing may be written through it, and nothing on the disk changes."""
+        return self.life.is_read_only
+
+    def require_writable(self) -> None:
+        """Raise ReadOnlyError if the store was opened for reading only."""
+        self.life.require_writable()
+
+    def require_store(self) -> None:
+        """Raise NotFoundError if there is no store here, as far as the disk tells that."""
+        if self.uri.startswith(_MEMORY):
+            raise self._absent()
+        root = Path(self.uri)
+        if self.journal is not None and not (
+            any(root.glob("*.lance")) or (root / JOURNAL).exists()
+        ):
+            raise self._absent()
+
+    def _absent(self) -> NotFoundError:
+        return NotFoundError(
+            f"there is no store at {self.uri!r}, and read_only=True makes none: name another place, "
+            "or write to it first"
+        )
+
     def require_usable(self) -> None:
         """Raise what `Life` raises if the store is closed, or its directory is not there any more."""
         if not self.life.is_open:
@@ -210,9 +250,18 @@ class Connection:
                 self._caches, self._engine = Caches(), None
                 self.n_renewals += 1
 
+    def scratch(self) -> Path:
+        """A directory for what nobody else sees, and that goes with the connection."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = tempfile.TemporaryDirectory(prefix="lance-context-")
+            return Path(self._scratch.name)
+
     def close(self) -> None:
         """Let go of the engine's connection; closing twice is no error."""
         self.life.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
         if self.journal is not None:
             self.journal.close()
         with self._lock:

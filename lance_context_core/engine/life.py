@@ -1,6 +1,6 @@
 """Whether a store may be used: until it is closed, and in no process that was forked since it was opened.
 
-And only as long as its directory is at its path: else reads would find nothing, and the next write would
+Whether it may be written to, too. And only as long as its directory is at its path: else reads would find nothing, and the next write would
 make a new store there.
 """
 
@@ -10,7 +10,7 @@ import weakref
 from pathlib import Path
 from weakref import WeakSet
 
-from lance_context_core.errors import NotFoundError, StoreClosedError
+from lance_context_core.errors import NotFoundError, ReadOnlyError, StoreClosedError
 
 _LOOKING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 """How a directory is opened that nothing is read of."""
@@ -19,9 +19,11 @@ _LOOKING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 class Life:
     """That of one store in this process; whoever uses it asks `is_open` before anything else."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, is_read_only: bool = False) -> None:
         """Of the store at `uri`, which is open from now on."""
         self.is_open = True
+        self.is_read_only = is_read_only
+        """Whether nothing may be written through it, and nothing on the disk changes."""
         self._uri = uri
         self._is_forked = False
         self._is_local = Path(uri).is_absolute()
@@ -42,6 +44,14 @@ class Life:
         if not self.is_open:
             raise StoreClosedError(f"the store at {self._uri!r} was closed: open it again")
 
+    def require_writable(self) -> None:
+        """Raise ReadOnlyError if the store was opened for reading only."""
+        if self.is_read_only:
+            raise ReadOnlyError(
+                f"the store at {self._uri!r} was opened with read_only=True, and nothing was written: "
+                "open it without, to write"
+            )
+
     def is_there(self) -> bool:
         """Whether its directory exists, which is one look at the disk; True for what is in none.
 
@@ -51,10 +61,14 @@ class Life:
             return True
         try:
             status = os.stat(self._uri)  # noqa: PTH116 - a `Path` asks in thrice the time
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             identity = None
+        except NotADirectoryError:
+            identity = None
+            if self._identity is None:
+                return True  # What never was one is for the engine to complain about,
         except OSError:
-            return True  # What cannot be looked at is for the engine to complain about.
+            return True  # and so is what cannot be looked at.
         else:
             identity = status.st_dev, status.st_ino
         if identity == self._identity:

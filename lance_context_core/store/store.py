@@ -240,6 +240,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         would do by itself; else all of it. `progress` is called after each table.
         """
         tables = await self._whole().tables_to("maintain")
+        self._resources.writable()
         if not only_due:
             await Parts(self._records(), RULES).tidying.put_all_away()
         await self._resources.settle()
@@ -263,6 +264,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         Nothing need be flushed to be kept, or to be read through a store: this is for programs that
         open the tables with LanceDB itself. Without a journal there is nothing to do.
         """
+        self._resources.database.root.connection.require_writable()
         await self._resources.settle()
 
     async def thin(

@@ -120,7 +120,7 @@ class _Looked:
 
     async def journal(self, resources: Resources) -> None:
         """Look at the journal, if there is one."""
-        journal = resources.writable().connection.journal
+        journal = resources.current().connection.journal
         if journal is None:
             return
         try:

@@ -19,6 +19,7 @@ from lance_context_core.versioning.places import Whole, require_childless
 async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     """Make a branch that begins with what the store holds now, or at `ref`."""
     whole.require("create a branch")
+    whole.resources.writable()
     refs.check_ref(name, "branch")
     await whole.resources.records.access.writer()
     async with whole.naming():
@@ -52,6 +53,7 @@ async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
 async def delete(whole: Whole, name: str) -> bool:
     """Remove a branch with what it alone holds; returns whether it existed."""
     whole.require("delete a branch")
+    whole.resources.writable()
     if name == refs.MAIN:
         raise InvalidRequestError("name='main' is the branch that every store has: it stays")
     async with whole.naming():

@@ -61,6 +61,7 @@ async def merge(
     """Bring what the branch `source` changed into the branch of `whole`."""
     check_progress(progress)
     whole.require("merge")
+    whole.resources.writable()
     check_policy(policy)
     other = await _other(whole, source)
     child = await branching.child(whole, source)

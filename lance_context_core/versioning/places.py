@@ -48,6 +48,7 @@ class Whole:
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one, in every table; returns its number."""
         self.require("tag")
+        self.resources.writable()
         refs.check_ref(name, "tag")
         await self.resources.records.access.writer()
         async with self.naming():
@@ -102,6 +103,7 @@ class Whole:
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag in every table; returns whether it existed."""
         self.require("delete a tag")
+        self.resources.writable()
         name = check_name(name, "name")
         async with self.naming():
             tables = await self.main().tables()
@@ -113,6 +115,7 @@ class Whole:
     async def restore(self, ref: Ref) -> int:
         """Make every table what it was, as a new version; returns its number."""
         self.require("restore")
+        self.resources.writable()
         await self.resources.settle()
         pin = await versions.pin(self.resources.records, ref)
         known = {table.name for table in await self.tables()}
@@ -149,7 +152,7 @@ class Whole:
 
     def on(self, branch: str) -> "Whole":
         """The store on a branch, which should exist."""
-        database = self.resources.writable().on(branch)
+        database = self.resources.current().on(branch)
         return replace(self, resources=replace(self.resources, database=database))
 
     async def tables(self) -> list[Table]:

@@ -89,11 +89,13 @@ async def thin(
     """
     check_progress(progress)
     whole.require("thin")
+    if not dry_run:
+        whole.resources.writable()
     await whole.resources.settle()
     done: list[ThinnedTable] = []
     names = [MAIN, *(branch.name for branch in await branching.listed(whole))]
     for n, branch in enumerate(names, 1):
-        database = whole.resources.writable().on(branch)
+        database = whole.resources.current().on(branch)
         resources = replace(whole.resources, database=database)
         tables = await replace(whole, resources=resources).tables()
         now = whole.resources.clock.now()
@@ -134,7 +136,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
         return 0
     moments: list[tuple[datetime, Reason]] = []
     if table.name != RECORDS_TABLE:
-        records = resources.writable().on(str(refs.branch_of(table.ref)))
+        records = resources.current().on(str(refs.branch_of(table.ref)))
         listed = await _seen(replace(resources, database=records).records, now, retention)
         moments = [(version.created_at, "recent") for version in listed]
     found = await _seen(table, now, retention)
@@ -257,7 +259,7 @@ def _is_past(version: Version, now: datetime, retention: VersionRetention) -> bo
 async def _moments_for(table: Table, resources: Resources) -> list[tuple[datetime, Reason]]:
     if table.name == RECORDS_TABLE:
         return []
-    database = resources.writable().on(str(refs.branch_of(table.ref)))
+    database = resources.current().on(str(refs.branch_of(table.ref)))
     return await _moments_of([replace(resources, database=database).records])
 
 

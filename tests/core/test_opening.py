@@ -63,6 +63,7 @@ BAD = {
     "journal": True,
     "maintenance": 5,
     "read_consistency": 5,
+    "read_only": "yes",
     "retention": timedelta(days=1),
     "search_cache": 100,
     "storage_options": 5,

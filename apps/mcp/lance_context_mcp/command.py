@@ -134,8 +134,12 @@ async def _run(options: dict[str, Any]) -> None:
     from lance_context_core import AsyncContextStore
     from lance_context_mcp.memory import Memory, moment_or_name
 
+    is_read_only = options["is_read_only"] or options["at"] is not None
     whole = AsyncContextStore.open(
-        options["uri"], embedder=options["embedder"], author=options["author"]
+        options["uri"],
+        embedder=options["embedder"],
+        author=options["author"],
+        read_only=is_read_only,
     )
     try:
         store = whole
@@ -148,7 +152,7 @@ async def _run(options: dict[str, Any]) -> None:
         )
         memory = Memory(
             store=store,
-            is_read_only=options["is_read_only"] or options["at"] is not None,
+            is_read_only=is_read_only,
             has_meaning=options["embedder"] is not None,
             has_branches=options["has_branches"],
         )

@@ -96,7 +96,7 @@ async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequ
     """What is due at the table; nothing if it is absent."""
     if await table.access.reader() is None:
         return []
-    async with table.access.separately() as handle:
+    async with table.access.separately(is_reading=True) as handle:
         with translated(f"inspect {table.label}"):
             reasons = await indexes.due(handle, table.spec, policy=policy)
             found = [Due(BUILD, why) for why in reasons.values()]

@@ -31,6 +31,9 @@ _SECTIONS = (_INDEXES, _TRANSACTION)
 _BASES, _CLONE, _PATH = 18, 113, 4
 """Of a manifest, of a transaction, and of either of these: where files of others are."""
 
+_NEXT_ROW_ID, _BRANCH = 14, 20
+"""Of a manifest: the id of the next new row, and the branch that the version is of."""
+
 _Field = int | bytes
 
 
@@ -203,6 +206,21 @@ def transaction_elsewhere(message: bytes, moved: Callable[[str], str]) -> bytes:
         return _with_path(_bytes(one.value), moved) if one.number == _CLONE else one.value
 
     return _encoded(_tagged(message), edited)
+
+
+def detached(data: bytes, next_row_id: int) -> bytes:
+    """The manifest `data` for a table of its own, no branch, whose new rows have ids from there on.
+
+    Raises TornError if it is not whole.
+    """
+    if data[-4:] != _MAGIC:
+        raise TornError("no magic at the end")
+    place = int.from_bytes(data[-16:-8], "little")
+    message = _tagged(_message(data, place))
+    fields = [one for one in message if one.number not in (_NEXT_ROW_ID, _BRANCH)]
+    fields.append(_Tagged(_NEXT_ROW_ID, 0, next_row_id))
+    new = _encoded(fields, lambda one: one.value)
+    return data[:place] + len(new).to_bytes(4, "little") + new + data[-16:]
 
 
 def require_message(file: Path) -> None:

@@ -89,11 +89,12 @@ def is_foreign(root: Path) -> bool:
     return any(_moved_to(root, file) for folder in _folders(root) for file in folder.iterdir())
 
 
-def record(root: Path) -> None:
+def record(root: Path, *, is_synced: bool = True) -> None:
     """Say that all manifests of the store are for `root`. Raises OSError where it may not write."""
     if recorded_at(root) != str(root):
-        _replace(root / NAME, os.fsencode(root), root)
-        sync_each([root])
+        _replace(root / NAME, os.fsencode(root), root, is_synced=is_synced)
+        if is_synced:
+            sync_each([root])
 
 
 def at_place(name: str, data: bytes, uri: str) -> bytes:
@@ -138,13 +139,14 @@ def _moved_to(root: Path, file: Path) -> bytes | None:
     return None if new == data else new
 
 
-def _replace(file: Path, data: bytes, root: Path) -> None:
-    """Have `data` in the file, all of it or nothing, also after a power cut."""
+def _replace(file: Path, data: bytes, root: Path, *, is_synced: bool = True) -> None:
+    """Have `data` in the file, all of it or nothing; also after a power cut, if it `is_synced`."""
     part = root / f"{_PART}{uuid4().hex}"
     with part.open("wb") as opened:
         opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
+        if is_synced:
+            opened.flush()
+            os.fsync(opened.fileno())
     with suppress(FileNotFoundError):
         shutil.copystat(file, part)  # How old a version is counts.
     part.replace(file)

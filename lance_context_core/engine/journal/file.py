@@ -5,7 +5,9 @@ opens and closes lets go of SQLite's lock.
 """
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,22 +36,23 @@ class Way(NamedTuple):
     a file that nobody has open, SQLite reads it no other way."""
 
 
-def connect(path: Path, *, is_synced: bool) -> Way | None:
+def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way | None:
     """A way to the journal at `path`, which exists; None while it is still being made.
 
-    Raises as `translated`.
+    By one that `is_read_only` nothing is written, nor made beside the file. Raises as `translated`.
     """
     if path.is_dir():
         raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
     with translated(path):
-        way = _connected(path)
+        way = _read_only(path) if is_read_only else _connected(path)
         connection = way.connection
         try:
             # Before anything that would change a file of somebody else.
             if not _is_made(connection, path):
                 connection.close()
                 return None
-            _log_writes(connection)
+            if not is_read_only:
+                _log_writes(connection)
             _renew(connection, path)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
@@ -69,7 +72,7 @@ def identity(path: Path, *, is_still: bool) -> object | None:
         return None
     if not is_still:
         return status.st_ino
-    return status.st_ino, status.st_mtime_ns, status.st_size, _log(path).exists()
+    return status.st_ino, status.st_mtime_ns, status.st_size, _stamp(_log(path))
 
 
 def create(path: Path, *, is_synced: bool) -> None:
@@ -237,6 +240,35 @@ def _connected(path: Path) -> Way:
                     raise
         # Nobody has it open, or has written since, so that it is as its file says.
         return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
+
+
+def _read_only(path: Path) -> Way:
+    """For reading, of what others may write meanwhile; no file is made beside it.
+
+    Nor is any changed but the index of the log, which is memory that those who use it share: to open
+    that for reading alone would keep all of this process from writing.
+    """
+    name, log = quote(str(path)), _log(path)
+    if not log.exists() or not log.stat().st_size:
+        return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
+    if path.with_name(f"{path.name}-shm").exists():
+        return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
+    # SQLite would make that index. Nobody has the file open, and it is read as it is now.
+    with translated_os(path), tempfile.TemporaryDirectory(prefix="lance-context-") as folder:
+        before = identity(path, is_still=True)
+        for file in (path, log):
+            shutil.copyfile(file, Path(folder, file.name))
+        if identity(path, is_still=True) != before:
+            raise BusyError  # Somebody has begun to use it.
+        return Way(_tried(f"file:{quote(folder)}/{quote(path.name)}?mode=rw"), is_still=True)
+
+
+def _stamp(log: Path) -> object:
+    try:
+        status = log.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _log_writes(connection: sqlite3.Connection) -> None:

@@ -47,11 +47,11 @@ class Journal:
     ) -> None:
         """That of the store in the directory `root`; without a `policy` it takes nothing new.
 
-        Nor does it where other machines may have that directory: SQLite could not keep them apart.
+        Nor does it where nothing may be written, nor where other machines may have that directory: SQLite could not keep them apart.
 
         It is used as long as `life` lasts.
         """
-        self._policy = policy
+        self._policy = None if life.is_read_only else policy
         self._has_others: bool | None = None
         """Whether other machines may have the directory; None if nobody has asked."""
         self._root = root
@@ -114,6 +114,7 @@ class Journal:
         Who began a commit before that has ended it once one has had the store's lock alone. To wait
         for that lock first could take for ever, where others share it without a pause.
         """
+        self._life.require_writable()
         if not await self.exists():
             await asyncio.to_thread(lock.make_root, self._root)
             # As who makes a table.
@@ -143,11 +144,13 @@ class Journal:
 
     async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
+        self._life.require_writable()
         await self.ways.opened()
         return await self.waiting.insist(self.transactions.transact, work)
 
     def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | Later:
         """As `transact`, in any thread and without a wait; LATER where one would have to wait."""
+        self._life.require_writable()
         try:
             return self.transactions.transact(work) if self.ways.is_open() else LATER
         except file.BusyError:
@@ -168,12 +171,12 @@ class Journal:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here: nobody else does."""
-        self._life.is_there()  # Else the lock would make the directory anew.
+        self._require()
         return lock.held(self._root, shared=False, refusal=self.waiting.locked)
 
     def beside_others(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here, as others may who do so too."""
-        self._life.is_there()
+        self._require()
         return lock.held(self._root, shared=True, refusal=self.waiting.locked)
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:
@@ -183,3 +186,8 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
         self.ways.close()
+
+    def _require(self) -> None:
+        """Raise for a store that may not be written to, or whose directory a lock would make anew."""
+        self._life.require_writable()
+        self._life.is_there()

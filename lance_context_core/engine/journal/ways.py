@@ -194,7 +194,11 @@ class Ways:
             return way.connection
 
     def _connected(self) -> file.Way | None:
-        return self._waiting.until_free(lambda: file.connect(self._path, is_synced=self._is_synced))
+        return self._waiting.until_free(
+            lambda: file.connect(
+                self._path, is_synced=self._is_synced, is_read_only=self._life.is_read_only
+            )
+        )
 
     def _let_go(self) -> None:
         for connection in (self.connection, self._spare):

@@ -40,7 +40,10 @@ async def apart(
     All rows that differ are among them, and some that were only moved: revisions tell these apart.
     Both tables are of one name. They come in the order of their commits, with their `_rowid`.
     """
-    old, new = await before.access.reader(), await after.access.reader()
+    old = await before.access.reader()
+    # Of a branch nobody could tell what its rows share with others.
+    reading_new = after.access.reader if after.ref else after.access.complete_reader
+    new = await reading_new()
     with translated(f"compare versions of {before.label}"):
         there = np.empty(0, np.uint64) if old is None else await _addresses(old)
         here = np.empty(0, np.uint64) if new is None else await _addresses(new)

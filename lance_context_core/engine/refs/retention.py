@@ -112,7 +112,8 @@ async def holders(table: Table) -> dict[int, Reason]:
 
 async def will_be_rewritten(table: Table) -> bool:
     """Whether compaction would make a new version of the table."""
-    async with table.access.separately() as handle:
+    access = table.access
+    async with access.separately(is_reading=access.connection.is_read_only) as handle:
         with translated(f"inspect {table.label}"):
             n_fragments, n_deleted = counted(await handle.stats())
             return (

@@ -80,6 +80,8 @@ class Access:
         """Which connection the handle is of, by the number of its renewal."""
         self.finishing: Callable[[], Awaitable[None]] | None = None
         """Is awaited before this is closed."""
+        self.aside: Callable[[], Awaitable[Any | None]] | None = None
+        """Leads to a handle that shows what the journal holds, too, where nobody may fold it."""
         self.closing: Callable[[], None] | None = None
         """Is called when this is closed."""
         self._creating = threading.Lock()
@@ -186,6 +188,8 @@ class Access:
             if self.ledger is None or not is_missing_file(error):
                 raise error
             self._snapshot = None
+            if self.connection.is_read_only:
+                return
             handle, view = await self.connection.table(self.name), await self.view()
             if view and not await refs.has_version(handle, self.name, self.ref, view.version):
                 await self.catch_up()
@@ -217,13 +221,17 @@ class Access:
         handle = await self.peek()
         return self.spec.schema if handle is None else await handle.schema()
 
+    async def complete_reader(self) -> Any | None:
+        """As `reader`, also where nobody may fold what the journal holds: of rows alone, not of refs."""
+        return await (self.reader() if self.aside is None else self.aside())
+
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
         """What `read` finds through the handle; `absent` if there is no table.
 
         `action` says it for an error message, with `{}` for the table.
         It is asked once more if others removed the version that it was looking at.
         """
-        if (handle := await self.reader()) is None:
+        if (handle := await self.complete_reader()) is None:
             return absent
         try:
             return await asked(action.format(self.label), read(handle))
@@ -235,13 +243,15 @@ class Access:
     # Writing
 
     def require_writable(self) -> None:
-        """Raise ReadOnlyError for a table as it was, StoreClosedError where no write can be."""
+        """Raise ReadOnlyError where only reads are, StoreClosedError where no write can be."""
         if self._pin is not None:
             raise ReadOnlyError(
                 f"{self.label} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
-        self.connection.life.require()
+        if not self.connection.life.is_open:
+            self.connection.life.require()
+        self.connection.require_writable()
 
     async def ready(self) -> None:
         """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
@@ -259,8 +269,7 @@ class Access:
 
     async def opened(self) -> Any:
         """As `writer`, without what the journal holds."""
-        if self._pin is not None or not self.connection.life.is_open:
-            self.require_writable()
+        self.require_writable()
         self.connection.life.is_there()
         if self.handle is None:
             self._is_another(await self.view())
@@ -292,14 +301,17 @@ class Access:
         return await asyncio.shield(task)
 
     @asynccontextmanager
-    async def separately(self, *, is_settled: bool = False) -> AsyncIterator[Any]:
+    async def separately(
+        self, *, is_settled: bool = False, is_reading: bool = False
+    ) -> AsyncIterator[Any]:
         """A handle for long work on the table, beside the one that reads and writes use.
 
         The engine leaves a handle at the version that its work ended with, even where others have
         meanwhile gone on through the same handle: they would be turned back. If the journal `is_settled`,
-        nobody looks what it holds.
+        nobody looks what it holds; who `is_reading` alone has read the table before.
         """
-        await (self.opened() if is_settled else self.writer())
+        if not is_reading:
+            await (self.opened() if is_settled else self.writer())
         handle = await self.connection.table(self.name)
         if self.ref is not None:
             handle = await refs.opened(handle, self.name, self.ref)
@@ -334,6 +346,7 @@ class Access:
 
     async def drop(self, ref: str) -> None:
         """Remove a ref that exists and from which no other was forked."""
+        self.require_writable()
         await self._opening.drop(await self.peek(), ref)
 
     async def clear(self, suspects: Iterable[str] = ()) -> list[str]:

@@ -59,7 +59,7 @@ class Commits:
 
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""
-        if self._ledger is None or self.fold is None:
+        if self._ledger is None or self.fold is None or self._connection.is_read_only:
             return
         view = await self._ledger.view()
         if view is None or not view.entries:
@@ -78,6 +78,7 @@ class Commits:
 
         It is as durable as the store promises when that is done, and before the journal knows it.
         """
+        self._connection.require_writable()
         await fencing.require(self._connection.place)
         if (ledger := self._ledger) is None:
             yield

@@ -96,6 +96,8 @@ class Opening:
             except StorageError as error:
                 await connection.explain(error, self.name, self.ref)
                 raise
+        if connection.is_read_only:
+            return handle
         self.is_incomplete = False
         try:
             await self.complete(handle)

@@ -24,10 +24,18 @@ class Snapshot:
     """Of the engine's, which nobody moves; None if no row is in the table itself."""
     view: View | None
     """What the journal holds; None if that is nothing."""
+    is_own: bool = True
+    """Whether the handle ends with this."""
 
     @classmethod
-    async def of(cls, access: Access) -> "Snapshot":
-        """The table at this moment; an absent one reads as empty."""
+    async def of(cls, access: Access, *, is_settled: bool = False) -> "Snapshot":
+        """The table at this moment; an absent one reads as empty.
+
+        Where nobody may fold what the journal holds, and that `is_settled` is asked for, it is as if
+        somebody had.
+        """
+        if is_settled and access.aside is not None:
+            return cls(access, await access.aside(), None, is_own=False)
         view = await access.view()
         if view is not None and view.entries:
             if await access.presence.is_empty(view.moment):
@@ -88,5 +96,5 @@ class Snapshot:
 
     def close(self) -> None:
         """Let go of the engine's handle, if it is this one's own."""
-        if self.handle is not None and not self.access.is_pinned:
+        if self.handle is not None and self.is_own and not self.access.is_pinned:
             self.handle.close()

@@ -166,12 +166,12 @@ from lance_context_core.engine.files import relocation
 
 n, real = int(sys.argv[2]), relocation._replace
 
-def replace(*args):
+def replace(*args, **options):
     global n
     if not n:
         os._exit(9)
     n -= 1
-    real(*args)
+    real(*args, **options)
 
 relocation._replace = replace
 ContextStore.open(sys.argv[1], maintenance=None).tags()
