@@ -99,7 +99,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
 
         The older versions of all tables concerned go with it, branches and tags stay without the
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
-        completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
+        completed then is completed. Raises InvalidRequestError if it were to erase all of a store,
+        and for a filter alone that matches every record, such as {}.
         """
         check_progress(progress)
         meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)

@@ -22,7 +22,7 @@ from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.filters import FilterLike
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.records import ContextRecord, Progress, SearchHit
@@ -109,7 +109,8 @@ class AsyncHistory:
         They stand at the end, in order; what does not match stays where it is, also where one of
         `messages` has its id: see `append_many` for what else that one may say. What others append
         meanwhile either goes with the rest, or comes after. Returns the ids of the messages. Raises
-        InvalidRequestError, before anything is written, if an id stands twice.
+        InvalidRequestError, before anything is written, if an id stands twice, and for a filter that
+        matches every message, such as {}.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
@@ -215,7 +216,8 @@ class AsyncHistory:
 
         The messages keep their places, and what else their metadata holds. Returns the ids of those
         that this call has changed, in order: of two calls at the same time, whose filter a message
-        matches no more once it is changed, one changes it.
+        matches no more once it is changed, one changes it. Raises InvalidRequestError for a filter that
+        matches every message, such as {}.
         """
         more = check_json_object(metadata, "metadata")
         changed = await changing.patch_all(
@@ -281,7 +283,8 @@ class AsyncHistory:
     ) -> int:
         """Forget a session's messages, or those that match; returns how many there were.
 
-        Older versions keep them.
+        Older versions keep them. Raises InvalidRequestError for a filter that matches every message,
+        such as {}: leave it out to clear the session.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         return await cold.delete(self._records, where)
@@ -346,11 +349,17 @@ class AsyncHistory:
         filter: FilterLike | None = None,
         hidden: bool = False,
     ) -> sql.Clause:
+        """The condition on messages, of which a call changes or removes those that match `filter`."""
+        matching = sql.restricting(
+            filter,
+            columns=RECORD_FIELDS,
+            instead="leave filter out to mean all messages of the session",
+        )
         return self._records.where(
             _MESSAGES,
+            matching,
             sql.equals("session_id", check_name(session_id, "session_id")),
             sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
-            filter=filter,
             include_expired=hidden,
             include_retired=hidden,
         )
