@@ -39,7 +39,7 @@ assert agentscope_lance_context.__all__ == ["language_model"]
 for name in ("LanceContextMemory", "LanceContextAgentStateStore", "LanceContextStateService"):
     assert not hasattr(agentscope_lance_context, name)
     try:
-        exec(f"from agentscope_lance_context import {name}")
+        __import__("agentscope_lance_context", fromlist=[name])
     except MissingExtraError as error:
         if f"pip install '{NAME}[" not in str(error):
             raise

@@ -63,7 +63,7 @@ for name in langchain_lance_context.__all__:
 for name in ("LanceContextSaver", "LanceContextMemoryMiddleware"):
     assert not hasattr(langchain_lance_context, name)
     try:
-        exec(f"from langchain_lance_context import {name}")
+        __import__("langchain_lance_context", fromlist=[name])
     except MissingExtraError as error:
         if f"pip install '{NAME}[" not in str(error):
             raise
