@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from lance_context_core._recent import Recent
+from lance_context_core._recent import Recent, forget_all
 from lance_context_core._values import frozen_by_name
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
@@ -159,7 +159,8 @@ class Resources:
             await self.database.settle()
 
     def forget_hot(self) -> None:
-        """Keep no scope in the process any more: the next search of one reads it anew."""
+        """Keep no scope in the process any more, and no text: the next search of one reads it anew."""
+        forget_all()
         if self.hot is not None:
             self.hot.forget()
 

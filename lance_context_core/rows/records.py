@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
+from lance_context_core._recent import remembered
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError
@@ -207,7 +207,7 @@ def key_of(scope: Scope, *path: str) -> str:
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
-@lru_cache(maxsize=1_000)
+@remembered(256 * 1024)
 def _told(*parts: str | None) -> bytes:
     """The beginning of what the keys of a scope are made of."""
     return b"".join(

@@ -120,10 +120,13 @@ class Journal:
                 await self.ways.opened(is_made=True)
 
     async def wipe(self) -> bool:
-        """Leave nothing in the file of entries that were folded or discarded; what is there stays.
+        """Leave nothing of entries that were folded or discarded in the file or in memory.
 
-        False if others kept reading it: something may be left until the next time.
+        What is there stays. False if others kept reading it: something may be left in the file until
+        the next time.
         """
+        with self.ways.lock:
+            self.mirrors.reduce_past()
         if await self.ways.opened() is None:
             return True
         async with self.alone():

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
+from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
 from lance_context_core._values import frozen
 from lance_context_core.engine import sql
@@ -370,7 +370,7 @@ def _which(
     return _Which(mine, sql.all_of([mine, *conditions, *shown]))
 
 
-_usual_which = lru_cache(1 << 10)(_which)
+_usual_which = remembered(2 * 1024 * 1024)(_which)
 _SHORT = 1_000
 """Conditions of more letters are not remembered."""
 
@@ -380,7 +380,7 @@ def _inside(scope: Scope, within: Mapping[str, str | None]) -> sql.Clause:
     return sql.all_equal({k: v for k, v in within.items() if v is None or mine.get(k) != v})
 
 
-@lru_cache(1 << 10)
+@remembered(512 * 1024)
 def _mine(scope: Scope, context: str) -> sql.Clause:
     """That a row is one of a scope and a context: the same for each call of a handle."""
     return sql.all_equal({**scope.parts(), "context": context})
