@@ -1,7 +1,7 @@
 """Who maintains which table: claims that processes take from each other, and what was done last.
 
-They are kept in a small table of the store's own, one row a table, that no version, tag, branch or
-difference shows.
+They are kept in a small table of the store's own, one row for each table and each of its branches,
+which no version, tag, branch or difference shows.
 """
 
 import json
@@ -28,7 +28,9 @@ from lance_context_core.protocols import Clock
 UPKEEP_TABLE = "upkeep"
 
 CLAIM = timedelta(minutes=10)
-"""Longer than any single step takes. Whoever dies on another machine holds up the others so long."""
+"""Longer than most steps take. A claim is not renewed: after that another machine may begin the same
+work, and the one that commits second gives up with a ConflictError. A holder that dies on another
+machine, or on Windows, holds up the others for so long."""
 
 _PRUNE_EVERY = 32
 """Versions of the claims' table between two removals of old ones."""

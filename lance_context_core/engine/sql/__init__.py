@@ -90,8 +90,8 @@ def compile(filter: tree.Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
 
     Conditions on columns are bare wherever they can be, so that scalar indexes answer them.
     `columns` tells the columns' types. Raises FilterError for a column that is not among them, and
-    for what cannot be asked of a column of its type. Of a row in memory it can be asked unless it
-    looks into JSON, or finds a text whatever its case.
+    for what cannot be asked of a column of its type. `Clause.holds` asks it of a row in memory, and is
+    None where only the engine can tell: for some operands that are compared with a value in JSON.
     """
     return _clause(filter, columns=columns, negated=False)
 

@@ -121,7 +121,7 @@ class Access:
         return {} if self.ledger is None else await self.ledger.names()
 
     async def forget_names(self, kept: Collection[int]) -> None:
-        """As `Journal.forget_names`."""
+        """As `Ledger.forget_names`."""
         if self.ledger is not None:
             await self.ledger.forget_names(kept)
 

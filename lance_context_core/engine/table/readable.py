@@ -245,7 +245,8 @@ class Readable:
     ) -> pa.Table:
         """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
-        `narrowed` is what `narrowed` said of the condition. Raises as `ensure_vectors` if the table was built for vectors of others.
+        `narrowed` is what `narrowed` said of the condition. Raises as `Vectors.check` if the table
+        holds vectors of another length or model.
         """
         nothing = self.nothing(columns, "_distance")
 
