@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -138,8 +139,9 @@ def remembered(
     """A decorator that keeps what a function returns as `Made` does, by its arguments, given by place."""
 
     def decorate(function: Callable[P, V]) -> Callable[P, V]:
+        by_place: Callable[..., V] = function
         made: Made[Any, V] = Made(
-            lambda given: function(*given), max_bytes=max_bytes, size_of=size_of
+            lambda given: by_place(*given), max_bytes=max_bytes, size_of=size_of
         )
 
         @wraps(function)
@@ -171,6 +173,6 @@ def _size(value: object) -> int:
         return 64 + sum(_size(key) + _size(one) + 64 for key, one in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return 64 + sum(_size(one) + 8 for one in value)
-    if hasattr(type(value), "__dataclass_fields__"):
-        return 64 + sum(_size(getattr(value, name)) for name in type(value).__dataclass_fields__)
+    if is_dataclass(value):
+        return 64 + sum(_size(getattr(value, one.name)) for one in fields(value))
     return 64
