@@ -141,7 +141,7 @@ class _Missing(MetaPathFinder):
     Python looks for a module of that name where there is no attribute, and drops the reason.
     """
 
-    def find_spec(self, fullname: str, *_: object) -> None:
+    def find_spec(self, fullname: str, *_place: object) -> None:
         """Find nothing. Raises MissingExtraError for a public name that cannot be imported."""
         package, _, name = fullname.rpartition(".")
         if package == __name__ and name in _LATER:
