@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TypeVar
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
 from lance_context_core._values import frozen_by_name
+from lance_context_core._workers import Workers
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.files.places import Directory, Files, copied, files_at, read
@@ -138,7 +138,7 @@ def _listed(source: Files) -> dict[str, int]:
 
 
 def _copy(source: Files, goal: Files, names: Sequence[str]) -> None:
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with Workers(_THREADS, "lance-context-copy") as pool:
         for _ in pool.map(partial(_copy_one, source, goal), names):
             pass
 
