@@ -158,6 +158,8 @@ class HotTable:
         await self._ask(self._asked)
         if self._shown is not self._asked:
             await self._ask(self._shown)
+        if not (block := self._sound()).has_words:
+            await asyncio.to_thread(block.make_words)
         words = await steps.of_text(self._sound().words, text)
         with (block := self._sound()).lock:
             found = block.match(

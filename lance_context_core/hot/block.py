@@ -113,8 +113,7 @@ class Block:
         self.vectors = vectors
         self.is_asked_by: tuple[int, str | None] | None = None
         """The length and the model of the vectors that it was asked by last, to which its own are alike."""
-        self._scope = scope
-        self._words = words
+        self._scope, self._words = scope, words
         self._made: dict[int, Any] = {}
         """What was made of rows that were found, by their numbers."""
         n = rows.num_rows
@@ -128,25 +127,26 @@ class Block:
         self._handed: tuple[np.ndarray, np.ndarray] | None = None
         """Among which rows words were handed on last, and as `_handing`."""
         self._row_bytes = size_of_rows(rows, self._rows)
-        self._n_unsure = 0
-        self._next_place = n
-        self._is_in_order = True
+        self._next_place, self._is_in_order = n, True
         """Whether rows of higher numbers were written later."""
         self._is_searched = SEARCH_TEXT in columns or VECTOR in columns
         """Whether it is kept for searches, too; else nothing is made of its rows for these."""
-        self._postings = Postings(map(self._words_of, self._rows) if self._is_searched else ())
+        self._postings: Postings | None = None
+        self._unsure = set[int]()
+        """The words of the rows, and the rows whose words only the engine can tell: see `make_words`."""
+        self._making = threading.Lock()
+        self.has_grown = False
+        """Whether it takes more memory than it did, though its rows are the same."""
         # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
         self._after: dict[str, int] = {}
         self._others: dict[str, list[int]] = {}
         """The row that follows a key, and what else does."""
-        self._before = array("i")
-        self._is_short = array("b")
+        self._before, self._is_short = array("i"), array("b")
         """Of each row the number of the turn before it, or -1, and whether its text is short."""
         for number, row in enumerate(self._rows if self._is_searched else ()):
             self._link(row, number)
         self._room = 0
-        self._places = np.empty(0, np.int64)
-        self._is_alive = np.empty(0, bool)
+        self._places, self._is_alive = np.empty(0, np.int64), np.empty(0, bool)
         self._make_room(n)
         self._places[:n] = np.arange(n)
         self._is_alive[:n] = True
@@ -160,7 +160,8 @@ class Block:
         """What it takes in memory, about."""
         arrays = 15 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         made = _MADE_BYTES * min(len(self), _MOST_MADE) if self._is_searched else 0
-        return 2_000 + arrays + self._row_bytes + self._postings.n_bytes + made
+        words = 0 if self._postings is None else self._postings.n_bytes
+        return 2_000 + arrays + self._row_bytes + words + made
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
         """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
@@ -217,11 +218,36 @@ class Block:
         """The rows that meet `where`, in the order of writing; raises as `where.asked`."""
         return self.some(self._in_order(np.flatnonzero(self._shown(where))).tolist())
 
+    @property
+    def has_words(self) -> bool:
+        """Whether the words of its rows are made."""
+        return self._postings is not None
+
+    def make_words(self) -> None:
+        """Make the words of its rows, for `words` and `match`; in a thread, as it may take a second.
+
+        The rows are followed meanwhile: a search by vectors alone needs no words.
+        """
+        with self._making:
+            if self._postings is not None:
+                return
+            with self.lock:
+                rows = [*self._rows]
+            unsure = {number for number, row in enumerate(rows) if self._is_unsure(row)}
+            made = Postings(map(self._words_of, rows))
+            with self.lock:
+                for number in range(len(rows), len(self._rows)):
+                    made.add(self._words_of(self._rows[number]))
+                    unsure.update([number] if self._is_unsure(self._rows[number]) else [])
+                self._unsure = {number for number in unsure if self._is_alive[number]}
+                self._postings = made
+                self.has_grown = True
+
     def words(self, text: str) -> list[str]:
         """Those of a question, as the rows have them; UnsureError if only the engine can tell them."""
         # All texts here are sure, so that none has what a question has in such a script.
         text = text if text.isascii() else without_runs(text)
-        if self._words is None or self._n_unsure or not are_sure(text):
+        if self._words is None or self._unsure or not are_sure(text):
             raise UnsureError
         return self._words(text)
 
@@ -243,8 +269,9 @@ class Block:
         How rare a word is, and how long a text, is told by those that meet `among`. Raises
         UnsureError if there are rows by now whose words only the engine can tell.
         """
-        if self._n_unsure:
+        if self._unsure:
             raise UnsureError
+        assert self._postings is not None
         shown, counts = self._shown(where), self._shown(among)
         if not preceding:
             own = bm25 = self._postings.bm25(words, counts)
@@ -334,10 +361,11 @@ class Block:
 
     def _words_of(self, row: Row) -> list[str]:
         text = row.get(SEARCH_TEXT)
-        if text is None or self._words is None:
-            return []
-        self._n_unsure += not are_sure(text)
-        return self._words(text)
+        return [] if text is None or self._words is None else self._words(text)
+
+    def _is_unsure(self, row: Row) -> bool:
+        text = row.get(SEARCH_TEXT)
+        return self._words is not None and text is not None and not are_sure(text)
 
     def _best(self, numbers: np.ndarray, scores: np.ndarray, limit: int) -> Best:
         """Of rows whose numbers rise."""
@@ -372,7 +400,9 @@ class Block:
         self._next_place = max(self._next_place, place + 1)
         self._is_alive[number] = True
         if self._is_searched:
-            self._postings.add(self._words_of(kept))
+            if self._postings is not None:
+                self._postings.add(self._words_of(kept))
+                self._unsure.update([number] if self._is_unsure(kept) else [])
             if self.vectors is not None:
                 self._matrix.add(number, row.get(VECTOR))
             self._link(kept, number)
@@ -406,8 +436,7 @@ class Block:
         self._is_alive[number] = False
         self._has_changed()
         self._row_bytes -= size(former)
-        text = former.get(SEARCH_TEXT)
-        self._n_unsure -= self._words is not None and text is not None and not are_sure(text)
+        self._unsure.discard(number)
         self._rows[number] = {}
         self._made.pop(number, None)
         self._matrix.blank(number)
