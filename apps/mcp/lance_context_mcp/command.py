@@ -198,8 +198,12 @@ async def _import(memory: Any, file: Path) -> None:
     from lance_context_mcp.graph import Graph, lines_of
 
     graph = Graph(memory.store, memory.has_meaning)
-    with file.open(encoding="utf-8") as lines:
-        told = [*lines_of(lines)]
+    try:
+        told = [*lines_of((await anyio.Path(file).read_bytes()).decode().split("\n"))]
+    except UnicodeDecodeError as error:
+        raise click.ClickException(
+            f"{file} is not UTF-8, from byte {error.start} on: save it as UTF-8"
+        ) from error
     entities = [one for kind, one in told if kind == "entity"]
     relations = [one for kind, one in told if kind == "relation"]
     made = await graph.create_entities(entities)

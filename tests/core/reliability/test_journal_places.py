@@ -619,6 +619,7 @@ MOUNTS = """\
 30 22 0:40 / {root}/nfs rw shared:1 - nfs4 server:/export rw
 31 22 0:41 / {root}/with\\040space rw - cifs //server/share rw
 32 30 8:2 / {root}/nfs/local rw - xfs /dev/sdb rw
+33 22 0:41 / {root}/of\u2028two\x85lines rw - nfs server:/ rw
 """
 
 
@@ -627,7 +628,7 @@ async def test_where_other_machines_have_the_directory_too_no_journal_is_made(
 ):
     (tmp_path / "mountinfo").write_text(MOUNTS.format(root=tmp_path))
     monkeypatch.setattr(mounts, "_TABLE", tmp_path / "mountinfo")
-    for name in ("nfs/store", "with space/store"):
+    for name in ("nfs/store", "with space/store", "of\u2028two\x85lines/store"):
         async with opened(tmp_path / name, journal=JournalPolicy()) as store:
             await say(store, "one")
             assert await read(store) == ["one"]
