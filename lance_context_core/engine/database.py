@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import asked, translated
@@ -134,9 +135,7 @@ class Database:
             if any(map(refs.branch_of, await refs.listed(handle, name))):
                 access = self.table(name, spec_of(name)).access
                 async with access.commits.committing(handle):
-                    with translated(f"empty {shown_name(name)}"):
-                        await handle.checkout_latest()
-                        await handle.delete("true")
+                    await access.commits.insist(f"empty {shown_name(name)}", handle, _empty)
                 return
         async with self._dropping(name):
             dropping = engine.drop_table(name, ignore_missing=True)
@@ -262,10 +261,9 @@ class BranchDatabase:
         if await self._has(name):
             handle = await self._database.connection.table(name)
             opened = await refs.opened(handle, name, refs.head(self.branch))
-            async with self.table(name, spec_of(name)).access.commits.committing(opened):
-                with translated(f"empty {shown_name(name)}"):
-                    await opened.checkout_latest()
-                    await opened.delete("true")
+            commits = self.table(name, spec_of(name)).access.commits
+            async with commits.committing(opened):
+                await commits.insist(f"empty {shown_name(name)}", opened, _empty)
 
     def on(self, branch: str) -> "Database | BranchDatabase":
         """The same database on another branch."""
@@ -369,6 +367,11 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
+
+
+async def _empty(handle: Any) -> None:
+    await handle.checkout_latest()
+    await handle.delete("true")
 
 
 def spec_of(table: str) -> TableSpec:

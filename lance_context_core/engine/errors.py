@@ -28,6 +28,10 @@ _DAMAGE = re.compile(
     r"|(EOF while parsing|expected value at) .{0,40}?line \d+ column \d+"
 )
 
+_LOST_RACE = re.compile(
+    r"Too many concurrent writers|Failed to commit the transaction after \d{1,9} retries"
+)
+
 # Read from top to bottom: the first that is found in the whole text wins. tests/core/
 # test_engine_errors.py has the engine say them. The first stands there because such a text quotes
 # what callers look for, which may be anything.
@@ -203,6 +207,11 @@ def meaning(error: BaseException, action: str) -> ContextStoreError:
 def is_missing_file(error: Exception) -> bool:
     """Whether it tells of a file that is not there: damaged, or removed with an old version."""
     return "Not found: " in str(error.__cause__)
+
+
+def is_lost_race(error: ContextStoreError) -> bool:
+    """Whether it tells that other writers committed first each time: nothing was written."""
+    return isinstance(error, ConflictError) and bool(_LOST_RACE.search(str(error.__cause__)))
 
 
 def is_division_by_zero(error: ContextStoreError) -> bool:

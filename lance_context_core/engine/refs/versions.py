@@ -220,11 +220,15 @@ async def restore(table: Table, moment: Pin) -> None:
             # What others wrote meanwhile is undone too.
             await handle.checkout_latest()
         at = await moment.locate(table.name, handle)
-        with translated(f"restore {table.label}"):
+        version = await handle.version()
+
+        async def go_back(handle: Any) -> None:
             if at is None:
                 await handle.delete("true")
-            elif at.ref == table.ref and at.version != await handle.version():
+            elif at.ref == table.ref and at.version != version:
                 await handle.restore(at.version)
+
+        await table.access.commits.insist(f"restore {table.label}", handle, go_back)
         if at is not None and at.ref != table.ref:
             await _imitate(table, handle, at)
         await table.access.complete(handle)

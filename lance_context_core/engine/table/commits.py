@@ -4,25 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
-from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, meant
+from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.table import reading
-from lance_context_core.errors import ConflictError, StorageError
+from lance_context_core.engine.table import contending
 
 T = TypeVar("T")
-
-_ATTEMPTS = 5
-"""How often a write is tried anew on top of what others committed; the engine retries by itself
-where it can."""
 
 _WAIT_SECONDS = 0.05
 """For how long a commit waits for upkeep: most merges of fragments take less."""
@@ -171,21 +164,8 @@ class Commits:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
-
-        async def catch_up(error: Exception) -> None:
-            if isinstance(error, ConflictError):
-                await asked(action, handle.checkout_latest())
-            elif not await reading.has_moved(handle, error):
-                raise error
-
-        return await retried(
-            lambda: work(handle),
-            on=(ConflictError, StorageError),
-            attempts=_ATTEMPTS,
-            between=catch_up,
-            meant=partial(meant, action),
-        )
+        """As `contending.insist`."""
+        return await contending.insist(action, handle, work)
 
     def tell(self) -> None:
         """Tell whoever wants to know that there was a commit."""
