@@ -269,7 +269,6 @@ async def _move_rows(table: Table, handle: Any) -> None:
         for first, last in _spans(old):
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
 
-
             async def move(handle: Any, where: str = where) -> None:
                 await handle.update(where=where, updates_sql=_UNCHANGED)
 

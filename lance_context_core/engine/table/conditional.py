@@ -183,7 +183,6 @@ async def exchange(
         try:
             if not is_whole or not await _is_end(beneath, seen, tail):
 
-
                 async def put_back(handle: Any) -> None:
                     await _put_back(handle, beneath, data, seen, mark)
 
@@ -192,7 +191,6 @@ async def exchange(
         finally:
             beneath.close()
     if gone:
-
 
         async def remove(handle: Any) -> None:
             await handle.delete(_marked(gone, mark))
